@@ -1,0 +1,113 @@
+"""Identities: the names that messages and tuples keep through replays, restarts and rescaling.
+
+Pure functions of bytes and numbers. This file must not know what a record, a task or a socket is.
+
+A message's pair (origin, identity) is one xxh3-128 of its id. A tuple that a bolt emits keeps the origin of its input,
+and its identity is a hash of the input's identity, seeded by what emitted it and by how manyth it is (B1): never of its
+target, of the number of copies, or of who subscribes. MillWheel's record ids play the same part.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, TypeAlias
+
+import msgspec
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+MessageId: TypeAlias = int | str | bytes
+Pair: TypeAlias = tuple[int, int]
+
+MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
+KEY_BYTES: Final = 32  # of the secret that ids chosen by outsiders are hashed with
+
+# Type tags, so that 1, "1" and b"1" are three messages (B12). Fixed for ever, by golden vectors.
+_SMALL_INT: Final = 1
+_LARGE_INT: Final = b"\x02"
+_TEXT: Final = b"\x03"
+_BYTES: Final = b"\x04"
+
+_pack_small = Struct("<Bq").pack
+_unpack_pair = Struct("<QQ").unpack
+_pack_u64 = Struct("<Q").pack
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def id_bytes(message_id: MessageId) -> bytes:
+    """The type-tagged byte form of a message id or an emission's key: injective over int, str and bytes.
+
+    Raises TypeError for anything else. A bool is refused: it equals 1, and would be taken for it.
+    """
+    kind = type(message_id)
+    if kind is int:
+        number: int = message_id  # type: ignore[assignment]  # `kind` says so
+        if -0x8000_0000_0000_0000 <= number <= 0x7FFF_FFFF_FFFF_FFFF:
+            return _pack_small(_SMALL_INT, number)
+        return _LARGE_INT + number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+    if kind is str:
+        return _TEXT + message_id.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
+    if kind is bytes:
+        return _BYTES + message_id  # type: ignore[operator]
+    raise TypeError(f"an id is an int, a str or bytes, not {kind.__name__}: {message_id!r:.80}")
+
+
+def partition_seed(topology_id: str, spout: str, partition: str, epoch: str) -> int:
+    """The seed for the ids of one epoch of one partition: an id names a message only within it (B12, C2, C3)."""
+    return xxh3_64_intdigest(_encode([topology_id, spout, partition, epoch]))
+
+
+def message_pair(message_id: MessageId, seed: int) -> Pair:
+    """(origin, identity) of the message with this id; `seed` is its partition's. Neither is zero.
+
+    128 bits in all: two messages with one origin still have different identities (C1).
+    """
+    origin, identity = _unpack_pair(xxh3_128_digest(id_bytes(message_id), seed))
+    return origin or 1, identity or 1
+
+
+def outside_pair(message_id: MessageId, seed: int, key: bytes) -> Pair:
+    """As `message_pair`, for ids that outsiders choose: keyed, so that nobody can make two ids collide (S19)."""
+    digest = hashlib.blake2b(_pack_u64(seed) + id_bytes(message_id), digest_size=16, key=key).digest()
+    origin, identity = _unpack_pair(digest)
+    return origin or 1, identity or 1
+
+
+def salt(component: str, stream: str) -> int:
+    """The seed of a component's emissions on one stream; the k-th emission for an input is seeded by `salt + k`."""
+    return xxh3_64_intdigest(_encode([component, stream]))
+
+
+def keyed_salt(stream_salt: int, key: MessageId) -> int:
+    """The seed of an emission that is named by a key, not by how manyth it is (B2, B3)."""
+    return xxh3_64_intdigest(b"key" + id_bytes(key), stream_salt)
+
+
+def derive(identity: int, seed: int) -> int:
+    """The identity of what was emitted for the tuple `identity`; `seed` is (salt + k) & MASK or a keyed salt.
+
+    For one parent, distinct seeds can't collide: xxh3-64 of eight bytes is a bijection of (rotated input ^ f(seed)).
+    """
+    return xxh3_64_intdigest(identity.to_bytes(8, "little"), seed) or 1
+
+
+def mixed(values: Iterable[int]) -> int:
+    """One 64-bit value for several anchors' identities (or origins), whatever their order (B7)."""
+    return sum(xxh3_64_intdigest(value.to_bytes(8, "little")) for value in values) & MASK or 1
+
+
+def edge_tag(subscription: int, task: int) -> int:
+    """What turns an identity into the edge of one delivery; both ends know it, so the wire need not carry it."""
+    return xxh3_64_intdigest(_encode(["edge", subscription, task])) or 1
+
+
+def edge(identity: int, tag: int) -> int:
+    """What goes into the XOR for one delivery. Tag 0: the only copy of subscription 0, the identity itself.
+
+    Other copies are mixed non-linearly: with `identity ^ tag`, two records broadcast to two tasks would cancel (B1).
+    """
+    return derive(identity, tag) if tag else identity
+
+
+def content_hash(content: bytes) -> int:
+    """What tells another content under the same identity apart (B2 iv)."""
+    return xxh3_64_intdigest(content)

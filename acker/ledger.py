@@ -1,0 +1,135 @@
+"""The ledger: which tuple trees are open at their home, and by one XOR each, when they are done.
+
+Storm's acker (Nathan Marz, 2011): a tree's value is the XOR of the edges that were sent and not yet processed; each
+edge goes in twice, when it is sent and when it is processed, so the value is zero when nothing is under way.
+
+Pure and single-threaded: no I/O and no clock of its own; time is passed in. This file must not know what a message is:
+the home subclasses `Tree` to keep what it needs for a replay.
+
+Deadlines are those of Storm's RotatingMap: two generations, `young` and `old`. Every `timeout_s` what is still in
+`old` has expired, and `young` becomes `old`; progress moves a tree back to `young`. So a tree fails after
+T <= silence < 2T (A8), at no cost to an ack. Deviations: time in which the caller did not run does not count (A10),
+and a `touch` for a tuple that waits in a queue is progress too, but only `hard_cap` times in a row without an ack (A9).
+"""
+
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+STALL_S: Final = 1.0  # two calls of `advance` further apart than this: the process stood still, the trees did not
+
+
+class Tree(msgspec.Struct, gc=False, eq=False):
+    """One open tree. `value` is the XOR of its open edges, never zero while the tree is in a ledger."""
+
+    root: int
+    value: int
+
+
+T = TypeVar("T", bound=Tree)
+
+
+class Ledger(Generic[T]):
+    """The open trees of one home. The caller calls `advance` at least once a second.
+
+    `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
+    `stalls` counts the times that the caller stood still. Both only grow.
+    """
+
+    def __init__(self, timeout_s: float, now: float, hard_cap: int = 20) -> None:
+        self.timeout_s = timeout_s
+        self.hard_cap = hard_cap
+        self.unknown = 0
+        self.stalls = 0
+        self._young: dict[int, T] = {}
+        self._old: dict[int, T] = {}
+        self._touched: dict[int, tuple[int, int]] = {}  # root: (its value when touched, touches since that value)
+        self._due = now + timeout_s
+        self._last = now
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def __contains__(self, root: int) -> bool:
+        return root in self._young or root in self._old
+
+    def begin(self, tree: T) -> None:
+        """Opens a tree; called before its first tuple leaves, so that no ack can come too early.
+
+        `tree.value` is the XOR of its first edges and not zero. A root is never used twice (A7).
+        """
+        root = tree.root
+        assert tree.value, "a tree begins with an open edge"
+        assert not (self._old and root in self._old), "a root is begun once"
+        previous = self._young.setdefault(root, tree)
+        assert previous is tree, "a root is begun once"
+
+    def ack(self, root: int, value: int) -> T | None:
+        """XORs one input's value in: its edge ^ the edges registered with this root. The tree, if it is now done.
+
+        Each emission is registered exactly once in each distinct root (A1).
+        """
+        tree = self._young.get(root)
+        if tree is None:
+            tree = self._old.pop(root, None)
+            if tree is None:
+                self.unknown += 1
+                return None
+            self._young[root] = tree
+        left = tree.value ^ value
+        tree.value = left
+        if left:
+            return None
+        del self._young[root]
+        return tree
+
+    def fail(self, root: int) -> T | None:
+        """Ends a tree at once, and returns it; None where it is not open."""
+        tree = self._young.pop(root, None) or self._old.pop(root, None)
+        if tree is None:
+            self.unknown += 1
+        return tree
+
+    def touch(self, root: int) -> None:
+        """Says that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9)."""
+        tree = self._old.get(root)
+        if tree is None:
+            if root not in self._young:
+                self.unknown += 1
+            return
+        value, count = self._touched.get(root, (0, 0))
+        if value != tree.value:
+            count = 0  # there was an ack since
+        if count >= self.hard_cap:
+            return
+        self._touched[root] = (tree.value, count + 1)
+        self._young[root] = self._old.pop(root)
+
+    def advance(self, now: float) -> list[T]:
+        """Takes note of the time, in the caller's monotonic seconds; returns the trees that expired, now closed."""
+        gap = now - self._last
+        self._last = now
+        if gap > STALL_S:
+            self.stalls += 1
+            self._due += gap
+        if now < self._due:
+            return []
+        expired = list(self._old.values())
+        self._old, self._young = self._young, {}
+        self._touched = {root: seen for root, seen in self._touched.items() if root in self._old}
+        self._due = now + self.timeout_s
+        return expired
+
+    def shift(self, seconds: float) -> None:
+        """Moves all deadlines: the time in which a spout was paused is not silence (A9)."""
+        self._due += seconds
+
+    def fail_all(self) -> list[T]:
+        """Ends every tree and returns them, oldest first: a worker that took part in them has died (A11, A14)."""
+        trees = sorted([*self._old.values(), *self._young.values()], key=lambda tree: tree.root)
+        self._old, self._young, self._touched = {}, {}, {}
+        return trees
+
+    def trees(self) -> list[T]:
+        """The open trees, in no promised order."""
+        return [*self._old.values(), *self._young.values()]

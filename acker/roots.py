@@ -1,0 +1,84 @@
+"""Roots: the names of tuple trees. 64 bits, unique by construction, and the fencing token of the trees' home (A7, D5).
+
+    home worker : 14 | incarnation : 12 | message number : 32 | attempt : 6
+
+An *owner* is (worker, incarnation), packed in the top 26 bits. Pure arithmetic: this file must not know who counts
+incarnations durably, nor what a message is.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+INCARNATIONS: Final = 1 << 12
+WORKERS: Final = 1 << 14
+NUMBERS: Final = 1 << 32
+ATTEMPTS: Final = 1 << 6
+OWNER_SHIFT: Final = 38
+NUMBER_SHIFT: Final = 6
+
+UNTRACKED: Final = 0  # the root of a tuple that belongs to no tree
+
+
+def owner(worker: int, incarnation: int) -> int:
+    """The owner's 26 bits. `incarnation` may be any count: it is taken modulo 4,096."""
+    if not 0 <= worker < WORKERS:
+        raise ValueError(f"a worker's number is 0 to {WORKERS - 1}, not {worker}")
+    return worker << 12 | incarnation % INCARNATIONS
+
+
+def pack(owner_bits: int, number: int, attempt: int) -> int:
+    """The root of one attempt of one message."""
+    return owner_bits << OWNER_SHIFT | number << NUMBER_SHIFT | attempt
+
+
+def owner_of(root: int) -> int:
+    return root >> OWNER_SHIFT
+
+
+def worker_of(root: int) -> int:
+    return root >> OWNER_SHIFT + 12
+
+
+def incarnation_of(root: int) -> int:
+    return root >> OWNER_SHIFT & INCARNATIONS - 1
+
+
+def number_of(root: int) -> int:
+    return root >> NUMBER_SHIFT & NUMBERS - 1
+
+
+def attempt_of(root: int) -> int:
+    return root & ATTEMPTS - 1
+
+
+def superseded(incarnation: int, current: int) -> bool:
+    """Whether `incarnation` came before `current`; both modulo 4,096, so nearer than 2,048 apart."""
+    return 0 < (current - incarnation) % INCARNATIONS < INCARNATIONS // 2
+
+
+class RootSource:
+    """Hands out message numbers for one home worker.
+
+    `renew()` returns the next durable incarnation; it is called once the 2**32 numbers of one are spent, which
+    500,000 messages a second do in two and a half hours. May block as `renew` does.
+    """
+
+    def __init__(self, worker: int, incarnation: int, renew: Callable[[], int], first: int = 1) -> None:
+        self.worker = worker
+        self.owner = owner(worker, incarnation)
+        self._renew = renew
+        self._number = first - 1  # number 0 stays unused: a root is never 0
+
+    def next_root(self) -> int:
+        """A root with attempt 0 that this home has never handed out."""
+        self._number += 1
+        if self._number >= NUMBERS:
+            self.owner = owner(self.worker, self._renew())
+            self._number = 1
+        return self.owner << OWNER_SHIFT | self._number << NUMBER_SHIFT
+
+    def next_attempt(self, root: int) -> int:
+        """The root of the next attempt of the same message; a new number where its 64 attempts are spent."""
+        if attempt_of(root) == ATTEMPTS - 1:
+            return self.next_root()
+        return root + 1

@@ -1,0 +1,1 @@
+"""Spark: what needs a cluster is handed over here. Empty so far; the only package that will import pyspark."""

@@ -1,0 +1,1 @@
+"""Sources to use as they are. Knows `topology`, and no bolt."""

@@ -1,0 +1,231 @@
+"""The contracts: what a spout and a bolt are, and what they are given.
+
+Knows no graph, no executor and no concrete spout or bolt. The typing follows three facts: a typed `process` on `Bolt`
+would break Liskov for every subclass, an untyped one would let every wrong stream pass, so `Bolt` declares neither
+`process` nor `execute`, and the protocols `Processes`, `KeepsState` and `Executes` say which shapes there are.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any, ClassVar, Generic, Literal, Never, Protocol, TypeAlias, overload
+
+import msgspec
+from typing_extensions import TypeVar
+
+from acker.identity import MessageId
+from topology.records import Record
+
+R = TypeVar("R", bound=Record)
+RC = TypeVar("RC", bound=Record, covariant=True)
+IN = TypeVar("IN", bound=Record, contravariant=True)
+A = TypeVar("A", bound=Record)
+Out = TypeVar("Out", bound=Record, default=Never)
+S = TypeVar("S")
+
+
+class Message(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
+    """What a spout emits: a record and the id that names it within its partition, after a restart too.
+
+    `at` is its event time, in UTC, where the source knows one.
+    """
+
+    record: RC
+    id: MessageId
+    partition: str = ""
+    at: datetime | None = None
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a tuple came from: the subscription that delivered it to this task."""
+
+    component: str
+    stream: str
+    tag: int = 0  # mixed into the identity to make this delivery's edge; 0: the identity is the edge
+    key: Callable[[Any], Any] | None = None  # of a fields grouping: record → the key of its state
+
+
+class Tuple(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
+    """A record and where it hangs. Compared by identity of the object: one delivery is one tuple.
+
+    `root` is the tree it belongs to, 0 where it belongs to none; `others` are further trees, after a join.
+    (`origin`, `identity`) is the same for every replay: the key under which an idempotent sink knows it.
+    """
+
+    record: RC
+    origin: int
+    identity: int
+    root: int
+    others: tuple[int, ...]
+    source: Source
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """All trees that it belongs to."""
+        return (self.root, *self.others) if self.root else self.others
+
+
+class Collector(Protocol[IN]):
+    """What `execute` and `flush` emit through. Bound to one task, usable until its `close`, on the loop only.
+
+    `emit` raises EmitError for what can't be sent, and TupleStateError on a finished tuple.
+    """
+
+    def emit(
+        self,
+        record: IN,
+        anchors: Sequence[Tuple[Any]] | None = None,
+        key: MessageId | None = None,
+        task: int | None = None,
+    ) -> None:
+        """Sends a record. `anchors`: None for the tuple being executed, () for none (at most once, a random identity).
+        `key` names the emission in place of its ordinal; `task` is the target of a direct grouping."""
+
+    def ack(self, tup: Tuple[Any]) -> None:
+        """Says that this input is done. Raises TupleStateError the second time."""
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        """Fails this input's trees: the message is replayed. Raises TupleStateError where it is finished."""
+
+    def touch(self, tup: Tuple[Any]) -> None:
+        """Says that this held input is still wanted: its deadline starts anew. The runtime touches held inputs too."""
+
+    async def drain(self) -> None:
+        """Waits until the queues that this task feeds have room: call it now and then in an unbounded fan-out."""
+
+
+class State(Protocol[S]):
+    """One value for the key of the record being processed; immutable, of the types that a record's field may have.
+
+    Changes take effect when `process` returns, and not at all when it raises (D9).
+    """
+
+    @overload
+    def get(self) -> S | None: ...
+    @overload
+    def get(self, default: S) -> S: ...
+    def get(self, default: Any = None) -> Any:
+        """The value, or `default` where the key has none."""
+
+    def set(self, value: S) -> None:
+        """Sets the whole value."""
+
+    def clear(self) -> None:
+        """Forgets the key."""
+
+
+class Clock(Protocol):
+    """Both times that a component may ask for. Virtual in tests."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step back; its zero means nothing."""
+        ...
+
+    def utc(self) -> datetime:
+        """The wall clock, in UTC."""
+        ...
+
+
+class Notes(Protocol):
+    """Small texts that survive a restart: a source's generations, a time decided once. Kept in the state directory,
+    or in memory where the run has none. At most 64 KiB in all; for configuration-sized facts, not for data."""
+
+    def get(self, name: str) -> str | None:
+        """The text noted under this name by any run, or None."""
+
+    def set(self, name: str, text: str) -> None:
+        """Notes a text. Blocks for one fsync; durable when it returns. Raises StartError where it can't be written."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What `open` is given: which task this is, and all that it may take from its surroundings."""
+
+    topology: str
+    component: str
+    index: int  # 0 … tasks - 1
+    tasks: int
+    clock: Clock
+    random: Random  # seeded for this task
+    notes: Notes
+
+
+Outputs: TypeAlias = Iterable[RC] | AsyncIterable[RC] | Awaitable[Iterable[RC] | None] | None
+
+
+class Component:
+    """What spouts and bolts share. The object given to the topology is a prototype: each task gets its own copy."""
+
+    def close(self) -> Awaitable[None] | None:
+        """Gives back what `open` took. Called once, after the last input, also when `open` raised."""
+        return None
+
+
+class Bolt(Component):
+    """A step: subclasses define `process(record)`, `process(record, state)` or `execute(tup, out)`.
+
+    `process` returns or yields records, or None; it may be async. What it returns leaves when it has returned, anchored
+    to its input, which is then acked; if it raises, nothing leaves and the input fails. `execute` controls all of it.
+    `tick(now)`, where defined and the bolt is declared with `every`, and `flush(out)`, called once when all inputs of a
+    bounded run have ended, may emit too: what they emit without an anchor has a random identity, at most once.
+    """
+
+    deterministic: ClassVar[bool] = True  # False: the output is not a function of the input and the state alone
+    recovery: ClassVar[Literal["checkpoint", "replay", "none"]] = "checkpoint"
+
+    def open(self, task: Task) -> Awaitable[None] | None:
+        """Takes resources; may be async. Raises ConfigurationError for what the user has to mend."""
+        return None
+
+
+class Spout(Component):
+    """A source: subclasses define `records()`, an async generator of messages, or `poll(limit)`.
+
+    `poll` waits until there is at least one message and returns up to `limit`; an empty list says that the source has
+    ended, and it is not asked again. A cancelled `poll` has lost nothing: the next one returns what it would have.
+    """
+
+    outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> Awaitable[None] | None:
+        """Takes resources; may be async. `positions`: partition → where to resume, empty for a new run."""
+        return None
+
+    def partitions(self) -> Mapping[str, str]:
+        """Partition → epoch. An epoch changes when the partition's ids start again (C2): a file's generation, a topic's
+        id. Asked after every poll, so that all messages of one poll are of one epoch of their partition; the same
+        object says that nothing has changed."""
+        return ONE_PARTITION
+
+    def ack(self, id: MessageId) -> None:
+        """The message with this id has been processed, its whole tree."""
+
+    def fail(self, id: MessageId) -> None:
+        """The message with this id is dead: it will not be replayed again."""
+
+
+ONE_PARTITION: Mapping[str, str] = {"": ""}
+
+
+class Processes(Protocol[IN, RC]):
+    def process(self, record: IN, /) -> Outputs[RC]: ...
+
+
+class KeepsState(Protocol[IN, RC]):
+    def process(self, record: IN, state: State[Any], /) -> Outputs[RC]: ...
+
+
+class Executes(Protocol[IN, RC]):
+    def execute(self, tup: Tuple[IN], out: Collector[RC], /) -> Awaitable[None] | None: ...
+
+
+Runs: TypeAlias = Processes[A, Out] | KeepsState[A, Out] | Executes[A, Out]
+
+
+class Records(Protocol[RC]):
+    def records(self) -> AsyncIterator[Message[RC]]: ...
+
+
+class Polls(Protocol[RC]):
+    async def poll(self, limit: int, /) -> Sequence[Message[RC]]: ...

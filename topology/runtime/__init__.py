@@ -1,0 +1,1 @@
+"""The running part: executors, links, replay. `topology/` beside it declares; this drives. Knows no concrete component."""
