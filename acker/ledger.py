@@ -8,8 +8,9 @@ the home subclasses `Tree` to keep what it needs for a replay.
 
 Deadlines are those of Storm's RotatingMap: two generations, `young` and `old`. Every `timeout_s` what is still in
 `old` has expired, and `young` becomes `old`; progress moves a tree back to `young`. So a tree fails after
-T <= silence < 2T (A8), at no cost to an ack. Deviations: time in which the caller did not run does not count (A10),
-and a `touch` for a tuple that waits in a queue is progress too, but only `hard_cap` times in a row without an ack (A9).
+T <= silence < 2T (A8), and at most two intervals between calls of `advance` later, at no cost to an ack. Deviations:
+time in which the caller did not run does not count (A10), and a `touch` for a tuple that waits in a queue is progress
+too, but only `hard_cap` times in a row without an ack (A9).
 """
 
 from typing import Final, Generic, TypeVar
@@ -30,7 +31,7 @@ T = TypeVar("T", bound=Tree)
 
 
 class Ledger(Generic[T]):
-    """The open trees of one home. The caller calls `advance` at least once a second.
+    """The open trees of one home. The caller calls `advance` several times a second: STALL_S without is a stall.
 
     `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
     `stalls` counts the times that the caller stood still. Both only grow.
@@ -125,7 +126,7 @@ class Ledger(Generic[T]):
         self._due += seconds
 
     def fail_all(self) -> list[T]:
-        """Ends every tree and returns them, oldest first: a worker that took part in them has died (A11, A14)."""
+        """Ends every tree and returns them by root, so the oldest first: a worker they need has died (A11, A14)."""
         trees = sorted([*self._old.values(), *self._young.values()], key=lambda tree: tree.root)
         self._old, self._young, self._touched = {}, {}, {}
         return trees

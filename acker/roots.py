@@ -56,6 +56,19 @@ def superseded(incarnation: int, current: int) -> bool:
     return 0 < (current - incarnation) % INCARNATIONS < INCARNATIONS // 2
 
 
+def message_of(root: int) -> int:
+    """The root without its attempt: the name of a message at its home."""
+    return root >> NUMBER_SHIFT
+
+
+def precedes(message: int, floor: int) -> bool:
+    """Whether a message (a root without its attempt) came before `floor`, another one of the same home."""
+    mine, theirs = message >> 32, floor >> 32
+    if mine == theirs:
+        return message < floor
+    return superseded(mine % INCARNATIONS, theirs % INCARNATIONS)
+
+
 class RootSource:
     """Hands out message numbers for one home worker.
 
@@ -75,6 +88,11 @@ class RootSource:
         if self._number >= NUMBERS:
             self.owner = owner(self.worker, self._renew())
             self._number = 1
+        return self.owner << OWNER_SHIFT | self._number << NUMBER_SHIFT
+
+    @property
+    def latest(self) -> int:
+        """The root that was handed out last, or one below all of them."""
         return self.owner << OWNER_SHIFT | self._number << NUMBER_SHIFT
 
     def next_attempt(self, root: int) -> int:

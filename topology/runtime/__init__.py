@@ -1,1 +1,1 @@
-"""The running part: executors, links, replay. `topology/` beside it declares; this drives. Knows no concrete component."""
+"""The running part: executors, links, replay. `topology/` declares, this drives. Knows no concrete component."""

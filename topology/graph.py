@@ -1,0 +1,273 @@
+"""The graph that a user declares: `Topology`, its stream handles, and what was declared where.
+
+Declaring never raises for a mistake in the graph: mistakes are collected with their file and line, and `validate` tells
+all of them at once. This file must not know how anything runs; `run` and `serve` hand over to the runtime by import.
+"""
+
+import sys
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from typing_extensions import TypeVar
+
+from topology import signatures
+from topology.components import RC, A, Out, Polls, R, Records, Runs
+from topology.config import Config
+from topology.errors import DeclarationError, Mistake
+from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from topology.records import Record
+from topology.signatures import Classes, Shape
+
+if TYPE_CHECKING:
+    from topology.runtime.report import Report
+
+B = TypeVar("B", bound=Record)
+C = TypeVar("C", bound=Record)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The call that declared something."""
+
+    file: str
+    line: int
+
+
+@dataclass
+class Declared:
+    """One spout or bolt as it was declared. `streams` are the record classes that it emits."""
+
+    name: str
+    prototype: Any
+    tasks: int
+    place: Place
+    streams: Classes
+    kind: str  # 'spout' or 'bolt'
+    inputs: tuple["Input[Any]", ...] = ()
+    takes: Classes = ()
+    shape: Shape = "process"
+    waits: bool = False  # its `process` or `execute` is async
+    concurrency: int = 1
+    every: str | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Input(Generic[RC]):
+    """One subscription: a stream of a component, and how its tuples are dealt to the subscriber's tasks."""
+
+    topology: "Topology"
+    component: str
+    cls: type[Record] | None  # None: the component emits none or several, and none was chosen
+    grouping: Grouping
+    problem: str | None = None
+
+
+class Stream(Generic[RC]):
+    """The handle of what a component emits. With several classes, `handle[Class]` is the stream of one of them."""
+
+    def __init__(self, topology: "Topology", component: str, classes: Classes, problem: str | None = None) -> None:
+        self._topology = topology
+        self._component = component
+        self._classes = classes
+        self._problem = problem
+
+    def __getitem__(self, cls: type[R]) -> "Stream[R]":
+        """The stream of one record class. That the component emits it is checked with the rest."""
+        problem = None
+        if cls not in self._classes:
+            named = ", ".join(one.__name__ for one in self._classes) or "nothing"
+            problem = f"{self._component!r} emits no {getattr(cls, '__name__', cls)}; it emits {named}"
+        return Stream(self._topology, self._component, (cls,), self._problem or problem)
+
+    def shuffle(self) -> Input[RC]:
+        """One task after the other."""
+        return self._input(Shuffle())
+
+    def local_or_shuffle(self) -> Input[RC]:
+        """Tasks of the emitter's own worker where there are any, else all of them, one after the other."""
+        return self._input(LocalOrShuffle())
+
+    def fields(self, *names: str) -> Input[RC]:
+        """Equal values of these fields go to the same task; with `state`, they are its key."""
+        return self._input(Fields(names))
+
+    def partial_key(self, name: str) -> Input[RC]:
+        """Each value of this field goes to one of two tasks, whichever had less."""
+        return self._input(PartialKey(name))
+
+    def all(self) -> Input[RC]:
+        """Every task gets a copy."""
+        return self._input(All())
+
+    def global_(self) -> Input[RC]:
+        """Task 0 gets everything; with `state`, there is one key."""
+        return self._input(Global())
+
+    def direct(self) -> Input[RC]:
+        """The emitter names the task, in `execute`: `out.emit(record, task=n)`."""
+        return self._input(Direct())
+
+    def custom(self, grouping: Grouping) -> Input[RC]:
+        """As `grouping.choose(record, tasks)` says."""
+        return self._input(Custom(grouping))
+
+    def _input(self, grouping: Grouping) -> Input[RC]:
+        problem, cls = self._problem, None
+        if len(self._classes) == 1:
+            cls = self._classes[0]
+        elif problem is None:
+            choices = " or ".join(f"{self._component}[{one.__name__}]" for one in self._classes)
+            problem = (
+                f"{self._component!r} emits several classes; choose one: {choices}"
+                if choices
+                else f"{self._component!r} emits nothing that could be read"
+            )
+        return Input(self._topology, self._component, cls, grouping, problem)
+
+
+class Topology:
+    """A graph of spouts and bolts. Declare it in a module, then `kedge run` it, or call `run`, or await `serve`."""
+
+    def __init__(self, name: str, config: Config | None = None) -> None:
+        self.name = name
+        self.config = config or Config()
+        self.place = _caller()
+        self.components: list[Declared] = []
+
+    def spout(self, name: str, spout: Records[R] | Polls[R], /, *, tasks: int = 1) -> Stream[R]:
+        """Declares a source. Returns the handle of what it emits."""
+        classes, problems = signatures.of_spout(spout)
+        declared = Declared(name, spout, tasks, _caller(), classes, "spout", problems=problems)
+        return self._declare(declared)
+
+    @overload
+    def bolt(
+        self,
+        name: str,
+        bolt: Runs[A, Out],
+        first: Input[A],
+        /,
+        *,
+        tasks: int = 1,
+        concurrency: int = 1,
+        every: str | None = None,
+    ) -> Stream[Out]: ...
+    @overload
+    def bolt(
+        self,
+        name: str,
+        bolt: Runs[A | B, Out],
+        first: Input[A],
+        second: Input[B],
+        /,
+        *,
+        tasks: int = 1,
+        concurrency: int = 1,
+        every: str | None = None,
+    ) -> Stream[Out]: ...
+    @overload
+    def bolt(
+        self,
+        name: str,
+        bolt: Runs[A | B | C, Out],
+        first: Input[A],
+        second: Input[B],
+        third: Input[C],
+        /,
+        *,
+        tasks: int = 1,
+        concurrency: int = 1,
+        every: str | None = None,
+    ) -> Stream[Out]: ...
+    @overload
+    def bolt(
+        self,
+        name: str,
+        bolt: Runs[A, Out],
+        /,
+        *inputs: Input[A],
+        tasks: int = 1,
+        concurrency: int = 1,
+        every: str | None = None,
+    ) -> Stream[Out]: ...
+    def bolt(
+        self,
+        name: str,
+        bolt: Any,
+        /,
+        *inputs: Input[Any],
+        tasks: int = 1,
+        concurrency: int = 1,
+        every: str | None = None,
+    ) -> Stream[Any]:
+        """Declares a bolt that reads `inputs`, streams with a grouping each. Returns the handle of what it emits.
+
+        `tasks` copies share its input; `concurrency` inputs may be under way in each, where it is async; `every`
+        ("10s", "500ms", "5m") is how often `tick` is called.
+        """
+        signature = signatures.of_bolt(bolt)
+        gives = signature.gives
+        if signature.same:
+            read = [one.cls for one in inputs if isinstance(one, Input) and one.cls is not None]
+            gives = tuple(dict.fromkeys([*gives, *read]))
+        declared = Declared(
+            name,
+            bolt,
+            tasks,
+            _caller(),
+            gives,
+            "bolt",
+            inputs=inputs,
+            takes=signature.takes,
+            shape=signature.shape,
+            waits=signature.waits,
+            concurrency=concurrency,
+            every=every,
+            problems=signature.problems,
+        )
+        return self._declare(declared)
+
+    def validate(self) -> None:
+        """Raises DeclarationError with every mistake of the declaration; returns where there is none."""
+        from topology.validate import mistakes
+
+        found = mistakes(self)
+        if found:
+            raise DeclarationError(self.name, found)
+
+    def run(self, *, state_dir: str | Path | None = None) -> "Report":
+        """Runs the topology in an event loop of its own; blocks until it has ended or was interrupted and has drained.
+
+        State that survives is kept in `state_dir`, or nowhere. Raises DeclarationError, ConfigurationError or
+        StartError where it can't begin. From a running loop, await `serve` instead.
+        """
+        from topology.runtime.embedded import run
+
+        return run(self, state_dir=state_dir)
+
+    async def serve(self, *, state_dir: str | Path | None = None, stop: Awaitable[Any] | None = None) -> "Report":
+        """As `run`, in the running loop; touches no signal handler. Drains once `stop` is done, or when cancelled."""
+        from topology.runtime.embedded import serve
+
+        return await serve(self, state_dir=state_dir, stop=stop)
+
+    def _declare(self, declared: Declared) -> Stream[Any]:
+        self.components.append(declared)
+        problem = None if declared.streams or not declared.problems else f"{declared.name!r} could not be read"
+        return Stream(self, declared.name, declared.streams, problem)
+
+    def mistake(self, text: str, place: Place | None = None) -> Mistake:
+        """A mistake at a place of the declaration; at the topology's own where none is given."""
+        at = place or self.place
+        return Mistake(text, at.file, at.line)
+
+
+def _caller() -> Place:
+    """The first frame outside this file."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,256 @@
+"""Groupings: pure choosers of target tasks, and the byte form of keys.
+
+Fields groupings go key → one of 1,024 slots → task, so that a key's home changes only with the number of tasks, and in
+whole slots (D7). Every type of key has a byte form of its own, fixed by golden vectors: 1, 1.0, True and "1" are four
+keys (D8). This file must not know executors, workers or links.
+"""
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from operator import attrgetter
+from random import Random
+from struct import Struct
+from typing import Any, ClassVar, Final, TypeAlias
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from acker.identity import id_bytes
+from topology.errors import EmitError
+from topology.records import Record
+
+SLOTS: Final = 1024
+CACHED_KEYS: Final = 65_536  # keys whose task an emitter remembers; then it begins anew
+
+One: TypeAlias = Callable[[Any, int], int]  # (record, identity) → the index of its one target
+Many: TypeAlias = Callable[[Any], Sequence[int]]  # record → indexes, none twice
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_pack_double = Struct("<d").pack
+_pack_length = Struct("<I").pack
+
+
+def key_bytes(value: Any) -> bytes:
+    """The byte form of one key: a type tag and its content. Raises EmitError for NaN and for what can't be a key."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bytes:
+        return id_bytes(value)
+    if kind is float:
+        if math.isnan(value):
+            raise EmitError("NaN can't be a key: it is not equal to itself")
+        return b"\x05" + _pack_double(value + 0.0)  # -0.0 + 0.0 is 0.0
+    if kind is bool:
+        return b"\x06\x01" if value else b"\x06\x00"
+    if value is None:
+        return b"\x07"
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise EmitError("a datetime without a time zone can't be a key")
+        return b"\x08" + ((value - _EPOCH) // _MICROSECOND).to_bytes(8, "little", signed=True)
+    if kind is Decimal:
+        if value.is_nan():
+            raise EmitError("NaN can't be a key: it is not equal to itself")
+        return b"\x09" + str(value.normalize() + 0).encode()
+    if isinstance(value, enum.Enum):
+        return b"\x0a" + key_bytes(value.value)
+    if isinstance(value, frozenset):
+        return b"\x0c" + _joined(sorted(map(key_bytes, value)))
+    if isinstance(value, Record):
+        return b"\x0d" + _joined(map(key_bytes, msgspec.structs.astuple(value)))
+    if isinstance(value, tuple):
+        return b"\x0b" + _joined(map(key_bytes, value))
+    raise EmitError(f"{kind.__name__} can't be a key")
+
+
+def _joined(parts: Any) -> bytes:
+    return b"".join(_pack_length(len(part)) + part for part in parts)
+
+
+def slot_of(key: bytes) -> int:
+    """The slot of a key's byte form."""
+    return xxh3_64_intdigest(key) >> 54
+
+
+def slot_of_identity(identity: int) -> int:
+    """The slot of an identity, which is a hash already."""
+    return identity >> 54
+
+
+def task_of_slot(slot: int, tasks: int) -> int:
+    """Which of `tasks` tasks owns a slot; whole ranges, so that few slots move when the number changes."""
+    return slot * tasks // SLOTS
+
+
+def key_function(names: tuple[str, ...]) -> Callable[[Any], bytes]:
+    """record → the byte form of these fields of it; of one field its own form, of several that of a tuple."""
+    if not names:
+        return lambda record: b""
+    get = attrgetter(*names)
+    return lambda record: key_bytes(get(record))
+
+
+class Grouping:
+    """Which task of a bolt a tuple goes to. Subclass it for `Stream.custom`: define `choose`.
+
+    A custom grouping is a prototype like a bolt: each emitting task has a copy. `choose` may raise: the input fails.
+    """
+
+    one_target: ClassVar[bool] = False  # True: always exactly one target, so that the identity can be the edge
+    name: ClassVar[str] = "custom"
+
+    def choose(self, record: Any, tasks: int) -> Sequence[int]:
+        """The indexes of the target tasks, 0 … tasks - 1; any number of them."""
+        raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`")
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the fields it looks at."""
+        return ()
+
+
+class Shuffle(Grouping):
+    """One task after the other, starting at a random one."""
+
+    one_target = True
+    name = "shuffle"
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        return _round_robin(range(tasks), random)
+
+
+class LocalOrShuffle(Grouping):
+    """The tasks in the emitter's own worker, one after the other; all of them where there is none."""
+
+    one_target = True
+    name = "local_or_shuffle"
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        return _round_robin(local or range(tasks), random)
+
+
+def _round_robin(targets: Sequence[int], random: Random) -> One:
+    following = random.randrange(len(targets)) - 1
+
+    def one(record: Any, identity: int) -> int:
+        nonlocal following
+        following += 1
+        if following >= len(targets):
+            following = 0
+        return targets[following]
+
+    return one
+
+
+class ByIdentity(Grouping):
+    """By the slot of the tuple's identity: put in place of shuffles before a non-deterministic bolt (B2)."""
+
+    one_target = True
+    name = "by_identity"
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        return lambda record, identity: (identity >> 54) * tasks >> 10
+
+
+@dataclass(frozen=True)
+class Fields(Grouping):
+    """Equal values of these fields go to the same task."""
+
+    names: tuple[str, ...]
+    one_target = True
+    name = "fields"
+
+    def keys(self) -> tuple[str, ...]:
+        return self.names
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        get = attrgetter(*self.names)
+        known: dict[str, int] = {}
+
+        def one(record: Any, identity: int) -> int:
+            value: Any = get(record)
+            if type(value) is not str:
+                return task_of_slot(slot_of(key_bytes(value)), tasks)
+            task = known.get(value)
+            if task is None:
+                if len(known) >= CACHED_KEYS:
+                    known.clear()
+                task = known[value] = task_of_slot(slot_of(key_bytes(value)), tasks)
+            return task
+
+        return one
+
+
+@dataclass(frozen=True)
+class PartialKey(Grouping):
+    """Two candidate tasks a key; the one that this emitter has sent less to (Nasir et al., ICDE 2015)."""
+
+    field: str
+    one_target = True
+    name = "partial_key"
+
+    def keys(self) -> tuple[str, ...]:
+        return (self.field,)
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        get = attrgetter(self.field)
+        sent = [0] * tasks
+
+        def one(record: Any, identity: int) -> int:
+            digest = xxh3_64_intdigest(key_bytes(get(record)))
+            first, second = digest % tasks, (digest >> 32) % tasks
+            task = first if sent[first] <= sent[second] else second
+            sent[task] += 1
+            return task
+
+        return one
+
+
+class All(Grouping):
+    """Every task gets a copy."""
+
+    name = "all"
+
+    def many(self, tasks: int) -> Many:
+        everyone = range(tasks)
+        return lambda record: everyone
+
+
+class Global(Grouping):
+    """Task 0 gets everything."""
+
+    one_target = True
+    name = "global_"
+
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        return lambda record, identity: 0
+
+
+class Direct(Grouping):
+    """The emitter names the task: `out.emit(record, task=n)`."""
+
+    name = "direct"
+
+
+@dataclass(frozen=True)
+class Custom(Grouping):
+    """A user's own `Grouping`; what it chooses is checked."""
+
+    prototype: Grouping
+    name = "custom"
+
+    def many(self, tasks: int) -> Many:
+        choose = self.prototype.choose
+
+        def many(record: Any) -> Sequence[int]:
+            targets = tuple(dict.fromkeys(choose(record, tasks)))
+            for target in targets:
+                if type(target) is not int or not 0 <= target < tasks:
+                    whose = type(self.prototype).__name__
+                    raise EmitError(f"{whose} chose task {target!r}; there are tasks 0 to {tasks - 1}")
+            return targets
+
+        return many

@@ -1,0 +1,109 @@
+"""The plan: what a declared topology becomes before it runs. A pure function of the declaration.
+
+Numbers the subscriptions of each stream, chooses effective groupings, orders the components, and places tasks on
+workers. This file must not know how a task is driven or what a worker is made of.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from acker.identity import edge_tag
+from topology.config import Config
+from topology.graph import Declared, Topology
+from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle
+from topology.records import Record
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One bolt's reading of one stream. `index` counts the stream's subscriptions, in order of declaration."""
+
+    emitter: str
+    cls: type[Record]
+    index: int
+    subscriber: str
+    grouping: Grouping
+
+    def tag(self, task: int) -> int:
+        """What makes this delivery's edge out of the identity; 0 where the identity itself is the edge (A18, B1)."""
+        return 0 if self.index == 0 and self.grouping.one_target else edge_tag(self.index, task)
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields whose values are the key of the subscriber's state."""
+        return self.grouping.names if isinstance(self.grouping, Fields) else ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Components in topological order, subscriptions, and the worker of each task."""
+
+    topology: str
+    config: Config
+    components: dict[str, Declared]
+    subscriptions: tuple[Subscription, ...]
+    placement: dict[tuple[str, int], int]
+
+    def readers(self, emitter: str) -> list[Subscription]:
+        """Who reads this component, by stream and then by index."""
+        return [one for one in self.subscriptions if one.emitter == emitter]
+
+    def below(self, component: str) -> set[str]:
+        """All components that what this one emits can reach."""
+        found: set[str] = set()
+        waiting = [component]
+        while waiting:
+            for reader in self.readers(waiting.pop()):
+                if reader.subscriber not in found:
+                    found.add(reader.subscriber)
+                    waiting.append(reader.subscriber)
+        return found
+
+
+def plan(topology: Topology, workers: int = 1) -> Plan:
+    """Plans a topology that has been validated. Tasks are dealt out so that task i of every component shares a worker:
+    chains stay together where their task counts agree."""
+    components = {one.name: one for one in topology.components}
+    ordered = {name: components[name] for name in order(list(components.values()))}
+    placement = {(one.name, task): task % workers for one in ordered.values() for task in range(one.tasks)}
+    subscriptions = tuple(_subscriptions(topology))
+    return Plan(topology.name, topology.config, ordered, subscriptions, placement)
+
+
+def _subscriptions(topology: Topology) -> Iterator[Subscription]:
+    counts: dict[tuple[str, type[Record]], int] = {}
+    for declared in topology.components:
+        for one in declared.inputs:
+            assert one.cls is not None, "validated"
+            index = counts.get((one.component, one.cls), 0)
+            counts[one.component, one.cls] = index + 1
+            grouping = one.grouping
+            if not getattr(declared.prototype, "deterministic", True) and isinstance(
+                grouping, Shuffle | LocalOrShuffle
+            ):
+                grouping = ByIdentity()  # so that a replay meets the same task (B2)
+            yield Subscription(one.component, one.cls, index, declared.name, grouping)
+
+
+def order(components: list[Declared]) -> list[str]:
+    """Names so that each stands behind all that it reads. What is on a circle, or behind one, is left out."""
+    reads = {one.name: {source.component for source in one.inputs} for one in components}
+    ordered: list[str] = []
+    while ready := [name for name, sources in reads.items() if not sources - set(ordered)]:
+        ordered += ready
+        for name in ready:
+            del reads[name]
+    return ordered
+
+
+def seconds(text: str) -> float:
+    """A duration like "10s", "500ms", "5m", "1h" in seconds. Raises ValueError for anything else, and for zero."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
+    value = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not value:
+        raise ValueError(f'a duration is a number and ms, s, m or h, like "10s", not {text!r}')
+    return value

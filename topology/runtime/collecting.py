@@ -1,0 +1,176 @@
+"""The collector that `execute` and `flush` are given, and the executor that gives it: Storm's full control.
+
+Any number of anchors, tuples held back, several trees. The slow and careful path; `executor` has the short one. It must
+not know trees or spouts: what leaves goes through the outbox, acks and fails go home.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
+from acker.identity import MessageId, derive, edge, mixed
+from topology.components import Tuple
+from topology.errors import EmitError, TupleStateError
+from topology.records import Record
+from topology.runtime.executor import Executor, waits
+from topology.runtime.failures import Failure, Reason
+
+Ordinal = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
+
+
+class Open(OpenTuple):
+    """An input that `execute` was given and that is not acked or failed yet."""
+
+    __slots__ = ("keys", "ordinals", "task", "tup")
+
+    def __init__(self, tup: Tuple[Any]) -> None:
+        super().__init__(tup.roots, edge(tup.identity, tup.source.tag))
+        self.tup = tup
+        self.ordinals: dict[Ordinal, int] = {}
+        self.keys: set[tuple[type, MessageId]] = set()
+        self.task: asyncio.Task[Any] | None = None  # which emitted without a key first
+
+
+class TaskCollector:
+    """`topology.components.Collector` of one input; `current` is None in `flush`, where the default is no anchor."""
+
+    __slots__ = ("_current", "_executor")
+
+    def __init__(self, executor: Executor, current: Open | None) -> None:
+        self._executor = executor
+        self._current = current
+
+    def emit(
+        self,
+        record: Record,
+        anchors: Sequence[Tuple[Any]] | None = None,
+        key: MessageId | None = None,
+        task: int | None = None,
+    ) -> None:
+        executor = self._executor
+        if anchors is None:
+            opens: tuple[Open, ...] = () if self._current is None else (self._current,)
+        else:
+            opens = tuple(executor.open_of(anchor, "emit on") for anchor in distinct(anchors))
+        if not opens:
+            executor.emit_unanchored([record])
+            return
+        for one in opens:
+            if one.finished:
+                executor.open_of(one.tup, "emit on")
+        roots = roots_of(opens)
+        if len(roots) > MAX_ROOTS:
+            raise EmitError(f"a tuple may belong to {MAX_ROOTS} trees; these anchors belong to {len(roots)}")
+        seed = self._by_ordinal(record, opens) if key is None else self._by_key(record, opens, key)
+        if len(opens) == 1:
+            origin, parent = opens[0].tup.origin, opens[0].tup.identity
+        else:
+            origin = mixed(one.tup.origin for one in opens)
+            parent = mixed(one.tup.identity for one in opens)
+        root, others = (roots[0], roots[1:]) if roots else (0, ())
+        outbox = executor.outbox
+        staged: list[Any] = []
+        register(opens, outbox.stage(staged, record, origin, derive(parent, seed), root, others, task))
+        outbox.send(staged)
+        outbox.emitted += 1
+        executor.wake_downstream()
+
+    def _by_ordinal(self, record: Record, opens: tuple[Open, ...]) -> int:
+        """Seeds with how manyth emission this is for these anchors on this stream, whatever their order (B7)."""
+        holder = min(opens, key=lambda one: one.tup.identity)
+        if self._executor.waits:
+            running = asyncio.current_task()
+            if holder.task is None:
+                holder.task = running
+            elif holder.task is not running:
+                raise EmitError(
+                    "several asyncio tasks emit for one input: give each emission a key=, its order may change"
+                )
+        ordinal = (type(record), frozenset(one.tup.identity for one in opens))
+        k = holder.ordinals.get(ordinal, 0)
+        holder.ordinals[ordinal] = k + 1
+        return self._executor.outbox.outlet(record).salt + k
+
+    def _by_key(self, record: Record, opens: tuple[Open, ...], key: MessageId) -> int:
+        named = (type(record), key)
+        holder = min(opens, key=lambda one: one.tup.identity)
+        seed = self._executor.outbox.keyed(record, key)
+        if named in holder.keys:
+            raise EmitError(f"key {key!r:.80} was emitted for this input already: two tuples would have one identity")
+        holder.keys.add(named)
+        return seed
+
+    def ack(self, tup: Tuple[Any]) -> None:
+        self._executor.open_of(tup, "ack")
+        self._executor.ack_held(tup)
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        self._executor.open_of(tup, "fail")
+        self._executor.fail_input(tup, None, Reason.FAILED, reason)
+
+    def touch(self, tup: Tuple[Any]) -> None:
+        executor = self._executor
+        for root in executor.open_of(tup, "touch").values:
+            executor.home.touch(root)
+
+    async def drain(self) -> None:
+        self._executor.wake_downstream()
+        for executor in self._executor.downstream:
+            await executor.room()
+
+
+class CollectingExecutor(Executor):
+    """Drives a bolt's `execute(tup, out)`; `opened` are the inputs that it holds."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.opened: dict[int, Open] = {}
+        self.misused = 0  # emits, acks and fails on finished tuples
+
+    def slice(self, count: int) -> int:
+        taken = 0
+        while taken < count and len(self.under_way) < self.concurrency:
+            taken += 1
+            tup = self.queue.popleft()
+            self.opened[id(tup)] = one = Open(tup)
+            try:
+                result = self.bolt.execute(tup, TaskCollector(self, one))
+                if result is not None and waits(result):
+                    self.begin_waiting(tup, result)
+            except BaseException as error:
+                self.raised(tup, error)
+        self.executed += taken
+        return taken
+
+    def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
+        """`execute` has returned; whether its input is done is for `out` to say."""
+        if error is not None:
+            self.raised(tup, error)
+
+    def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
+        if id(tup) in self.opened:
+            self._close(tup)
+            super().fail_input(tup, error, reason, text)
+        else:  # raised after it had acked: nothing is left to fail, but somebody should know
+            self.home.reported(Failure(reason, self.component, text, error))
+
+    def open_of(self, tup: Tuple[Any], act: str) -> Open:
+        """The open input of this tuple. Raises TupleStateError where it is finished (A3, A4)."""
+        one = self.opened.get(id(tup))
+        if one is None or one.tup is not tup:
+            self.misused += 1
+            raise TupleStateError(f"{self.component!r} tried to {act} a tuple that it has acked or failed already")
+        return one
+
+    def ack_held(self, tup: Tuple[Any]) -> None:
+        for root, value in self._close(tup).values.items():
+            self.home.ack(root, value)
+
+    def _close(self, tup: Tuple[Any]) -> Open:
+        one = self.opened.pop(id(tup))
+        one.finished = True
+        return one
+
+    def held(self) -> list[Tuple[Any]]:
+        return [one.tup for one in self.opened.values()]

@@ -1,0 +1,340 @@
+"""Executors: each drives one bolt task. A queue, and a loop that takes a slice of it, works, and yields.
+
+The hot path's second half: `ProcessExecutor.slice` is the whole way of a tuple through a bolt without state. It must
+not know trees or spouts: it acks and fails through its `Home`, and emits through its outbox.
+"""
+
+import asyncio
+import inspect
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from random import Random
+from types import GeneratorType
+from typing import Any, Final, Protocol
+
+from acker.identity import edge
+from topology.components import Tuple
+from topology.errors import EmitError, KedgeError, Reject, TupleStateError
+from topology.records import Record
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.outbox import Outbox
+
+SLICE_MAX: Final = 128  # tuples between two yields
+SLICE_S: Final = 0.001  # about how long a slice may take
+QUEUE_HIGH: Final = 1024  # tuples waiting for a task; above it, the spouts that feed it pause
+QUEUE_LOW: Final = 512  # … and go on
+OUTPUTS_MAX: Final = 100_000  # records that `process` may return for one input; more is for `execute` and `drain`
+
+
+class Home(Protocol):
+    """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
+
+    def ack(self, root: int, value: int) -> None: ...
+    def fail(self, root: int, failure: Failure) -> None: ...
+    def touch(self, root: int) -> None: ...
+    def reported(self, failure: Failure) -> None: ...
+
+
+class Executor:
+    """What all kinds share: the queue, sleeping and waking, inputs under way, failing. Counters only grow."""
+
+    def __init__(self, component: str, task: int, bolt: Any, outbox: Outbox, home: Home, **settings: Any) -> None:
+        self.component = component
+        self.task = task
+        self.bolt = bolt
+        self.outbox = outbox
+        self.home = home
+        self.queue: deque[Tuple[Any]] = deque()
+        self.downstream: list[Executor] = []  # tasks here that this one feeds
+        self.executed = 0
+        self.failed = 0
+        self.busy_s = 0.0
+        self.concurrency: int = settings.get("concurrency", 1)
+        self.time_limit_s: float = settings.get("time_limit_s", 30.0)
+        self.random: Random = settings.get("random") or Random(0)
+        self.waits: bool = settings.get("waits", False)
+        self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
+        self.abandoned = 0  # inputs over their time limit whose task would not end
+        self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._limit = SLICE_MAX
+        self._last_seen: set[int] = set()
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        queue, time = self.queue, self._loop.time
+        while True:
+            if not queue or len(self.under_way) >= self.concurrency:
+                await self._sleep()
+                continue
+            begun = time()
+            taken = self.slice(min(self._limit, len(queue)))
+            took = time() - begun
+            self.busy_s += took
+            self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
+            self.wake_downstream()
+            if self.waiting_room and len(queue) <= QUEUE_LOW:
+                self._let_in()
+            await asyncio.sleep(0)
+
+    @abstractmethod
+    def slice(self, count: int) -> int:
+        """Takes up to `count` inputs from the queue; returns how many."""
+
+    def wake(self) -> None:
+        """Called by whoever has put something into the queue, or freed a place."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def wake_downstream(self) -> None:
+        for executor in self.downstream:
+            if executor._waiter is not None and executor.queue:
+                executor.wake()
+
+    async def _sleep(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    async def room(self) -> None:
+        """Waits until this queue has drained; returns at once where it is not full."""
+        if len(self.queue) > QUEUE_HIGH:
+            future = self._loop.create_future()
+            self.waiting_room.append(future)
+            await future
+
+    def _let_in(self) -> None:
+        for future in self.waiting_room:
+            if not future.done():
+                future.set_result(None)
+        self.waiting_room.clear()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing waits here and nothing is under way. Held inputs do not count."""
+        return not self.queue and not self.under_way
+
+    def ack_held(self, tup: Tuple[Any]) -> None:
+        """Acks an input that `open_of` has found."""
+
+    def held(self) -> list[Tuple[Any]]:
+        """Inputs that `execute` has kept."""
+        return []
+
+    def open_of(self, tup: Tuple[Any], act: str) -> Any:
+        """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
+        raise TupleStateError(f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself")
+
+    # -- what becomes of an input
+
+    def ack_input(self, tup: Tuple[Any], sent: int) -> None:
+        """Acks an input whose emissions' edges XOR to `sent`."""
+        if tup.root:
+            value = edge(tup.identity, tup.source.tag) ^ sent
+            self.home.ack(tup.root, value)
+            for root in tup.others:
+                self.home.ack(root, value)
+
+    def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
+        """Fails all trees of an input."""
+        self.failed += 1
+        failure = Failure(reason, self.component, text, error)
+        self.home.reported(failure)
+        for root in tup.roots:
+            self.home.fail(root, failure)
+
+    def raised(self, tup: Tuple[Any], error: BaseException) -> None:
+        """Fails an input for what its processing raised, be it SystemExit or CancelledError (F6)."""
+        if isinstance(error, Reject):
+            self.fail_input(tup, error, Reason.REJECTED, str(error))
+        elif isinstance(error, KedgeError):
+            self.fail_input(tup, error, Reason.EMIT, str(error))
+        else:
+            self.fail_input(tup, error, Reason.RAISED, f"{type(error).__name__}: {error}")
+
+    # -- inputs that wait
+
+    def begin_waiting(self, tup: Tuple[Any], outputs: Any) -> None:
+        """Lets an input wait for its awaitable (or async iterable) outputs in an asyncio task of its own."""
+        task = self._loop.create_task(_outcome(outputs), name=f"{self.component}.{self.task}")
+        self.under_way[task] = (tup, self._loop.time())
+        task.add_done_callback(self._waited)
+
+    def _waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
+        entry = self.under_way.pop(task, None)
+        if entry is None:  # over its time limit: failed already, whatever it returns (A5)
+            self.abandoned -= 1
+            if not task.cancelled():
+                task.exception()
+            return
+        tup, _ = entry
+        if task.cancelled():
+            self.fail_input(tup, None, Reason.CUT_OFF)
+        else:
+            outputs, error = task.result()
+            self.finish(tup, outputs, error)
+        self.wake_downstream()
+        self.wake()
+
+    def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
+        """Emits and acks, or fails, an input that has waited."""
+        if error is None:
+            try:
+                sent = self.outbox.emit(outputs, tup) if outputs else 0
+            except BaseException as raised:
+                error = raised
+            else:
+                self.ack_input(tup, sent)
+                return
+        self.raised(tup, error)
+
+    def check_time_limits(self, now: float) -> None:
+        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
+        for task, (tup, begun) in list(self.under_way.items()):
+            if now - begun > self.time_limit_s:
+                del self.under_way[task]
+                self.abandoned += 1
+                self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
+                task.cancel()
+        self.wake()
+
+    def cut_off(self) -> None:
+        """Fails everything that is under way (A5): cancelled is failed, whatever user code then returns."""
+        for task, (tup, _) in list(self.under_way.items()):
+            del self.under_way[task]
+            self.abandoned += 1
+            self.fail_input(tup, None, Reason.CUT_OFF)
+            task.cancel()
+
+    # -- deadlines and clocks
+
+    def touch_waiting(self) -> None:
+        """Touches the trees of what waits here since the last call, of what is under way, and of what is held (A9)."""
+        seen = {root for tup in self.queue for root in tup.roots}
+        for root in seen & self._last_seen:
+            self.home.touch(root)
+        self._last_seen = seen
+        for tup in [*self.held(), *(tup for tup, _ in self.under_way.values())]:
+            for root in tup.roots:
+                self.home.touch(root)
+
+    async def tick(self, now: datetime) -> None:
+        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
+        try:
+            outputs, error = await _outcome(self.bolt.tick(now))
+            if error is not None:
+                raise error
+            self.emit_unanchored(outputs)
+        except BaseException as raised:
+            self.home.reported(
+                Failure(Reason.RAISED, self.component, f"tick: {type(raised).__name__}: {raised}", raised)
+            )
+            if isinstance(raised, asyncio.CancelledError):
+                raise
+
+    def emit_unanchored(self, records: Iterable[Record]) -> None:
+        """Sends records that belong to no tree."""
+        staged: list[Any] = []
+        for record in records:
+            origin, identity = self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1
+            self.outbox.stage(staged, record, origin, identity, 0, ())
+            self.outbox.emitted += 1
+        self.outbox.send(staged)
+        self.wake_downstream()
+
+
+class ProcessExecutor(Executor):
+    """Drives a bolt's `process(record)`."""
+
+    def slice(self, count: int) -> int:
+        popleft, process, emit, ack = self.queue.popleft, self.bolt.process, self.outbox.emit, self.home.ack
+        last = value = 0  # acks of tuples in a row that belong to one tree leave as one
+        taken = 0
+        while taken < count:
+            tup = popleft()
+            taken += 1
+            try:
+                outputs = process(tup.record)
+                if outputs is None:
+                    sent = 0
+                else:
+                    kind = type(outputs)
+                    if kind is GeneratorType:
+                        outputs = collected(outputs)
+                    elif kind is not list and kind is not tuple:
+                        if waits(outputs):
+                            self.begin_waiting(tup, outputs)
+                            if len(self.under_way) >= self.concurrency:
+                                break
+                            continue
+                        outputs = collected(outputs)
+                    sent = emit(outputs, tup) if outputs else 0
+            except BaseException as error:
+                self.raised(tup, error)
+                continue
+            if tup.others:
+                self.ack_input(tup, sent)
+                continue
+            root = tup.root
+            if root != last:
+                if last:
+                    ack(last, value)
+                last, value = root, 0
+            tag = tup.source.tag
+            value ^= sent ^ (edge(tup.identity, tag) if tag else tup.identity)
+        if last:
+            ack(last, value)
+        self.executed += taken
+        return taken
+
+
+def collected(outputs: Any) -> Sequence[Record]:
+    """What an iterable yields, as a list. Raises EmitError where it is none, or yields without end."""
+    try:
+        records = list(islice(outputs, OUTPUTS_MAX + 1))
+    except TypeError as error:
+        if hasattr(outputs, "__iter__"):
+            raise
+        raise EmitError(f"`process` returned {outputs!r:.200}; it gives an iterable of records, or None") from error
+    if len(records) > OUTPUTS_MAX:
+        raise EmitError(
+            f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute` and `out.drain()`"
+        )
+    return records
+
+
+def waits(outputs: Any) -> bool:
+    """Whether this must be awaited, or iterated by `async for`, before there are records (A5)."""
+    return hasattr(outputs, "__aiter__") or inspect.isawaitable(outputs)
+
+
+async def _outcome(outputs: Any) -> tuple[Sequence[Record], BaseException | None]:
+    """Awaits whatever a bolt has returned. Its exception is returned, so that SystemExit does not end the loop."""
+    try:
+        if isinstance(outputs, Awaitable):
+            outputs = await outputs
+        if outputs is None:
+            return (), None
+        if hasattr(outputs, "__aiter__"):
+            records: list[Record] = []
+            async for record in outputs:
+                records.append(record)
+                if len(records) > OUTPUTS_MAX:
+                    raise EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute`")
+            return records, None
+        return collected(outputs), None
+    except asyncio.CancelledError as error:
+        running = asyncio.current_task()
+        if running is not None and running.cancelling():
+            raise
+        return (), error
+    except BaseException as error:
+        return (), error

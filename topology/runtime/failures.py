@@ -1,0 +1,55 @@
+"""Failures: why a tree failed, and what each reason means for its message. A table, and no behaviour.
+
+Only what a tree's own tuples did counts against `max_replays`; what happened around them has a budget of its own (E6).
+"""
+
+import enum
+import traceback
+import types
+from dataclasses import dataclass
+from typing import Final
+
+INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are not its own
+
+
+class Reason(enum.Enum):
+    """Why a tree failed. The value is what people read."""
+
+    RAISED = "raised"
+    FAILED = "failed by the bolt"
+    TIME_LIMIT = "over the time limit"
+    EMIT = "could not emit"
+    REJECTED = "rejected"
+    TIMED_OUT = "no progress"
+    CUT_OFF = "cut off by the drain"
+    STALE = "stale"
+
+
+OWN: Final = frozenset({Reason.RAISED, Reason.FAILED, Reason.TIME_LIMIT, Reason.EMIT, Reason.REJECTED})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure of one input at one component; `error` is the user's exception, with its traceback."""
+
+    reason: Reason
+    component: str
+    text: str = ""
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reason.value} in {self.component!r}: {self.text}" if self.text else f"{self.reason.value}"
+
+    def traceback(self) -> str:
+        """The traceback from the first frame of the user's code on; empty where nothing was raised."""
+        if self.error is None:
+            return ""
+        return "".join(traceback.format_exception(type(self.error), self.error, _beyond_runtime(self.error)))
+
+
+def _beyond_runtime(error: BaseException) -> types.TracebackType | None:
+    """The error's traceback without the runtime's own leading frames; whole where all of it is the runtime's."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("topology."):
+        frames = frames.tb_next
+    return frames or error.__traceback__

@@ -1,0 +1,168 @@
+"""The executor of a bolt that keeps state: `process(record, state)`, each input's effect once, in memory.
+
+An input that was processed is remembered, with what it emitted, until its message is done; a replay of it leaves the
+state alone and sends the same outputs under its new roots (D2, D3). The state itself is one value a key, changed when
+`process` has returned and its outputs were sent, and not at all when it raises (D9). Nothing survives the process.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from types import GeneratorType
+from typing import Any, Final
+
+from acker.roots import NUMBER_SHIFT, message_of, precedes, worker_of
+from topology.components import Tuple
+from topology.errors import EmitError
+from topology.records import Record
+from topology.runtime.executor import Executor, collected, waits
+from topology.runtime.failures import Reason
+
+Pair = tuple[int, int]
+Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
+MUTABLE: Final = (list, dict, set, bytearray)
+
+
+class KeyState:
+    """`topology.components.State` of one input: sees its own changes, and keeps them to itself until `merge`."""
+
+    __slots__ = ("_changed", "_key", "_value", "_values")
+
+    def __init__(self, values: dict[bytes, Any], key: bytes) -> None:
+        self._values = values
+        self._key = key
+        self._changed = False
+        self._value: Any = values.get(key)
+
+    def get(self, default: Any = None) -> Any:
+        return default if self._value is None else self._value
+
+    def set(self, value: Any) -> None:
+        if isinstance(value, MUTABLE):
+            raise EmitError(
+                f"a state's value is immutable, a {type(value).__name__} is not: use a tuple, a frozenset or a record"
+            )
+        self._value = value
+        self._changed = True
+
+    def clear(self) -> None:
+        self._value = None
+        self._changed = True
+
+    def merge(self) -> None:
+        """Lets the changes take effect."""
+        if self._changed:
+            if self._value is None:
+                self._values.pop(self._key, None)
+            else:
+                self._values[self._key] = self._value
+
+
+class KeyedExecutor(Executor):
+    """Drives `process(record, state)`: one input a key at a time, whatever the concurrency (D3)."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.values: dict[bytes, Any] = {}
+        self.remembered: dict[Pair, tuple[Sequence[Record], Messages]] = {}
+        self.stale = 0  # tuples of finished trees, refused (D5)
+        self._filed: dict[Messages, list[Pair]] = {}  # what to forget once all of these messages are done (D15)
+        self._floors: dict[int, int] = {}  # home worker → the message below which all are done
+        self._busy: dict[bytes, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
+        self._states: dict[int, tuple[bytes, KeyState]] = {}  # id of an input under way → its key and state
+
+    def slice(self, count: int) -> int:
+        taken = 0
+        while taken < count and len(self.under_way) < self.concurrency:
+            self._begin(self.queue.popleft())
+            taken += 1
+        return taken
+
+    def _begin(self, tup: Tuple[Any]) -> None:
+        if tup.root and self._is_stale(tup):
+            self.stale += 1
+            return
+        try:
+            assert tup.source.key is not None, "the plan gives state only behind fields() and global_()"
+            key = tup.source.key(tup.record)
+            if key in self._busy:
+                self._busy[key].append(tup)
+                return
+            self.executed += 1
+            known = self.remembered.get((tup.origin, tup.identity)) if tup.root else None
+            if known is not None:
+                records, filed = known
+                sent = self.outbox.emit(records, tup) if records else 0
+                if filed != (messages := tuple(map(message_of, tup.roots))):
+                    self._file(tup, records, messages)  # known again under new numbers (D4)
+                self.ack_input(tup, sent)
+                return
+            state = KeyState(self.values, key)
+            outputs = self.bolt.process(tup.record, state)
+            if type(outputs) is not GeneratorType and outputs is not None and waits(outputs):
+                self._busy[key] = deque()
+                self._states[id(tup)] = key, state
+                self.begin_waiting(tup, outputs)
+                return
+            self._done(tup, collected(outputs) if outputs is not None else (), state)
+        except BaseException as error:
+            self.raised(tup, error)
+
+    def _done(self, tup: Tuple[Any], records: Sequence[Record], state: KeyState) -> None:
+        """Sends the outputs, lets the change take effect, remembers both. All or, where it raises, nothing."""
+        sent = self.outbox.emit(records, tup) if records else 0
+        state.merge()
+        if tup.root:
+            self._file(tup, records, tuple(map(message_of, tup.roots)))
+        self.ack_input(tup, sent)
+
+    def _file(self, tup: Tuple[Any], records: Sequence[Record], messages: Messages) -> None:
+        pair = tup.origin, tup.identity
+        self.remembered[pair] = records, messages
+        self._filed.setdefault(messages, []).append(pair)
+
+    def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
+        key, state = self._states.pop(id(tup))
+        try:
+            if error is not None:
+                raise error
+            self._done(tup, outputs, state)
+        except BaseException as raised:
+            self.raised(tup, raised)
+        self._free(key)
+
+    def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
+        super().fail_input(tup, error, reason, text)
+        under_way = self._states.pop(id(tup), None)
+        if under_way is not None:  # cut off, or over its time limit
+            self._free(under_way[0])
+
+    def _free(self, key: bytes) -> None:
+        """Puts the inputs that waited for this key back to the head of the queue, in their order."""
+        self.queue.extendleft(reversed(self._busy.pop(key, ())))
+        self.wake()
+
+    @property
+    def quiet(self) -> bool:
+        return not self.queue and not self.under_way and not self._busy
+
+    def held(self) -> list[Tuple[Any]]:
+        return [tup for waiting in self._busy.values() for tup in waiting]
+
+    def forget_below(self, floor: int) -> None:
+        """Forgets what was remembered for the messages of one home that precede `floor`, one of its messages.
+
+        Their trees are done, so a tuple of theirs that still comes is stale, and refused (D4, D5).
+        """
+        self._floors[worker_of(floor << NUMBER_SHIFT)] = floor
+        for messages in [one for one in self._filed if all(map(self._is_done, one))]:
+            for pair in self._filed.pop(messages):
+                known = self.remembered.get(pair)
+                if known is not None and known[1] == messages:  # not filed again under other numbers since
+                    del self.remembered[pair]
+
+    def _is_done(self, message: int) -> bool:
+        floor = self._floors.get(worker_of(message << NUMBER_SHIFT))
+        return floor is not None and precedes(message, floor)
+
+    def _is_stale(self, tup: Tuple[Any]) -> bool:
+        return any(self._is_done(message_of(root)) for root in tup.roots)

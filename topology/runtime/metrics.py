@@ -1,0 +1,76 @@
+"""What a run tells about itself: one snapshot value of counters and latencies. Knows nobody; the worker fills it in."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from topology.runtime.histogram import Histogram
+
+
+@dataclass(frozen=True)
+class SpoutCounts:
+    """`emitted` messages, `acked` trees, `failed` trees, `replayed` ones, `dead` messages, `pending` at this moment.
+
+    At every moment: emitted = acked + dead + pending, and every failed tree is replayed, dead or waiting for a replay.
+    """
+
+    emitted: int = 0
+    acked: int = 0
+    failed: int = 0
+    replayed: int = 0
+    dead: int = 0
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class BoltCounts:
+    """`executed` inputs, `emitted` records, `failed` inputs; `queued` at this moment; `busy_s` of all its tasks."""
+
+    executed: int = 0
+    emitted: int = 0
+    failed: int = 0
+    queued: int = 0
+    held: int = 0
+    busy_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one moment. Latencies are of whole trees, from emission to the last ack, replays included."""
+
+    topology: str
+    seconds: float
+    workers: int
+    spouts: dict[str, SpoutCounts]
+    bolts: dict[str, BoltCounts]
+    latency: Histogram = field(default_factory=Histogram)
+    limit: str = ""  # why nothing was acked of late; empty while something is
+
+    def total(self, name: str) -> int:
+        """The sum of one counter over all spouts."""
+        return sum(getattr(counts, name) for counts in self.spouts.values())
+
+    def latency_ms(self) -> dict[str, float | None]:
+        """Percentiles in milliseconds; None where nothing was acked."""
+
+        def ms(seconds: float | None) -> float | None:
+            return None if seconds is None else round(seconds * 1000, 3)
+
+        histogram = self.latency
+        return {
+            "p50": ms(histogram.percentile(50)),
+            "p99": ms(histogram.percentile(99)),
+            "max": ms(histogram.highest if histogram.total else None),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `kedge run --json` prints."""
+        spouts = ("emitted", "acked", "failed", "replayed", "dead", "pending")
+        bolts = ("executed", "emitted", "failed")
+        return {
+            "topology": self.topology,
+            "seconds": round(self.seconds, 3),
+            "workers": self.workers,
+            "spouts": {name: {key: getattr(counts, key) for key in spouts} for name, counts in self.spouts.items()},
+            "bolts": {name: {key: getattr(counts, key) for key in bolts} for name, counts in self.bolts.items()},
+            "latency_ms": self.latency_ms(),
+        }

@@ -1,0 +1,186 @@
+"""Emission, the hot path's first half: from a record to the tuples that carry it, with identities, edges and targets.
+
+One outbox a task. It knows groupings and the queues of the tasks that read it (here or, behind a link, elsewhere); it
+must not know ledgers, replays or what a bolt is. Targets are all chosen before the first tuple leaves, so that an input
+whose emission fails has sent nothing (A6).
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from acker.identity import derive, keyed_salt, salt
+from topology.components import Source, Tuple
+from topology.errors import EmitError
+from topology.groupings import Direct, Many, One
+from topology.groupings import key_function as key_of_fields
+from topology.plan import Plan, Subscription
+from topology.records import Record
+
+Staged = list[tuple["Queue", Tuple[Any]]]
+
+
+class Queue(Protocol):
+    """Where a task's tuples are put: its own deque, or the columns of a frame on their way to another worker."""
+
+    def append(self, tup: Tuple[Any], /) -> None: ...
+    def extend(self, tuples: list[Tuple[Any]], /) -> None: ...
+
+
+class Route:
+    """One subscription as one emitting task sees it."""
+
+    def __init__(
+        self, subscription: Subscription, queues: Sequence[Queue], local: Sequence[int], random: Random
+    ) -> None:
+        tasks = len(queues)
+        grouping = subscription.grouping
+        self.subscriber = subscription.subscriber
+        self.queues = queues
+        self.direct = isinstance(grouping, Direct)
+        self.one: One | None = grouping.one(tasks, local, random) if hasattr(grouping, "one") else None
+        self.many: Many | None = grouping.many(tasks) if hasattr(grouping, "many") else None
+        key = key_of_fields(subscription.key_fields)
+        emitter, stream = subscription.emitter, subscription.cls.__name__
+        self.sources = [Source(emitter, stream, subscription.tag(task), key) for task in range(tasks)]
+
+    def targets(self, record: Record, identity: int, task: int | None) -> Sequence[int]:
+        """The tasks that this emission goes to here. Raises EmitError, or what a user's grouping raises."""
+        if self.one is not None:
+            return (self.one(record, identity),)
+        if self.many is not None:
+            return self.many(record)
+        if task is None or not 0 <= task < len(self.queues):
+            raise EmitError(
+                f"{self.subscriber!r} reads by direct(): emit(record, task=n) with n from 0 to {len(self.queues) - 1}"
+            )
+        return (task,)
+
+
+class Outlet:
+    """One stream of the emitting task: its salt and its routes."""
+
+    def __init__(self, cls: type[Record], component: str, routes: list[Route]) -> None:
+        self.cls = cls
+        self.salt = salt(component, cls.__name__)
+        self.routes = routes
+        only = routes[0] if len(routes) == 1 and routes[0].one is not None else None
+        self.single = only if only and len(only.queues) == 1 and not only.sources[0].tag else None
+
+
+class Single:
+    """The commonest case, laid out flat: one stream, read once, by one task."""
+
+    def __init__(self, outlet: Outlet, route: Route) -> None:
+        self.cls = outlet.cls
+        self.salt = outlet.salt
+        self.queue = route.queues[0]
+        self.source = route.sources[0]
+
+
+class Outbox:
+    """What one task emits. `emitted` counts emissions, replays' too; it only grows."""
+
+    def __init__(self, component: str, outlets: list[Outlet]) -> None:
+        self.component = component
+        self.emitted = 0
+        self._outlets = {outlet.cls: outlet for outlet in outlets}
+        only = outlets[0] if len(outlets) == 1 else None
+        self.single = Single(only, only.single) if only and only.single else None
+
+    def emit(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        """Sends what one input caused, anchored to it. Returns the XOR of the edges that left.
+
+        Raises EmitError, or what a custom grouping raises; then nothing has left.
+        """
+        single = self.single
+        if single is None:
+            return self._emit_several(records, tup)
+        cls, seed, source = single.cls, single.salt, single.source
+        origin, parent, root, others = tup.origin, tup.identity, tup.root, tup.others
+        value = 0
+        staged = []
+        for record in records:
+            if type(record) is not cls:
+                raise self._undeclared(record)
+            identity = derive(parent, seed)
+            value ^= identity
+            seed += 1
+            staged.append(Tuple(record, origin, identity, root, others, source))
+        single.queue.extend(staged)
+        self.emitted += len(staged)
+        return value
+
+    def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        ordinals: dict[type, int] = {}
+        staged: Staged = []
+        value = 0
+        for record in records:
+            cls = type(record)
+            k = ordinals.get(cls, 0)
+            ordinals[cls] = k + 1
+            identity = derive(tup.identity, self.outlet(record).salt + k)
+            value ^= self.stage(staged, record, tup.origin, identity, tup.root, tup.others)
+        self.send(staged)
+        self.emitted += len(records)
+        return value
+
+    def stage(
+        self,
+        staged: Staged,
+        record: Record,
+        origin: int,
+        identity: int,
+        root: int,
+        others: tuple[int, ...],
+        task: int | None = None,
+    ) -> int:
+        """Adds one emission's deliveries to `staged`; returns the XOR of their edges. Sends nothing."""
+        value = 0
+        for route in self.outlet(record).routes:
+            for target in route.targets(record, identity, task if route.direct else None):
+                source = route.sources[target]
+                value ^= derive(identity, source.tag) if source.tag else identity
+                staged.append((route.queues[target], Tuple(record, origin, identity, root, others, source)))
+        return value
+
+    def send(self, staged: Staged) -> None:
+        """Lets staged deliveries leave."""
+        for queue, tup in staged:
+            queue.append(tup)
+
+    def outlet(self, record: Record) -> Outlet:
+        """The stream of this record's class. Raises EmitError where the component has not declared it."""
+        found = self._outlets.get(type(record))
+        if found is None:
+            raise self._undeclared(record)
+        return found
+
+    def keyed(self, record: Record, key: Any) -> int:
+        """The seed of an emission that is named by a key."""
+        return keyed_salt(self.outlet(record).salt, key)
+
+    def _undeclared(self, record: object) -> EmitError:
+        named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
+        return EmitError(f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}")
+
+
+def outbox_of(
+    plan: Plan,
+    component: str,
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+) -> Outbox:
+    """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
+    outlets = []
+    for cls in plan.components[component].streams:
+        routes = []
+        for subscription in plan.readers(component):
+            if subscription.cls is cls:
+                name = subscription.subscriber
+                tasks = range(plan.components[name].tasks)
+                local = [task for task in tasks if plan.placement[name, task] == worker]
+                routes.append(Route(subscription, [queue(name, task) for task in tasks], local, random))
+        outlets.append(Outlet(cls, component, routes))
+    return Outbox(component, outlets)

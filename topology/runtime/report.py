@@ -1,0 +1,26 @@
+"""How a run has ended: what `topology.run()` returns."""
+
+from dataclasses import dataclass
+
+from topology.runtime.metrics import Snapshot
+
+
+@dataclass(frozen=True)
+class Report:
+    """The last snapshot, and how the run ended.
+
+    ended    'ended': by itself; 'stopped': drained for a signal or the caller; 'aborted': told to end at once;
+             'failed': a source raised, a part of the runtime broke, or on_dead="stop" met a dead message.
+    aborted  messages whose trees were not done at the end.
+    error    what the source or the runtime raised, or None.
+    """
+
+    snapshot: Snapshot
+    ended: str = "ended"
+    aborted: int = 0
+    error: BaseException | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """0 when no message ended dead and nothing was aborted, else 1."""
+        return 1 if self.snapshot.total("dead") or self.aborted or self.ended in ("failed", "aborted") else 0

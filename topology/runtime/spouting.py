@@ -1,0 +1,290 @@
+"""Drives one spout task: polls, begins trees, keeps what is pending, replays what failed, holds back when it must.
+
+The ledger is the worker's; this file decides what a completed or failed tree means for its message. It must not know
+bolts, nor why a queue is full.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from acker.identity import MessageId, message_pair, outside_pair, partition_seed
+from acker.ledger import Tree
+from acker.roots import RootSource
+from topology.components import Message, Spout, Tuple
+from topology.config import Config
+from topology.errors import KedgeError, Reject
+from topology.runtime.executor import QUEUE_HIGH, SLICE_MAX, Executor
+from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
+from topology.runtime.histogram import Histogram
+from topology.runtime.outbox import Outbox, Staged
+from topology.runtime.sourcing import Polling
+
+BACKOFF_FIRST_S: Final = 0.05
+BACKOFF_MAX_S: Final = 30.0
+
+
+class Pending(Tree):
+    """A message under way: its tree, and what a replay needs. Alive from its emission until it is acked or dead."""
+
+    message: Message[Any]
+    seed: int  # of its partition's epoch when it was emitted
+    spouting: Any  # the Spouting that emitted it
+    begun: float  # loop time of the first emission
+    own: int = 0  # failures that count against max_replays
+    others: int = 0  # failures of what is around it (E6)
+
+
+class Spouting:
+    """One spout task. Counters only grow; `pending` is the number of messages under way, back-off included."""
+
+    def __init__(
+        self,
+        component: str,
+        task: int,
+        spout: Any,
+        source: Polling,
+        outbox: Outbox,
+        home: Any,
+        *,
+        topology_id: str,
+        config: Config,
+        roots: RootSource,
+        key: bytes,
+        random: Random,
+    ) -> None:
+        self.component = component
+        self.task = task
+        self.spout = spout
+        self.source = source
+        self.outbox = outbox
+        self.home = home
+        self.downstream: list[Executor] = []  # tasks here that it feeds directly
+        self.below: list[Executor] = []  # all tasks here that what it emits can reach
+        self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
+        self.pending = 0
+        self.latency = Histogram()
+        self.ended = False
+        self.draining = False
+        self.paused_by: Executor | None = None
+        self._topology_id = topology_id
+        self._tracked = config.guarantee == "at-least-once"
+        self._max_pending = config.max_pending
+        self._max_replays = config.max_replays
+        self._roots = roots
+        self._key = key
+        self._random = random
+        self._polling: asyncio.Task[Any] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._tells_ack = type(spout).ack is not Spout.ack
+        self._seeds: dict[str, int] = {}
+        self._epochs: Any = None  # the mapping that `partitions()` returned last
+        self._later: list[tuple[float, int, Pending]] = []  # a heap of replays: (due, root, message)
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- new messages
+
+    async def run(self) -> None:
+        """Polls and emits until the source has ended or the run drains."""
+        while not self.draining:
+            room = min(SLICE_MAX, self._max_pending - self.pending) if self._tracked else SLICE_MAX
+            full = next((one for one in self.below if len(one.queue) > QUEUE_HIGH), None)
+            if full is not None:
+                self.paused_by = full
+                await full.room()
+                self.paused_by = None
+            elif room <= 0:
+                await self._sleep()
+            else:
+                messages = await self._polled(room)
+                if not messages:
+                    break
+                self._emit(messages)
+                self.wake_downstream()
+                await asyncio.sleep(0)
+        self.ended = True
+
+    async def _polled(self, room: int) -> Sequence[Message[Any]]:
+        """One poll; empty where the source has ended, or the run drains meanwhile."""
+        self._polling = asyncio.current_task()
+        try:
+            return await self.source.poll(room)
+        except asyncio.CancelledError:
+            if not self.draining:
+                raise
+            return ()
+        finally:
+            self._polling = None
+
+    def drain(self) -> None:
+        """Polls no more. What waits for a replay is replayed now."""
+        self.draining = True
+        if self._polling is not None:
+            self._polling.cancel()
+        self.wake()
+        self._replay_due(float("inf"))
+
+    def _emit(self, messages: Sequence[Message[Any]]) -> None:
+        epochs = self.source.epochs
+        if epochs is not self._epochs:
+            self._epochs = epochs
+            self._seeds = {
+                partition: partition_seed(self._topology_id, self.component, partition, epoch)
+                for partition, epoch in epochs.items()
+            }
+        now = self._loop.time()
+        seeds, tracked = self._seeds, self._tracked
+        for message in messages:
+            try:
+                seed = seeds[message.partition]
+            except KeyError:
+                raise KedgeError(
+                    f"spout {self.component!r} emitted a message of partition {message.partition!r}, "
+                    "which its partitions() does not name"
+                ) from None
+            self.emitted += 1
+            if tracked:
+                self.pending += 1
+                self._begin(Pending(self._roots.next_root(), 0, message, seed, self, now))
+            else:
+                self._send_untracked(message, seed)
+
+    def _pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
+        if self.spout.outside_ids:
+            return outside_pair(message_id, seed, self._key)
+        return message_pair(message_id, seed)
+
+    def _begin(self, tree: Pending) -> None:
+        """Chooses all targets, begins the tree, then lets its first tuples leave (A6)."""
+        record = tree.message.record
+        staged: Staged = []
+        try:
+            origin, identity = self._pair(tree.message.id, tree.seed)
+            single = self.outbox.single
+            if single is not None and type(record) is single.cls:
+                tree.value = identity
+                self.home.ledger.begin(tree)
+                single.queue.append(Tuple(record, origin, identity, tree.root, (), single.source))
+                self.outbox.emitted += 1
+                return
+            tree.value = self.outbox.stage(staged, record, origin, identity, tree.root, ())
+        except BaseException as error:
+            failure = Failure(Reason.EMIT, self.component, f"{type(error).__name__}: {error}", error)
+            self.home.reported(failure)
+            self.failed_tree(tree, failure)
+            return
+        self.outbox.emitted += 1
+        if not tree.value:  # a custom grouping chose nobody
+            self.completed(tree, self._loop.time())
+            return
+        self.home.ledger.begin(tree)
+        self.outbox.send(staged)
+
+    def _send_untracked(self, message: Message[Any], seed: int) -> None:
+        staged: Staged = []
+        try:
+            origin, identity = self._pair(message.id, seed)
+            self.outbox.stage(staged, message.record, origin, identity, 0, ())
+        except BaseException as error:
+            self.failed += 1
+            self.home.reported(Failure(Reason.EMIT, self.component, f"{type(error).__name__}: {error}", error))
+            return
+        self.outbox.emitted += 1
+        self.outbox.send(staged)
+
+    def wake_downstream(self) -> None:
+        for executor in self.downstream:
+            if executor.queue:
+                executor.wake()
+
+    # -- what became of them
+
+    def completed(self, tree: Pending, now: float) -> None:
+        """The whole tree has been processed."""
+        self.acked += 1
+        self.pending -= 1
+        self.latency.add(now - tree.begun)
+        if self._tells_ack:
+            self._tell(self.spout.ack, tree.message.id)
+        self.wake()
+
+    def failed_tree(self, tree: Pending, failure: Failure) -> None:
+        """The tree has failed: the message is replayed after a while, or is dead."""
+        self.failed += 1
+        if failure.reason in OWN:
+            tree.own += 1
+        else:
+            tree.others += 1
+        spent = tree.own > self._max_replays or tree.others > INFRASTRUCTURE_REPLAYS_MAX
+        if isinstance(failure.error, Reject) or spent:
+            self.dead += 1
+            self.pending -= 1
+            self.home.died(self, tree, failure)
+            self._tell(self.spout.fail, tree.message.id)
+            self.wake()
+            return
+        self._replay_later(tree)
+
+    def _replay_later(self, tree: Pending) -> None:
+        """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
+        times = tree.own + tree.others - 1
+        delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
+        if self.draining or (not tree.own and tree.others == 1):
+            delay = 0.0
+        heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._later[0][0], self._replay_due) if self._later else None
+
+    def _replay_due(self, until: float | None = None) -> None:
+        """Emits again what is due, oldest first."""
+        now = self._loop.time() if until is None else until
+        due: list[Pending] = []
+        while self._later and self._later[0][0] <= now:
+            due.append(heapq.heappop(self._later)[2])
+        for tree in sorted(due, key=lambda one: one.root):
+            self.replayed += 1
+            tree.root = self._roots.next_attempt(tree.root)
+            self._begin(tree)
+        self.wake_downstream()
+        self._set_timer()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait for their replay: pending, and in no ledger."""
+        return len(self._later)
+
+    def oldest_later(self) -> int | None:
+        """The smallest root among them."""
+        return min((tree.root for _, _, tree in self._later), default=None)
+
+    def _tell(self, callback: Callable[[MessageId], None], message_id: MessageId) -> None:
+        """A source's own ack or fail; what it raises is reported and changes nothing."""
+        try:
+            callback(message_id)
+        except BaseException as error:
+            told = f"{callback.__name__}: {type(error).__name__}: {error}"
+            self.home.reported(Failure(Reason.RAISED, self.component, told, error))
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _sleep(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def close(self) -> None:
+        """Replays nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
