@@ -67,14 +67,18 @@ def message_pair(message_id: MessageId, seed: int) -> Pair:
 
 def outside_pair(message_id: MessageId, seed: int, key: bytes) -> Pair:
     """As `message_pair`, for ids that outsiders choose: keyed, so that nobody can make two ids collide (S19)."""
+    assert key, "without a key this hash is as open to outsiders as the other one"
     digest = hashlib.blake2b(_pack_u64(seed) + id_bytes(message_id), digest_size=16, key=key).digest()
     origin, identity = _unpack_pair(digest)
     return origin or 1, identity or 1
 
 
 def salt(component: str, stream: str) -> int:
-    """The seed of a component's emissions on one stream; the k-th emission for an input is seeded by `salt + k`."""
-    return xxh3_64_intdigest(_encode([component, stream]))
+    """The seed of a component's emissions on one stream; the k-th emission for an input is seeded by `salt + k`.
+
+    63 bits, so that the sum never leaves 64 and the hot path needs no mask.
+    """
+    return xxh3_64_intdigest(_encode([component, stream])) >> 1
 
 
 def keyed_salt(stream_salt: int, key: MessageId) -> int:
@@ -83,7 +87,7 @@ def keyed_salt(stream_salt: int, key: MessageId) -> int:
 
 
 def derive(identity: int, seed: int) -> int:
-    """The identity of what was emitted for the tuple `identity`; `seed` is (salt + k) & MASK or a keyed salt.
+    """The identity of what was emitted for the tuple `identity`; `seed` is salt + k or a keyed salt.
 
     For one parent, distinct seeds can't collide: xxh3-64 of eight bytes is a bijection of (rotated input ^ f(seed)).
     """
@@ -98,6 +102,16 @@ def mixed(values: Iterable[int]) -> int:
 def edge_tag(subscription: int, task: int) -> int:
     """What turns an identity into the edge of one delivery; both ends know it, so the wire need not carry it."""
     return xxh3_64_intdigest(_encode(["edge", subscription, task])) or 1
+
+
+def copy_tag(task: int) -> int:
+    """For the copy that one of several targets gets: what its task derives from is `derive(identity, copy_tag(task))`.
+
+    All copies of a broadcast have one identity. Were it the parent of what the tasks emit, their k-th emissions would
+    have one identity and one edge, and would cancel in their tree (A18). Each task's own stay as they are when the
+    number of tasks changes (B1).
+    """
+    return xxh3_64_intdigest(_encode(["copy", task])) or 1
 
 
 def edge(identity: int, tag: int) -> int:
