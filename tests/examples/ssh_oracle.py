@@ -4,7 +4,7 @@ Plain Python over the whole file: no topology, no regular expression, nothing pr
 """
 
 import socket
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -39,7 +39,10 @@ def expected_of_file(data: bytes, reference: datetime) -> Expected:
 
 
 def expected(lines: list[str], reference: datetime) -> Expected:
-    """Of lines without line ends, whose years are the latest that put them not after `reference`."""
+    """Of lines without line ends, whose years are the latest that put them not after `reference`.
+
+    The last minute ends with the address's newest failure so far; one that is over a minute older starts afresh.
+    """
     result = Expected()
     seen: dict[str, list[tuple[datetime, float]]] = {}  # address → (time, failures) of its lines, sorted
     then: dict[str, float] = {}  # address → the count at its failure before
@@ -54,8 +57,10 @@ def expected(lines: list[str], reference: datetime) -> Expected:
             continue
         result.failures += count
         times = seen.setdefault(address, [])
+        if times and at < times[-1][0] - MINUTE:
+            times.clear()  # the clock was set back
         insort(times, (at, count))
-        window = times[bisect_left(times, (at - MINUTE, -inf)) : bisect_right(times, (at, inf))]
+        window = times[bisect_left(times, (times[-1][0] - MINUTE, -inf)) :]
         total = sum(number for _, number in window)
         if total >= LIMIT and then.get(address, 0) < LIMIT:
             result.alerts.append(Alert(address, int(total), window[0][0], window[-1][0]))
