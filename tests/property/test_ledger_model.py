@@ -1,0 +1,261 @@
+"""The ledger against a plain model, over random topologies: a tree is done exactly when nothing of it is open (A1).
+
+The model keeps, for each tree, the set of its open deliveries: sent and not yet acked. It knows no XOR. The real ledger
+is fed as the runtime feeds it: identities and edges by `acker.identity`, values by `acker.anchoring`.
+
+A topology is drawn first: layers of components with one to three tasks, each reading some of the layers above through
+groupings with one target or with all tasks. Then messages begin, tuples are delivered, bolts hold them, join them over
+several trees, emit, ack and fail; late acks come again, time passes, a worker dies.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import xor
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
+from acker.identity import copy_tag, derive, edge, edge_tag, message_pair, mixed, partition_seed, salt
+from acker.ledger import Ledger, Tree
+from acker.roots import RootSource
+
+T = 10.0  # tree_timeout_s
+TURN_S = 0.5
+SEED = partition_seed("model", "spout", "", "1")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One component's subscription to the stream of another."""
+
+    index: int
+    reader: int
+    to_all: bool
+
+    def tag(self, task: int) -> int:
+        return edge_tag(self.index, task) if self.to_all or self.index else 0
+
+
+@dataclass(eq=False)
+class Delivery:
+    """One tuple on its way to one task, or held by it: `opened` once it has arrived."""
+
+    component: int
+    task: int
+    identity: int
+    parent: int  # what the identities of its descendants are derived from
+    edge: int
+    roots: tuple[int, ...]
+    opened: OpenTuple | None = None
+    ordinals: dict[frozenset[int], int] = field(default_factory=dict)
+
+
+class LedgerAgainstSets(RuleBasedStateMachine):
+    """Rules are what happens in a run; invariants compare the ledger with the model after each of them."""
+
+    @initialize(data=st.data(), layers=st.integers(2, 4))
+    def declare(self, data: st.DataObject, layers: int) -> None:
+        """Draws the topology. Component 0 is the spout; the last one emits to nobody."""
+        self.tasks = [1, *(data.draw(st.integers(1, 3), label=f"tasks of {n}") for n in range(1, layers + 1))]
+        self.readings: list[list[Reading]] = [[] for _ in self.tasks]
+        for reader in range(1, layers + 1):
+            others = st.sets(st.integers(0, reader - 1), min_size=1)
+            for emitter in sorted(data.draw(others, label=f"what {reader} reads")):
+                reading = Reading(len(self.readings[emitter]), reader, data.draw(st.booleans(), label="to all"))
+                self.readings[emitter].append(reading)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.ledger: Ledger[Tree] = Ledger(T, now=0.0)
+        self.sources = RootSource(1, 1, lambda: 2)
+        self.messages = 0
+        self.flying: list[Delivery] = []
+        self.held: list[Delivery] = []
+        self.open: dict[int, set[Delivery]] = {}  # the model: root → its open deliveries
+        self.progress: dict[int, float] = {}
+        self.touched: set[int] = set()
+        self.sent: list[tuple[int, int]] = []  # acks that have left
+        self.unknown = 0
+
+    # -- what happens
+
+    @precondition(lambda self: len(self.open) < 20)
+    @rule(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """The spout emits a message; where nobody is chosen, there is no tree."""
+        self.messages += 1
+        root = self.sources.next_root()
+        _, identity = message_pair(self.messages, SEED)
+        deliveries = self.deliveries(data, 0, identity, (root,))
+        if not deliveries:
+            return
+        self.ledger.begin(Tree(root, reduce(xor, (one.edge for one in deliveries))))
+        self.open[root] = set(deliveries)
+        self.progress[root] = self.now
+        self.flying += deliveries
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def deliver(self, data: st.DataObject, count: int) -> None:
+        """Tuples arrive, in any order."""
+        for _ in range(min(count, len(self.flying))):
+            one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1), label="arrives"))
+            one.opened = OpenTuple(one.roots, one.edge)
+            self.held.append(one)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def emit(self, data: st.DataObject) -> None:
+        """A task emits, anchored to some of the tuples that it holds; one of them may be given twice (A2)."""
+        first = data.draw(st.sampled_from(self.held), label="anchor")
+        mates = [one for one in self.held if (one.component, one.task) == (first.component, first.task)]
+        given = [first, *data.draw(st.lists(st.sampled_from(mates), max_size=4), label="further anchors")]
+        anchors = distinct(given)
+        opened = [one.opened for one in anchors if one.opened is not None]
+        roots = roots_of(opened)
+        if len(roots) > MAX_ROOTS:
+            return  # refused, as by the collector
+        parents = [one.parent for one in anchors]
+        holder = min(anchors, key=lambda one: one.parent)
+        k = holder.ordinals.get(frozenset(parents), 0)
+        holder.ordinals[frozenset(parents)] = k + 1
+        parent = parents[0] if len(parents) == 1 else mixed(parents)
+        identity = derive(parent, salt(str(first.component), "Record") + k)
+        deliveries = self.deliveries(data, first.component, identity, roots)
+        for delivery in deliveries:
+            register(opened, delivery.edge)
+            for root in roots:
+                if root in self.open:
+                    self.open[root].add(delivery)
+        self.flying += deliveries
+
+    @precondition(lambda self: self.held)
+    @rule(random=st.integers(1, (1 << 64) - 1), data=st.data())
+    def emit_unanchored(self, random: int, data: st.DataObject) -> None:
+        """A17: what belongs to no tree takes no part in any, but can be an anchor beside others."""
+        component = data.draw(st.sampled_from(self.held), label="emitter").component
+        self.flying += self.deliveries(data, component, random, ())
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), count=st.integers(1, 6))
+    def ack(self, data: st.DataObject, count: int) -> None:
+        """Inputs are done: one value leaves for each root."""
+        for _ in range(min(count, len(self.held))):
+            one = self.held.pop(data.draw(st.integers(0, len(self.held) - 1), label="acked"))
+            assert one.opened is not None
+            one.opened.finished = True
+            for root, value in one.opened.values.items():
+                self.sent.append((root, value))
+                done = self.ledger.ack(root, value)
+                if root not in self.open:
+                    self.unknown += 1
+                    assert done is None, "a tree that had ended was done once more"
+                    continue
+                self.open[root].remove(one)
+                self.progress[root] = self.now
+                self.touched.discard(root)
+                if self.open[root]:
+                    assert done is None, f"tree {root:#x} was done with {len(self.open[root])} tuples open"
+                else:
+                    assert done is not None, f"tree {root:#x} is still open, though nothing of it is"
+                    assert done.root == root
+                    self.close(root)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        """An input fails: all of its trees end, their other tuples live on and are acked in vain."""
+        one = self.held.pop(data.draw(st.integers(0, len(self.held) - 1), label="failed"))
+        assert one.opened is not None
+        one.opened.finished = True
+        for root in one.roots:
+            failed = self.ledger.fail(root)
+            assert (failed is not None) == (root in self.open)
+            self.unknown += root not in self.open
+            self.close(root)
+
+    @precondition(lambda self: any(root not in self.open for root, _ in self.sent))
+    @rule(data=st.data())
+    def repeat_a_late_ack(self, data: st.DataObject) -> None:
+        """A4: an ack of a tree that has ended comes again."""
+        late = [(root, value) for root, value in self.sent if root not in self.open]
+        assert self.ledger.ack(*data.draw(st.sampled_from(late), label="repeated")) is None
+        self.unknown += 1
+
+    @rule(turns=st.integers(1, 50))
+    def pass_time(self, turns: int) -> None:
+        """A8: no tree ends before T of silence, and untouched ones soon after 2 T."""
+        for _ in range(turns):
+            self.now += TURN_S
+            for tree in self.ledger.advance(self.now):
+                assert tree.root in self.open
+                assert self.now - self.progress[tree.root] >= T
+                self.close(tree.root)
+        for root in self.open:
+            assert root in self.touched or self.now - self.progress[root] < 2 * T + 2 * TURN_S
+
+    @precondition(lambda self: self.flying or self.held)
+    @rule(data=st.data())
+    def touch(self, data: st.DataObject) -> None:
+        """A9: an executor touches the trees of what waits."""
+        for root in data.draw(st.sampled_from(self.flying + self.held), label="touched").roots:
+            self.ledger.touch(root)
+            self.unknown += root not in self.open
+            self.touched.add(root)
+
+    @precondition(lambda self: len(self.open) > 2)
+    @rule()
+    def a_worker_dies(self) -> None:
+        """A11: all trees fail, the oldest first; what is in flight lives on."""
+        assert [tree.root for tree in self.ledger.fail_all()] == sorted(self.open)
+        self.open.clear()
+
+    # -- what always holds
+
+    @invariant()
+    def the_ledger_has_the_trees_that_have_open_tuples(self) -> None:
+        assert all(self.open.values())
+        assert {tree.root for tree in self.ledger.trees()} == set(self.open)
+        assert len(self.ledger) == len(self.open)
+        assert self.ledger.unknown == self.unknown
+        assert self.ledger.stalls == 0
+
+    @invariant()
+    def every_value_is_that_of_the_tuples_that_are_open(self) -> None:
+        """The books balance: a tree's value is the XOR of what those who hold or carry its tuples will send."""
+        for tree in self.ledger.trees():
+            owed = [one.edge if one.opened is None else one.opened.values[tree.root] for one in self.open[tree.root]]
+            assert tree.value == reduce(xor, owed)
+
+    @invariant()
+    def no_edge_is_open_twice_in_a_tree(self) -> None:
+        """A18."""
+        for deliveries in self.open.values():
+            assert len({one.edge for one in deliveries}) == len(deliveries)
+
+    # -- helpers
+
+    def deliveries(self, data: st.DataObject, component: int, identity: int, roots: tuple[int, ...]) -> list[Delivery]:
+        """The tuples of one emission, to the tasks that the groupings choose."""
+        found = []
+        for reading in self.readings[component]:
+            tasks: Iterable[int] = range(self.tasks[reading.reader])
+            if not reading.to_all:
+                tasks = [data.draw(st.sampled_from(list(tasks)), label="task")]
+            for task in tasks:
+                parent = derive(identity, copy_tag(task)) if reading.to_all else identity
+                own = edge(identity, reading.tag(task))
+                found.append(Delivery(reading.reader, task, identity, parent, own, roots))
+        return found
+
+    def close(self, root: int) -> None:
+        self.open.pop(root, None)
+        self.touched.discard(root)
+
+
+TestLedgerAgainstSets = LedgerAgainstSets.TestCase
+TestLedgerAgainstSets.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
