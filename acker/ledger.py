@@ -65,6 +65,15 @@ class Ledger(Generic[T]):
         previous = self._young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
 
+    def begin_all(self, trees: list[T]) -> None:
+        """Opens several trees at once, as `begin` does each."""
+        young, old = self._young, self._old
+        count = len(young)
+        for tree in trees:
+            young[tree.root] = tree
+        assert len(young) == count + len(trees), "a root is begun once"
+        assert not (old and any(tree.root in old for tree in trees)), "a root is begun once"
+
     def ack(self, root: int, value: int) -> T | None:
         """XORs one input's value in: its edge ^ the edges registered with this root. The tree, if it is now done.
 

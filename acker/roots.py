@@ -16,6 +16,8 @@ ATTEMPTS: Final = 1 << 6
 OWNER_SHIFT: Final = 38
 NUMBER_SHIFT: Final = 6
 
+ROOT_STEP: Final = ATTEMPTS  # between the roots of two messages that follow one another
+
 UNTRACKED: Final = 0  # the root of a tuple that belongs to no tree
 
 
@@ -84,11 +86,16 @@ class RootSource:
 
     def next_root(self) -> int:
         """A root with attempt 0 that this home has never handed out."""
-        self._number += 1
-        if self._number >= NUMBERS:
+        return self.take(1)
+
+    def take(self, count: int) -> int:
+        """The first of `count` new roots, each ROOT_STEP above the one before."""
+        if self._number + count >= NUMBERS:
             self.owner = owner(self.worker, self._renew())
-            self._number = 1
-        return self.owner << OWNER_SHIFT | self._number << NUMBER_SHIFT
+            self._number = 0
+        first = self._number + 1
+        self._number += count
+        return self.owner << OWNER_SHIFT | first << NUMBER_SHIFT
 
     @property
     def latest(self) -> int:

@@ -50,7 +50,7 @@ class Signature:
 def of_bolt(bolt: Any) -> Signature:
     """Reads `process` or `execute` of a bolt (an instance)."""
     name = type(bolt).__name__
-    process, execute = getattr(bolt, "process", None), getattr(bolt, "execute", None)
+    process, execute = _method(bolt, "process"), _method(bolt, "execute")
     if (process is None) == (execute is None):
         found = "neither `process` nor `execute`" if process is None else "both `process` and `execute`"
         return Signature(problems=[f"{name} defines {found}: a bolt has one of them"])
@@ -93,7 +93,7 @@ def of_bolt(bolt: Any) -> Signature:
 def of_spout(spout: Any) -> tuple[Classes, list[str]]:
     """The record classes of a spout (an instance), read from `records` or `poll`, and what is wrong with it."""
     name = type(spout).__name__
-    records, poll = getattr(spout, "records", None), getattr(spout, "poll", None)
+    records, poll = _method(spout, "records"), _method(spout, "poll")
     if (records is None) == (poll is None):
         found = "neither `records` nor `poll`" if records is None else "both `records` and `poll`"
         return (), [f"{name} defines {found}: a spout has one of them"]
@@ -111,6 +111,11 @@ def of_spout(spout: Any) -> tuple[Classes, list[str]]:
         wanted = "records(self) -> AsyncIterator[Message[X]]" if records else "poll(self, limit) -> list[Message[X]]"
         return (), [f"{name}: annotate what it emits: {wanted}, where X is a record class"]
     return (inner,), []
+
+
+def _method(component: Any, name: str) -> Callable[..., Any] | None:
+    found = getattr(component, name, None)
+    return found if callable(found) else None
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -164,8 +164,7 @@ class CollectingExecutor(Executor):
         return one
 
     def ack_held(self, tup: Tuple[Any]) -> None:
-        for root, value in self._close(tup).values.items():
-            self.home.ack(root, value)
+        self.ack_roots(self._close(tup).values.items())
 
     def _close(self, tup: Tuple[Any]) -> Open:
         one = self.opened.pop(id(tup))

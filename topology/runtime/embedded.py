@@ -40,6 +40,7 @@ class EmbeddedRun:
         fresh: bool = False,
         random: Random | None = None,
         utc: Callable[[], datetime] | None = None,
+        worker_kind: Callable[..., Worker] = Worker,
     ) -> None:
         topology.validate()
         self.topology = topology
@@ -48,6 +49,7 @@ class EmbeddedRun:
         self._fresh = fresh
         self._random = random or Random(secrets.randbits(64))
         self._utc = utc
+        self._worker_kind = worker_kind
         self._drain = asyncio.Event()
         self._abort = asyncio.Event()
         self._last: Snapshot | None = None
@@ -70,7 +72,7 @@ class EmbeddedRun:
         if self._state_dir is not None:
             state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
         try:
-            worker = Worker(
+            worker = self._worker_kind(
                 plan(self.topology),
                 worker=0,
                 incarnation=state.next_incarnation() if state else self._random.getrandbits(12),

@@ -27,12 +27,14 @@ SLICE_S: Final = 0.001  # about how long a slice may take
 QUEUE_HIGH: Final = 1024  # tuples waiting for a task; above it, the spouts that feed it pause
 QUEUE_LOW: Final = 512  # … and go on
 OUTPUTS_MAX: Final = 100_000  # records that `process` may return for one input; more is for `execute` and `drain`
+END: Final = object()
 
 
 class Home(Protocol):
     """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
 
-    def ack(self, root: int, value: int) -> None: ...
+    def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's
+    def completed(self, trees: list[Any]) -> None: ...
     def fail(self, root: int, failure: Failure) -> None: ...
     def touch(self, root: int) -> None: ...
     def reported(self, failure: Failure) -> None: ...
@@ -139,9 +141,13 @@ class Executor:
         """Acks an input whose emissions' edges XOR to `sent`."""
         if tup.root:
             value = edge(tup.identity, tup.source.tag) ^ sent
-            self.home.ack(tup.root, value)
-            for root in tup.others:
-                self.home.ack(root, value)
+            self.ack_roots((root, value) for root in tup.roots)
+
+    def ack_roots(self, values: Iterable[tuple[int, int]]) -> None:
+        """Acks (root, value) pairs, and completes what they complete."""
+        done = [tree for root, value in values if (tree := self.home.ack(root, value)) is not None]
+        if done:
+            self.home.completed(done)
 
     def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
         """Fails all trees of an input."""
@@ -256,6 +262,7 @@ class ProcessExecutor(Executor):
 
     def slice(self, count: int) -> int:
         popleft, process, emit, ack = self.queue.popleft, self.bolt.process, self.outbox.emit, self.home.ack
+        done = []  # trees that this slice completes
         last = value = 0  # acks of tuples in a row that belong to one tree leave as one
         taken = 0
         while taken < count:
@@ -268,7 +275,12 @@ class ProcessExecutor(Executor):
                 else:
                     kind = type(outputs)
                     if kind is GeneratorType:
-                        outputs = collected(outputs)
+                        first = next(outputs, END)
+                        second = END if first is END else next(outputs, END)
+                        if second is END:  # as most have it: nothing or one, and no list
+                            outputs = () if first is END else (first,)
+                        else:
+                            outputs = [first, second, *collected(outputs)]
                     elif kind is not list and kind is not tuple:
                         if waits(outputs):
                             self.begin_waiting(tup, outputs)
@@ -285,13 +297,15 @@ class ProcessExecutor(Executor):
                 continue
             root = tup.root
             if root != last:
-                if last:
-                    ack(last, value)
+                if last and (tree := ack(last, value)) is not None:
+                    done.append(tree)
                 last, value = root, 0
             tag = tup.source.tag
             value ^= sent ^ (edge(tup.identity, tag) if tag else tup.identity)
-        if last:
-            ack(last, value)
+        if last and (tree := ack(last, value)) is not None:
+            done.append(tree)
+        if done:
+            self.home.completed(done)
         self.executed += taken
         return taken
 
@@ -305,10 +319,12 @@ def collected(outputs: Any) -> Sequence[Record]:
             raise
         raise EmitError(f"`process` returned {outputs!r:.200}; it gives an iterable of records, or None") from error
     if len(records) > OUTPUTS_MAX:
-        raise EmitError(
-            f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute` and `out.drain()`"
-        )
+        raise too_many()
     return records
+
+
+def too_many() -> EmitError:
+    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute` and `out.drain()`")
 
 
 def waits(outputs: Any) -> bool:
@@ -328,7 +344,7 @@ async def _outcome(outputs: Any) -> tuple[Sequence[Record], BaseException | None
             async for record in outputs:
                 records.append(record)
                 if len(records) > OUTPUTS_MAX:
-                    raise EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute`")
+                    raise too_many()
             return records, None
         return collected(outputs), None
     except asyncio.CancelledError as error:

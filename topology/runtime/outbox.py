@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
+from xxhash import xxh3_64_intdigest
+
 from acker.identity import derive, keyed_salt, salt
 from topology.components import Source, Tuple
 from topology.errors import EmitError
@@ -74,7 +76,8 @@ class Single:
     def __init__(self, outlet: Outlet, route: Route) -> None:
         self.cls = outlet.cls
         self.salt = outlet.salt
-        self.queue = route.queues[0]
+        self.append = route.queues[0].append
+        self.extend = route.queues[0].extend
         self.source = route.sources[0]
 
 
@@ -97,18 +100,24 @@ class Outbox:
         if single is None:
             return self._emit_several(records, tup)
         cls, seed, source = single.cls, single.salt, single.source
-        origin, parent, root, others = tup.origin, tup.identity, tup.root, tup.others
+        origin, root, others = tup.origin, tup.root, tup.others
+        parent = tup.identity.to_bytes(8, "little")  # and below, `derive` without the call
+        if len(records) == 1 and type(record := records[0]) is cls:
+            identity = xxh3_64_intdigest(parent, seed) or 1
+            single.append(Tuple(record, origin, identity, root, others, source))
+            self.emitted += 1
+            return identity
         value = 0
         staged = []
         for record in records:
             if type(record) is not cls:
                 raise self._undeclared(record)
-            identity = derive(parent, seed)
+            identity = xxh3_64_intdigest(parent, seed) or 1
             value ^= identity
             seed += 1
             staged.append(Tuple(record, origin, identity, root, others, source))
-        single.queue.extend(staged)
-        self.emitted += len(staged)
+        single.extend(staged)
+        self.emitted += seed - single.salt
         return value
 
     def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
@@ -171,6 +180,7 @@ def outbox_of(
     worker: int,
     queue: Callable[[str, int], Queue],
     random: Random,
+    kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
     outlets = []
@@ -183,4 +193,4 @@ def outbox_of(
                 local = [task for task in tasks if plan.placement[name, task] == worker]
                 routes.append(Route(subscription, [queue(name, task) for task in tasks], local, random))
         outlets.append(Outlet(cls, component, routes))
-    return Outbox(component, outlets)
+    return kind(component, outlets)

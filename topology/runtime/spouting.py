@@ -12,18 +12,21 @@ from typing import Any, Final
 
 from acker.identity import MessageId, message_pair, outside_pair, partition_seed
 from acker.ledger import Tree
-from acker.roots import RootSource
+from acker.roots import ROOT_STEP, RootSource
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import KedgeError, Reject
 from topology.runtime.executor import QUEUE_HIGH, SLICE_MAX, Executor
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
 from topology.runtime.histogram import Histogram
-from topology.runtime.outbox import Outbox, Staged
+from topology.runtime.outbox import Outbox, Single, Staged
 from topology.runtime.sourcing import Polling
 
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MAX_S: Final = 30.0
+
+
+Marked = list[tuple[Message[Any], int]]  # messages, each with the seed of its partition's epoch
 
 
 class Pending(Tree):
@@ -135,22 +138,48 @@ class Spouting:
                 partition: partition_seed(self._topology_id, self.component, partition, epoch)
                 for partition, epoch in epochs.items()
             }
-        now = self._loop.time()
-        seeds, tracked = self._seeds, self._tracked
-        for message in messages:
-            try:
-                seed = seeds[message.partition]
-            except KeyError:
-                raise KedgeError(
-                    f"spout {self.component!r} emitted a message of partition {message.partition!r}, "
-                    "which its partitions() does not name"
-                ) from None
-            self.emitted += 1
-            if tracked:
-                self.pending += 1
-                self._begin(Pending(self._roots.next_root(), 0, message, seed, self, now))
-            else:
+        seeds = self._seeds
+        try:
+            marked = [(message, seeds[message.partition]) for message in messages]
+        except KeyError as error:
+            raise KedgeError(
+                f"spout {self.component!r} emitted a message of partition {error}, which its partitions() does not name"
+            ) from None
+        self.emitted += len(messages)
+        if not self._tracked:
+            for message, seed in marked:
                 self._send_untracked(message, seed)
+            return
+        now = self._loop.time()
+        root = self._roots.take(len(messages))
+        self.pending += len(messages)
+        single = None if self.spout.outside_ids else self.outbox.single
+        if single is not None:
+            marked = self._begin_plain(single, marked, root, now)
+            root += ROOT_STEP * (len(messages) - len(marked))
+        for message, seed in marked:
+            self._begin(Pending(root, 0, message, seed, self, now))
+            root += ROOT_STEP
+
+    def _begin_plain(self, single: Single, marked: Marked, root: int, now: float) -> Marked:
+        """The hot path: begins trees and lets their tuples leave, for the commonest case. Returns what is not of it."""
+        trees, tuples = [], []
+        cls, source = single.cls, single.source
+        for message, seed in marked:
+            record = message.record
+            if type(record) is not cls:
+                break
+            try:
+                origin, identity = message_pair(message.id, seed)
+            except TypeError:
+                break
+            trees.append(Pending(root, identity, message, seed, self, now))
+            tuples.append(Tuple(record, origin, identity, root, (), source))
+            root += ROOT_STEP
+        self.home.ledger.begin_all(trees)
+        single.extend(tuples)
+        self.outbox.emitted += len(trees)
+        return marked[len(trees) :]
 
     def _pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
         if self.spout.outside_ids:
@@ -163,13 +192,6 @@ class Spouting:
         staged: Staged = []
         try:
             origin, identity = self._pair(tree.message.id, tree.seed)
-            single = self.outbox.single
-            if single is not None and type(record) is single.cls:
-                tree.value = identity
-                self.home.ledger.begin(tree)
-                single.queue.append(Tuple(record, origin, identity, tree.root, (), single.source))
-                self.outbox.emitted += 1
-                return
             tree.value = self.outbox.stage(staged, record, origin, identity, tree.root, ())
         except BaseException as error:
             failure = Failure(Reason.EMIT, self.component, f"{type(error).__name__}: {error}", error)
@@ -178,7 +200,7 @@ class Spouting:
             return
         self.outbox.emitted += 1
         if not tree.value:  # a custom grouping chose nobody
-            self.completed(tree, self._loop.time())
+            self.completed([tree])
             return
         self.home.ledger.begin(tree)
         self.outbox.send(staged)
@@ -202,14 +224,23 @@ class Spouting:
 
     # -- what became of them
 
-    def completed(self, tree: Pending, now: float) -> None:
-        """The whole tree has been processed."""
-        self.acked += 1
-        self.pending -= 1
-        self.latency.add(now - tree.begun)
+    def completed(self, trees: list[Pending]) -> None:
+        """These whole trees have been processed."""
+        now = self._loop.time()
+        self.acked += len(trees)
+        self.pending -= len(trees)
+        begun, same = trees[0].begun, 0
+        for tree in trees:  # those of one poll began together, and count as one entry
+            if tree.begun != begun:
+                self.latency.add(now - begun, same)
+                begun, same = tree.begun, 0
+            same += 1
+        self.latency.add(now - begun, same)
         if self._tells_ack:
-            self._tell(self.spout.ack, tree.message.id)
-        self.wake()
+            for tree in trees:
+                self._tell(self.spout.ack, tree.message.id)
+        if self._waiter is not None:
+            self.wake()
 
     def failed_tree(self, tree: Pending, failure: Failure) -> None:
         """The tree has failed: the message is replayed after a while, or is dead."""

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
 from acker.roots import RootSource, message_of
@@ -45,6 +45,8 @@ EXECUTORS: Final[dict[str, type[Executor]]] = {
 class Worker:
     """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, `settle` or `drain`, `close`."""
 
+    outbox_kind: ClassVar[type[Outbox]] = Outbox  # the test kit has one that checks every record
+
     def __init__(
         self,
         plan: Plan,
@@ -65,6 +67,7 @@ class Worker:
         self.config = plan.config
         self.reporter = reporter
         self.ledger: Ledger[Pending] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
+        self.ack = self.ledger.ack  # every tree's home is here
         self.executors: dict[tuple[str, int], Executor] = {}
         self.spoutings: dict[tuple[str, int], Spouting] = {}
         self.broken: BaseException | None = None  # what ended a task of the runtime, or a spout
@@ -90,7 +93,7 @@ class Worker:
             declared = self.plan.components[name]
             component = prototype_copy(declared)
             random = Random(self._random.getrandbits(64))
-            outbox = outbox_of(self.plan, name, self.worker, lambda *at: self.executors[at].queue, random)
+            outbox = outbox_of(self.plan, name, self.worker, lambda *at: self.executors[at].queue, random, self.outbox_kind)
             if declared.kind == "bolt":
                 self.executors[name, task] = EXECUTORS[declared.shape](
                     name,
@@ -177,10 +180,13 @@ class Worker:
 
     # -- what executors call
 
-    def ack(self, root: int, value: int) -> None:
-        tree = self.ledger.ack(root, value)
-        if tree is not None:
-            tree.spouting.completed(tree, self.clock.monotonic())
+    def completed(self, trees: list[Pending]) -> None:
+        spouting = trees[0].spouting
+        if len(self.spoutings) == 1:
+            spouting.completed(trees)
+        else:
+            for tree in trees:
+                tree.spouting.completed([tree])
 
     def fail(self, root: int, failure: Failure) -> None:
         tree = self.ledger.fail(root)
