@@ -93,7 +93,9 @@ class Worker:
             declared = self.plan.components[name]
             component = prototype_copy(declared)
             random = Random(self._random.getrandbits(64))
-            outbox = outbox_of(self.plan, name, self.worker, lambda *at: self.executors[at].queue, random, self.outbox_kind)
+            outbox = outbox_of(
+                self.plan, name, self.worker, lambda *at: self.executors[at].queue, random, self.outbox_kind
+            )
             if declared.kind == "bolt":
                 self.executors[name, task] = EXECUTORS[declared.shape](
                     name,
