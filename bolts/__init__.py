@@ -1,1 +1,7 @@
 """Bolts and idempotent sinks to use as they are. Knows `topology` and `acker`, and no spout."""
+
+from bolts.jsonlines import JsonLinesSink
+from bolts.printing import Print
+from bolts.sqlite import SqliteSink
+
+__all__ = ["JsonLinesSink", "Print", "SqliteSink"]

@@ -1,0 +1,295 @@
+"""The half of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, words.
+
+Knows tuples and the loop, and no store: a `Store` writes in a thread of its own, so that an fsync never holds the loop
+up. The rule of the batches is that of a group commit: where nothing is being written, a tuple is written at once, alone
+if it is alone; those that come meanwhile are the next batch, which gathers until it has `batch` tuples or its first one
+has waited for `within_ms`. So a lone alert waits for one fsync, and a burst of ten thousand costs a few.
+(Rejected: a timer alone, which makes a lone alert wait; no timer, which under steady load syncs without a pause.)
+"""
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, Never, Protocol, TypeAlias, TypeVar
+
+from bolts.keys import Tally
+from topology.components import Bolt, Collector, Task, Tuple
+from topology.errors import ConfigurationError, TupleStateError
+from topology.records import Record
+
+T = TypeVar("T")
+Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
+
+BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
+RETRY_FIRST_S: Final = 0.01  # before a busy store is asked again; doubled each time …
+RETRY_LAST_S: Final = 1.0  # … up to this
+PATIENCE_S: Final = 5.0  # of retries; then the batch fails, and the runtime's replays go on
+ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
+
+log = logging.getLogger("kedge.bolts")
+
+
+class StoreError(Exception):
+    """Nothing of this write may be taken for stored; the text is the reason. A later write may succeed."""
+
+
+class StoreBusy(StoreError):
+    """Somebody else holds the store for a while: the same write is tried again."""
+
+
+@dataclass
+class Written:
+    """The outcome of a write that is durable. `refused`: position in the batch → why that tuple can't be stored."""
+
+    tally: Tally
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """Where a sink's tuples go. All methods block, and are called one after the other, from one thread."""
+
+    def open(self) -> None:
+        """Takes the resources. Raises ConfigurationError for what the user has to mend, StoreError otherwise."""
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        """Stores those that it does not hold yet. Durable when it returns. Raises StoreError, and then is fit for the
+        next write; writing the same tuples again is always right."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what `open` took; also called when `open` raised. Does not raise."""
+
+
+class BatchingSink(Bolt):
+    """A sink that writes batches into a store. Subclasses say which store.
+
+    `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, replays that were dropped,
+    rows under a known identity with another content (they are in `stored` too), and tuples failed.
+    """
+
+    def __init__(self, *, batch: int, within_ms: float) -> None:
+        kind = type(self).__name__
+        if type(batch) is not int or batch < 1:
+            raise ConfigurationError(f"{kind}: batch is a number of tuples of at least 1, not {batch!r}")
+        if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
+            raise ConfigurationError(f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}")
+        self.batch = batch
+        self.within_ms = within_ms
+        self.stored = self.duplicates = self.divergent = self.refused = 0
+        self._waiting: deque[Held] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._store: Store | None = None
+
+    @abstractmethod
+    def _make_store(self) -> Store:
+        """The store, not yet open. Called by `open`, on the loop."""
+
+    async def open(self, task: Task) -> None:
+        """Opens the store. Raises ConfigurationError: for more than one task, and for what the store can't use."""
+        if task.tasks > 1:
+            raise ConfigurationError(
+                f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one: "
+                f"declare it with tasks=1"
+            )
+        self._component = task.component
+        self._loop = asyncio.get_running_loop()
+        self._arrival = asyncio.Event()  # the first tuple of a batch, or the one that fills it
+        self._room = asyncio.Event()
+        self._idle = asyncio.Event()  # everything taken has been acked or failed
+        self._ending = asyncio.Event()
+        self._hurry = False
+        self._first_at = 0.0  # loop time at which the oldest waiting tuple came
+        self._trouble = ""
+        self._idle.set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kedge-{task.component}")
+        self._store = self._make_store()
+        try:
+            await self._patiently(self._store.open)
+        except StoreError as error:
+            raise ConfigurationError(f"{type(self).__name__}: {error}") from error
+        self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
+        self._writer.add_done_callback(self._writer_ended)
+
+    def execute(self, tup: Tuple[Record], out: Collector[Never]) -> Awaitable[None] | None:
+        """Takes a tuple, to be acked when it is durable. What it returns, where the sink is full, waits for room."""
+        if len(self._waiting) >= self.batch * BATCHES_HELD:
+            return self._execute_later(tup, out)
+        self._take(tup, out)
+        return None
+
+    async def flush(self, out: Collector[Never]) -> None:
+        """Returns when everything taken has been acked or failed."""
+        self._hurry = True
+        self._arrival.set()
+        await self._idle.wait()
+        self._hurry = False
+        self._check()
+
+    async def close(self) -> None:
+        """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises."""
+        if self._store is None:
+            return
+        if self._writer is not None:
+            self._ending.set()
+            self._arrival.set()
+            await asyncio.wait([self._writer])
+        await self._loop.run_in_executor(self._thread, self._store.close)
+        self._thread.shutdown(wait=False)
+        self._store = None
+
+    # -- taking
+
+    def _take(self, tup: Tuple[Any], out: Collector[Never]) -> None:
+        self._check()
+        waiting = self._waiting
+        if not waiting:
+            self._first_at = self._loop.time()
+            self._idle.clear()
+            self._arrival.set()
+        waiting.append((tup, out))
+        if len(waiting) == self.batch:
+            self._arrival.set()
+
+    async def _execute_later(self, tup: Tuple[Any], out: Collector[Never]) -> None:
+        while len(self._waiting) >= self.batch * BATCHES_HELD:
+            self._check()
+            self._room.clear()
+            await self._room.wait()
+        self._take(tup, out)
+
+    def _check(self) -> None:
+        """Raises where nobody would write what is taken."""
+        if self._writer is None or self._ending.is_set():
+            raise RuntimeError(f"{type(self).__name__} is not open")
+        if self._writer.done():
+            raise RuntimeError(f"{type(self).__name__}'s writer has ended") from self._writer.exception()
+
+    def _writer_ended(self, writer: "asyncio.Task[None]") -> None:
+        """Wakes who waits, so that they see it. What it raised is in what they raise."""
+        if not writer.cancelled() and (error := writer.exception()):
+            log.error("%s: its writer ended: %r", self._component, error, exc_info=error)
+        self._room.set()
+        self._idle.set()
+
+    # -- writing
+
+    async def _write(self) -> None:
+        """The background task: batch after batch, until `close`."""
+        while not self._ending.is_set():
+            await self._arrival.wait()
+            self._arrival.clear()
+            while self._waiting and not self._ending.is_set():
+                batch = [self._waiting.popleft() for _ in range(min(self.batch, len(self._waiting)))]
+                self._room.set()
+                await self._commit(batch)
+                await self._gather()
+            if not self._waiting:
+                self._idle.set()
+        self._fail(list(self._waiting), "the sink was closed before this was stored")
+        self._waiting.clear()
+
+    async def _gather(self) -> None:
+        """Lets what came during a write become a batch. Returns at once where nothing came, or its time is over."""
+        until = self._first_at + self.within_ms / 1000
+        if not self._waiting or self._loop.time() >= until:
+            return
+        try:
+            async with asyncio.timeout_at(until):
+                while len(self._waiting) < self.batch and not self._hurry and not self._ending.is_set():
+                    self._arrival.clear()
+                    await self._arrival.wait()
+        except TimeoutError:
+            return
+
+    async def _commit(self, batch: list[Held]) -> None:
+        """Writes one batch, then acks or fails each of it."""
+        assert self._store is not None
+        tuples = [tup for tup, _ in batch]
+        try:
+            written = await self._patiently(self._store.write, tuples)
+        except StoreError as error:
+            self._fail(batch, str(error))
+            return
+        except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
+            log.exception("%s: writing %d tuples failed", self._component, len(batch))
+            self._fail(batch, f"{type(error).__name__}: {error}")
+            return
+        refused = written.refused
+        for position, (tup, out) in enumerate(batch):
+            try:
+                if position in refused:
+                    out.fail(tup, refused[position])
+                else:
+                    out.ack(tup)
+            except TupleStateError:
+                self._late(tup)
+        self.refused += len(refused)
+        if refused:
+            first = next(iter(refused.values()))
+            self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
+        else:
+            self._trouble = ""
+        self._count(written.tally)
+
+    async def _patiently(self, call: Callable[..., T], *args: Any) -> T:
+        """Runs a call of the store in its thread, again and again while it is busy, for up to PATIENCE_S."""
+        delay, patience = RETRY_FIRST_S, PATIENCE_S
+        while True:
+            try:
+                return await self._loop.run_in_executor(self._thread, call, *args)
+            except StoreBusy:
+                if patience <= 0 or self._ending.is_set():
+                    raise
+            try:
+                async with asyncio.timeout(delay):
+                    await self._ending.wait()
+            except TimeoutError:
+                patience -= delay
+                delay = min(delay * 2, RETRY_LAST_S)
+
+    # -- telling
+
+    def _fail(self, batch: list[Held], reason: str) -> None:
+        for tup, out in batch:
+            try:
+                out.fail(tup, reason)
+            except TupleStateError:
+                self._late(tup)
+        if batch:
+            self.refused += len(batch)
+            self._say(reason, f"failed {len(batch)} tuples: {reason}")
+
+    def _late(self, tup: Tuple[Any]) -> None:
+        """The runtime had given the tuple up. If it was stored, its replay will be dropped: nothing is wrong."""
+        log.debug("%s: a %s was finished already when its write ended", self._component, type(tup.record).__name__)
+
+    def _say(self, cause: str, sentence: str) -> None:
+        """Warns of a trouble when it begins or changes, not at each replay."""
+        if cause != self._trouble:
+            self._trouble = cause
+            log.warning("%s: %s", self._component, sentence)
+
+    def _count(self, tally: Tally) -> None:
+        before = self.stored + self.duplicates
+        self.stored += tally.stored
+        self.duplicates += tally.duplicates
+        if before < ALL_KNOWN <= self.stored + self.duplicates and not self.stored:
+            log.warning(
+                "%s: the first %d outputs were all stored by an earlier run and are dropped as duplicates; "
+                "`--run-id new` processes the same input as new",
+                self._component,
+                ALL_KNOWN,
+            )
+        if tally.divergent:
+            self.divergent += len(tally.divergent)
+            log.warning(
+                "%s: %d outputs have the identity of a stored one and another content, the first is %s; both are kept. "
+                "A bolt before this sink is not deterministic",
+                self._component,
+                len(tally.divergent),
+                tally.divergent[0],
+            )

@@ -1,0 +1,107 @@
+"""Files that sinks write: checked paths, one writer a file, and what has to be synced for a file to be there.
+
+Knows the operating system's calls, and nothing of records, tuples or stores. All calls block.
+"""
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+from topology.errors import ConfigurationError
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
+    """The absolute path, with links followed. Raises ConfigurationError where it can't be a sink's file."""
+    resolved = Path(path)
+    try:
+        resolved = Path(os.path.realpath(path))
+        mode = resolved.stat().st_mode
+    except FileNotFoundError:
+        if not resolved.parent.is_dir():
+            raise ConfigurationError(f"{sink}: there is no folder {resolved.parent} to make {path} in") from None
+        return resolved
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}") from error
+    if stat.S_ISDIR(mode):
+        raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted")
+    if not stat.S_ISREG(mode):
+        raise ConfigurationError(f"{sink}: {path} is not a regular file, so nothing stored in it would be durable")
+    return resolved
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Which file the name stands for now (device, inode), None where there is none: it changes when a file is moved
+    away, removed or replaced, and what is written after that is not in the file that readers look at."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def lock(fd: int, path: Path) -> None:
+    """Makes this process the file's one writer until the descriptor is closed, or says that another one is.
+
+    Two sinks of one process exclude each other too. Raises ConfigurationError. Windows has no such lock: there it is
+    left to the user.
+    """
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            raise ConfigurationError(
+                f"{path} is being written by another sink or process; one sink writes a file: connect all streams to it"
+            ) from error
+
+
+class LockFile:
+    """One writer for a file that is not ours to lock: SQLite's own locks would be lost with a descriptor closed.
+
+    The lock is a file beside it, removed when given back. After a crash it stays, and does no harm.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Takes the lock. Raises ConfigurationError where it is taken, OSError where it can't be made."""
+        self._path = path.with_name(path.name + "-lock")
+        while True:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                lock(fd, path)
+            except BaseException:
+                os.close(fd)
+                raise
+            if identity_of(self._path) == (os.fstat(fd).st_dev, os.fstat(fd).st_ino):
+                self._fd = fd
+                return
+            os.close(fd)  # its last holder removed it between our open and our lock
+
+    def release(self) -> None:
+        """Gives the lock back. Called once."""
+        if sys.platform != "win32":
+            self._path.unlink(missing_ok=True)  # while it is held, so that nobody's new lock is removed
+        os.close(self._fd)
+
+
+def sync_file(fd: int) -> None:
+    """Waits until the file's bytes are on the disk. After an OSError they are not, and asking again proves nothing."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there stops at the disk's cache
+    else:
+        os.fsync(fd)
+
+
+def sync_folder(path: Path) -> None:
+    """Waits until a file that was made in this folder will be found there after a power loss."""
+    if sys.platform != "win32":
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,217 @@
+"""Tuples into a file of JSON lines: appending, syncing, recovery from a torn tail, and the keys of what is there.
+
+Knows files and lines; must not know the loop, collectors or acks. Every call blocks; one thread makes them.
+
+The last eight bytes of a line's key hash the rest of the line, so the key is its checksum too: a torn, damaged or
+edited line is told from a whole one without parsing it.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from acker.identity import content_hash
+from bolts.batching import StoreError, Written
+from bolts.files import checked_path, identity_of, lock, sync_file, sync_folder
+from bolts.keys import PAIR_BYTES, Tally, key_name, sink_key
+from bolts.values import BadValue, encode_json, plain
+from topology.components import Tuple
+from topology.errors import ConfigurationError
+from topology.records import Record, field_types
+
+_HEAD: Final = re.compile(rb'\{"_*key":"([0-9a-f]{48})",')
+_CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f]{0,48}|[0-9a-f]{48}".*)', re.DOTALL)
+
+Encode: TypeAlias = Callable[[Record], bytes]  # the line after its key
+
+log = logging.getLogger("kedge.bolts")
+
+
+class JsonLinesStore:
+    """See `batching.Store`."""
+
+    def __init__(self, path: str) -> None:
+        self._given = path
+        self._path = Path(path)
+        self._fd: int | None = None
+        self._file: tuple[int, int] | None = None
+        self._end = 0  # bytes of the file that are durable; what lies beyond is cut off before the next write
+        self._clean = True  # nothing lies beyond
+        self._contents: dict[bytes, int] = {}  # pair → the content's hash
+        self._divergent: set[bytes] = set()  # whole keys, where a pair has further contents
+        self._encoders: dict[type[Record], tuple[bytes, Encode]] = {}
+
+    # -- the Store
+
+    def open(self) -> None:
+        self._path = checked_path(self._given, "JsonLinesSink")
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+            lock(self._fd, self._path)
+            self._recover(self._fd)
+            # Lines of an earlier process are believed from here on, and it may have died before its sync.
+            sync_file(self._fd)
+            sync_folder(self._path.parent)
+        except OSError as error:
+            raise ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}") from error
+        self._file = identity_of(self._path)
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        written = Written(Tally())
+        lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
+        for place, tup in enumerate(tuples):
+            try:
+                head, encode = self._encoder(type(tup.record))
+                rest = encode(tup.record)
+            except BadValue as error:
+                written.refused[place] = str(error)
+                continue
+            key = sink_key(tup.origin, tup.identity, rest)
+            if key in lines or self._holds(key):
+                written.tally.duplicates += 1
+            else:
+                lines[key] = b'%s%s",%s\n' % (head, key.hex().encode(), rest)
+        if lines:
+            try:
+                self._append(b"".join(lines.values()))
+            except OSError as error:
+                raise StoreError(f"{self._path} can't be written: {error}") from error
+        for key in lines:
+            written.tally.stored += 1
+            if self._remember(key):
+                written.tally.divergent.append(key.hex())
+        return written
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            try:
+                if not self._clean:
+                    os.ftruncate(fd, self._end)
+                os.close(fd)
+            except OSError as error:
+                log.warning("%s was not closed cleanly: %s", self._path, error)
+
+    # -- the file
+
+    def _append(self, data: bytes) -> None:
+        """Writes and syncs. Raises OSError or StoreError, and then the file ends, or will end, where it did before."""
+        fd = self._fd
+        assert fd is not None
+        if identity_of(self._path) != self._file:
+            raise StoreError(f"{self._path} was removed or replaced while the sink was writing; start the run anew")
+        if not self._clean:
+            os.ftruncate(fd, self._end)
+            self._clean = True
+        if (size := os.fstat(fd).st_size) != self._end:
+            raise StoreError(
+                f"{self._path} has {size} bytes and the sink left it with {self._end}: another program changed it; "
+                f"start the run anew"
+            )
+        self._clean = False
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            sync_file(fd)
+        except OSError:
+            # What a failed sync left is cut off and written again, never synced again: the pages count as clean now.
+            os.ftruncate(fd, self._end)
+            self._clean = True
+            raise
+        self._end += len(data)
+        self._clean = True
+
+    def _recover(self, fd: int) -> None:
+        """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line."""
+        self._contents.clear()
+        self._divergent.clear()
+        offset, torn_at, torn_number = 0, -1, 0
+        with open(fd, "rb", closefd=False) as file:
+            for number, line in enumerate(file, start=1):
+                key = _key_of(line)
+                if key is not None and torn_at < 0:
+                    self._remember(key)
+                elif key is not None:
+                    raise self._damaged(torn_number)
+                elif torn_at < 0:
+                    if not _is_torn(line):
+                        raise self._damaged(number)
+                    torn_at, torn_number = offset, number
+                offset += len(line)
+        self._end = offset
+        if torn_at >= 0:
+            log.warning("%s: cut a torn tail of %d bytes off; it was never acked", self._path, offset - torn_at)
+            os.ftruncate(fd, torn_at)
+            self._end = torn_at
+
+    def _damaged(self, number: int) -> ConfigurationError:
+        return ConfigurationError(
+            f"JsonLinesSink: line {number} of {self._path} does not match its key: it was damaged, edited, or written "
+            f"by something else; remove the line (its record may be stored again) or move the file away"
+        )
+
+    # -- keys and lines
+
+    def _holds(self, key: bytes) -> bool:
+        known = self._contents.get(key[:PAIR_BYTES])
+        return known is not None and (known == int.from_bytes(key[PAIR_BYTES:], "big") or key in self._divergent)
+
+    def _remember(self, key: bytes) -> bool:
+        """Whether its pair was known already, with another content."""
+        content = int.from_bytes(key[PAIR_BYTES:], "big")
+        if self._contents.setdefault(key[:PAIR_BYTES], content) == content:
+            return False
+        self._divergent.add(key)
+        return True
+
+    def _encoder(self, cls: type[Record]) -> tuple[bytes, Encode]:
+        found = self._encoders.get(cls)
+        if found is None:
+            found = self._encoders[cls] = _line_encoder(cls)
+        return found
+
+
+def _line_encoder(cls: type[Record]) -> tuple[bytes, Encode]:
+    """How a class's lines begin, up to the key, and what makes the rest. Raises BadValue; so does the function."""
+    fields = field_types(cls)
+    try:
+        converts = [(name, plain(annotation)) for name, annotation in fields.items()]
+    except BadValue as error:
+        raise BadValue(f"{cls.__name__}: {error}") from error
+    member = "record"
+    while member in fields:
+        member = "_" + member
+
+    def encode(record: Record) -> bytes:
+        made: dict[str, Any] = {member: cls.__name__}
+        for (name, convert), value in zip(converts, msgspec.structs.astuple(record), strict=True):
+            try:
+                made[name] = convert(value)
+            except BadValue as error:
+                raise BadValue(f"{cls.__name__}.{name}: {error}") from error
+        return encode_json(made)[1:]
+
+    return f'{{"{key_name(fields)}":"'.encode(), encode
+
+
+def _key_of(line: bytes) -> bytes | None:
+    """The key of a whole line, None where it is not whole."""
+    head = _HEAD.match(line)
+    if head is None or not line.endswith(b"\n"):
+        return None
+    key = bytes.fromhex(head[1].decode())
+    content = content_hash(line[head.end() : -1])
+    return key if content == int.from_bytes(key[PAIR_BYTES:], "big") else None
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line that is not whole is what a crash leaves of one of ours: its beginning, or, after a power loss,
+    zeros in it. A whole line that is wrong is something else, and so is somebody's text without a line end."""
+    begun, zero, _ = line.partition(b"\0")
+    return (bool(zero) or not line.endswith(b"\n")) and _CUT.fullmatch(begun) is not None

@@ -1,0 +1,51 @@
+"""The key of an append sink's rows: 24 bytes that name an output for ever, and its content besides (B2 iv).
+
+Pure. Must not know any store. The first 16 bytes are (origin, identity), the same for every replay; the last eight are
+a hash of the content. A replay has all 24 in common with its row and is dropped. A bolt that is not deterministic gives
+the same 16 bytes another content: that is a row of its own, stored and counted as divergent, never dropped.
+
+C5: the key does not name the input. A sink that reads one emission through two subscriptions stores it once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from acker.identity import content_hash
+
+PAIR_BYTES: Final = 16  # origin and identity, big-endian, so that hexadecimal reads as the two numbers
+KEY_BYTES: Final = 24
+
+_pack = Struct(">QQQ").pack
+
+
+def sink_key(origin: int, identity: int, content: bytes) -> bytes:
+    """The key of one output. `content` is the canonical byte form of what is stored."""
+    return _pack(origin, identity, content_hash(content))
+
+
+def key_name(taken: Iterable[str]) -> str:
+    """What the key's column is called: `key`, with underscores before it where a field has that name.
+
+    ASCII case is ignored, as in SQL.
+    """
+    names = {name.lower() for name in taken}
+    name = "key"
+    while name in names:
+        name = "_" + name
+    return name
+
+
+@dataclass
+class Tally:
+    """What became of the outputs of one write: new rows, replays, and rows that diverge (which are new rows too)."""
+
+    stored: int = 0
+    duplicates: int = 0
+    divergent: list[str] = field(default_factory=list)  # "table key" of each
+
+    def add(self, other: "Tally") -> None:
+        self.stored += other.stored
+        self.duplicates += other.duplicates
+        self.divergent += other.divergent

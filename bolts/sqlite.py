@@ -1,0 +1,64 @@
+"""`SqliteSink`: alerts and results into an SQLite file, each once, whatever is replayed.
+
+What a user declares; the batches are `batching`'s, the file is `sqlite_store`'s.
+"""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+
+from bolts.batching import BatchingSink, Store
+from bolts.sqlite_store import SqliteStore
+from bolts.sqlite_table import Table, checked_table_name
+from topology.errors import ConfigurationError
+from topology.records import Record
+
+
+class SqliteSink(BatchingSink):
+    """Stores records in one STRICT table a record class, made from its fields, and acks them when they are durable.
+
+    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class. It
+    is made, and an existing one compared, at the class's first record; for the classes named in `records` when the sink
+    opens, which is the time to learn of a mistake, and leaves an empty table behind a run without results.
+
+    Columns: int INTEGER, float REAL, str TEXT, bytes BLOB, bool 0 or 1, datetime TEXT (ISO 8601 in UTC, one width, so
+    it sorts), Decimal TEXT, enums and literals by value, all else JSON in TEXT; `X | None` may be NULL. After them the
+    key: `key` BLOB (`_key` where a field has that name), see `bolts.keys`. A replay has its row's key and is dropped,
+    also after a restart, in any later run on the same file. One emission that arrives by two subscriptions is one row
+    (C5). Rows and keys are in one transaction.
+
+    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, lone surrogates,
+    values that are not of the declared type, constraints and triggers of the user's. A table that was altered or
+    dropped fails its rows until it is repaired; a full or failing disk fails the batch.
+
+    One task, one sink, one process writes a file, under a lock (`<path>-lock`); anybody may read meanwhile.
+    batch      tuples a transaction, at most.
+    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill; one that comes while
+               nothing is being committed does not wait.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        table: str | None = None,
+        records: Sequence[type[Record]] = (),
+        batch: int = 500,
+        within_ms: float = 5.0,
+    ) -> None:
+        """Raises ConfigurationError. Does no I/O: `open` does."""
+        super().__init__(batch=batch, within_ms=within_ms)
+        self.path = fspath(path)
+        if self.path in ("", ":memory:"):
+            raise ConfigurationError("SqliteSink: a database in memory is not durable; give the path of a file")
+        if table is not None:
+            checked_table_name(table)
+            if len(records) > 1:
+                names = ", ".join(cls.__name__ for cls in records)
+                raise ConfigurationError(f"SqliteSink: one table, {table!r}, can't hold several classes: {names}")
+        self.table = table
+        self.records = tuple(records)
+        for cls in self.records:
+            Table(cls, table)
+
+    def _make_store(self) -> Store:
+        return SqliteStore(self.path, self.table, self.records)

@@ -1,0 +1,179 @@
+"""The table of one record class: its name, columns and statements, a record's row, and what an existing table lacks.
+
+Pure: makes SQL and rows, and executes nothing. Identifiers are validated and quoted, values are always bound (S10).
+"""
+
+import enum
+import re
+import sqlite3
+import typing
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from bolts import values
+from bolts.keys import key_name, sink_key
+from bolts.values import BadValue
+from topology.components import Tuple
+from topology.errors import ConfigurationError
+from topology.records import Record, field_types
+
+Row: TypeAlias = tuple[Any, ...]  # values in the columns' order; the key is the last
+ColumnInfo: TypeAlias = tuple[Any, ...]  # a row of PRAGMA table_xinfo
+
+_NAME_MAX: Final = 128  # characters of a table's name
+_encode_row = msgspec.msgpack.Encoder().encode  # its bytes are hashed into the key: fixed for ever, by a golden vector
+
+# Python type → the column's type, and how a value is made ready for it. All others are JSON in a TEXT column.
+_COLUMNS: Final[dict[Any, tuple[str, Callable[[Any], Any]]]] = {
+    int: ("INTEGER", values.whole),
+    float: ("REAL", values.real),
+    bool: ("INTEGER", lambda value: int(values.truth(value))),
+    str: ("TEXT", values.text),
+    bytes: ("BLOB", values.raw),
+    datetime: ("TEXT", values.moment),
+    Decimal: ("TEXT", values.plain(Decimal)),
+}
+
+
+def snake_case(name: str) -> str:
+    """`BruteForce` → `brute_force`, `HTTPRequest` → `http_request`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def checked_table_name(name: str) -> str:
+    """The name, where a table can have it. Raises ConfigurationError."""
+    if not isinstance(name, str) or not name.isidentifier() or len(name) > _NAME_MAX:
+        raise ConfigurationError(
+            f"{values.shown(name)} can't be a table's name: letters, digits and underscores, not a digit first, "
+            f"at most {_NAME_MAX} characters"
+        )
+    if name.lower().startswith("sqlite_"):
+        raise ConfigurationError(f"{name!r} can't be a table's name: SQLite keeps names with sqlite_ to itself")
+    return name
+
+
+def quoted(name: str) -> str:
+    """An identifier, quoted: reserved words and quotes in it mean nothing."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Table:
+    """One record class's table. Raises ConfigurationError where SQLite can't have one."""
+
+    def __init__(self, cls: type[Record], name: str | None = None) -> None:
+        self.cls = cls
+        self.name = checked_table_name(snake_case(cls.__name__) if name is None else name)
+        self.made = False  # it was there, as it should be, once since the store was opened
+        self.problem = ""  # why nothing can be stored in it now
+        self._fields = tuple(field_types(cls))
+        folded = [field.lower() for field in self._fields]
+        for field in self._fields:
+            if folded.count(field.lower()) > 1:
+                raise ConfigurationError(
+                    f"{cls.__name__} has fields that differ from {field!r} in case only; in a table they are one column"
+                )
+        columns = [_column(cls, field, kind) for field, kind in field_types(cls).items()]
+        self._converts = tuple(convert for _, _, convert in columns)
+        self.key = key_name(self._fields)
+        self.columns = {
+            **{field: (kind, nullable) for field, (kind, nullable, _) in zip(self._fields, columns, strict=True)},
+            self.key: ("BLOB", False),
+        }
+        self._make_statements()
+
+    def _make_statements(self) -> None:
+        table, key = quoted(self.name), quoted(self.key)
+        declared = [
+            f"{quoted(name)} {kind}{'' if nullable else ' NOT NULL'}{' PRIMARY KEY' if name == self.key else ''}"
+            for name, (kind, nullable) in self.columns.items()
+        ]
+        names = ", ".join(map(quoted, self.columns))
+        marks = ", ".join("?" * len(self.columns))
+        self.create = f"CREATE TABLE {table} ({', '.join(declared)}) STRICT"
+        self.insert = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({key}) DO NOTHING"
+        # the column is qualified: a lone "key" that is no column would be read as a text, by an old habit of SQLite's
+        self.known = f"SELECT {table}.{key} FROM {table} WHERE {table}.{key} BETWEEN ? AND ?"
+
+    def row(self, tup: Tuple[Any]) -> Row:
+        """The row of a tuple. Raises BadValue, naming the field."""
+        made: list[Any] = []
+        try:
+            for convert, value in zip(self._converts, msgspec.structs.astuple(tup.record), strict=True):
+                made.append(convert(value))
+        except BadValue as error:
+            raise BadValue(f"{self.cls.__name__}.{self._fields[len(made)]}: {error}") from error
+        made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
+        return tuple(made)
+
+    def differences(self, found: Sequence[ColumnInfo]) -> list[str]:
+        """Why rows of this class don't fit a table with these columns; empty where they do.
+
+        Further columns are left alone where a row may leave them out.
+        """
+        there = {info[1].lower(): info for info in found}
+        said = []
+        for name, (kind, nullable) in self.columns.items():
+            info = there.pop(name.lower(), None)
+            if info is None:
+                said.append(f"it has no column {name!r} ({kind})")
+            elif info[2].upper() != kind:
+                said.append(f"its column {name!r} is {info[2] or 'untyped'}, and {kind} is wanted")
+            elif nullable and info[3]:
+                said.append(f"its column {name!r} is NOT NULL, and the field may be None")
+            elif (name == self.key) != bool(info[5]):
+                said.append(f"its column {name!r} is {'not ' if name == self.key else ''}part of the primary key")
+        for info in there.values():
+            if info[5] or (info[3] and info[4] is None):
+                said.append(f"its column {info[1]!r}, which {self.cls.__name__} does not have, must be given a value")
+        return said
+
+
+def _column(cls: type[Record], field: str, annotation: Any) -> tuple[str, bool, Callable[[Any], Any]]:
+    """Column type, whether it may be NULL, and how a value is made ready for it."""
+    inner, nullable = values.without_none(annotation)
+    try:
+        kind, convert = _storage(inner)
+    except BadValue as error:
+        raise ConfigurationError(f"{cls.__name__}.{field}: {error}") from error
+    return kind, nullable, _or_null(convert) if nullable else convert
+
+
+def _or_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
+    if kind in _COLUMNS:
+        return _COLUMNS[kind]
+    if typing.get_origin(kind) is typing.Literal:
+        held = {type(value) for value in typing.get_args(kind)}
+    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
+        held = {type(member.value) for member in kind}
+    else:
+        held = set()
+    plain = values.plain(kind)
+    if len(held) == 1 and (column := _COLUMNS.get(held.pop())) and column[0] in ("INTEGER", "REAL", "TEXT"):
+        return column[0], lambda value: int(made) if isinstance(made := plain(value), bool) else made
+    return "TEXT", lambda value: values.encode_json(plain(value)).decode()
+
+
+def data_problem(table: Table, row: Row, error: Exception) -> str:
+    """The sentence for a row that SQLite itself has refused."""
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    shown = ", ".join(f"{column}={values.shown(value)}" for column, value in zip(table.columns, row[:-1], strict=False))
+    return f"{table.cls.__name__}: table {table.name!r} refuses the row ({name}: {error}); {shown:.300}"
+
+
+# A row's fault, not the store's: a constraint or trigger, a type, a size. Each by its primary result code.
+_DATA_CODES: Final = frozenset({sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG})
+
+
+def is_data_error(error: BaseException) -> bool:
+    """Whether some row of a batch is to blame, so that the others can be stored."""
+    if isinstance(error, sqlite3.DataError | OverflowError | UnicodeError):
+        return True
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DATA_CODES

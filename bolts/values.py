@@ -1,0 +1,257 @@
+"""The plain form of field values: what a store can hold of them, made from the record's annotations, checked strictly.
+
+Pure. Knows records and msgspec; must not know any store. The form is canonical, because its bytes are part of a row's
+key: a frozenset is sorted, whatever the process's hash seed, and a datetime has one width, so that texts sort as times.
+A value that a store would change or choke on is refused by `BadValue` (C9): NaN, an int beyond 64 bits, a lone
+surrogate, a value that is not of its declared type.
+"""
+
+import base64
+import enum
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from topology.records import Record, field_types
+
+Plain: TypeAlias = Any  # int, float, bool, str, None, and lists and dicts of these
+Convert: TypeAlias = Callable[[Any], Plain]
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+_SHOWN: Final = 60  # characters of a value that a message repeats
+
+encode_json: Final = msgspec.json.Encoder().encode
+
+
+class BadValue(ValueError):
+    """A value that no store here takes; the text says which value and why."""
+
+
+def shown(value: Any) -> str:
+    """A value as a message may repeat it: escaped and cut (S11)."""
+    if isinstance(value, str | bytes):
+        value = value[: _SHOWN + 1]
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def whole(value: Any) -> int:
+    if type(value) is not int and (not isinstance(value, int) or isinstance(value, bool)):
+        raise _wrong(value, "an int")
+    if not INT_MIN <= value <= INT_MAX:
+        raise BadValue(f"{shown(value)} does not fit in 64 bits")
+    return int(value)
+
+
+def real(value: Any) -> float:
+    if type(value) is not float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise _wrong(value, "a float")
+        try:
+            value = float(value)
+        except OverflowError as error:
+            raise BadValue(f"{shown(value)} does not fit in a float") from error
+    if not math.isfinite(value):
+        raise BadValue(f"{value} can't be stored: a number is wanted")
+    return float(value)
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, "a str")
+    if not value.isascii():  # a flag of the str: costs nothing
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BadValue(f"{shown(value)} has a lone surrogate, which is no character") from error
+    return value
+
+
+def truth(value: Any) -> bool:
+    if value is not True and value is not False:
+        raise _wrong(value, "a bool")
+    return bool(value)
+
+
+def raw(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise _wrong(value, "bytes")
+    return value
+
+
+def moment(value: Any) -> str:
+    """ISO 8601 in UTC, always 27 characters: `2026-01-02T03:04:05.000006Z`."""
+    if not isinstance(value, datetime):
+        raise _wrong(value, "a datetime")
+    when: datetime = value
+    if when.tzinfo is not UTC:
+        if when.utcoffset() is None:
+            raise BadValue(f"{when} has no time zone; records carry UTC")
+        try:
+            when = when.astimezone(UTC)
+        except OverflowError as error:
+            raise BadValue(f"{when} is outside the years 1 to 9999 in UTC") from error
+    return when.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def _decimal(value: Any) -> str:
+    if not isinstance(value, Decimal):
+        raise _wrong(value, "a Decimal")
+    if not value.is_finite():
+        raise BadValue(f"{value} can't be stored: a number is wanted")
+    return str(value)
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(raw(value)).decode()
+
+
+def _none(value: Any) -> None:
+    if value is not None:
+        raise _wrong(value, "None")
+
+
+_SCALARS: Final[dict[Any, Convert]] = {
+    int: whole,
+    float: real,
+    bool: truth,
+    str: text,
+    bytes: _base64,
+    datetime: moment,
+    Decimal: _decimal,
+    None: _none,
+    type(None): _none,
+}
+
+
+def plain(annotation: Any) -> Convert:
+    """The function that makes a value of this annotation plain, or raises BadValue.
+
+    bytes become base64, records become objects, tuples and frozensets lists, enums their values.
+    """
+    annotation, optional = without_none(annotation)
+    convert = _plain(annotation)
+    return _or_none(convert) if optional else convert
+
+
+def _or_none(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def without_none(annotation: Any) -> tuple[Any, bool]:
+    """The annotation without `Annotated` and without `| None`, and whether None was allowed."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation, False
+    members = [member for member in typing.get_args(annotation) if member is not type(None)]
+    if len(members) == len(typing.get_args(annotation)):
+        return annotation, False
+    return functools.reduce(lambda left, right: left | right, members), True
+
+
+def _plain(kind: Any) -> Convert:
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if origin in (typing.Union, types.UnionType):
+        return _union(args)
+    if origin is typing.Literal:
+        return _literal(args)
+    if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
+        return _sequence(tuple, plain(args[0]))
+    if origin is frozenset:
+        return _sequence(frozenset, plain(args[0]))
+    if origin is tuple:
+        return _fixed([plain(part) for part in args])
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _enum(kind)
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return _record(kind)
+    raise BadValue(f"{kind} is not a type that a record can carry")
+
+
+def _union(members: tuple[Any, ...]) -> Convert:
+    # float last: it takes ints too, and would make 1 of an `int | float` into 1.0
+    converts = [plain(member) for member in sorted(members, key=lambda member: member is float)]
+
+    def convert(value: Any) -> Plain:
+        reasons = []
+        for each in converts:
+            try:
+                return each(value)
+            except BadValue as error:
+                reasons.append(str(error))
+        raise BadValue("; ".join(reasons))
+
+    return convert
+
+
+def _literal(values: tuple[Any, ...]) -> Convert:
+    allowed = {(type(value), value): plain(type(value))(value) for value in values}
+
+    def convert(value: Any) -> Plain:
+        try:
+            return allowed[type(value), value]
+        except (KeyError, TypeError):
+            raise _wrong(value, " or ".join(map(repr, values))) from None
+
+    return convert
+
+
+def _enum(kind: type[enum.Enum]) -> Convert:
+    values = {member: plain(type(member.value))(member.value) for member in kind}
+
+    def convert(value: Any) -> Plain:
+        if not isinstance(value, kind):
+            raise _wrong(value, f"a {kind.__name__}")
+        return values[value] if value in values else plain(type(value.value))(value.value)  # a combination of flags
+
+    return convert
+
+
+def _sequence(kind: type[tuple[Any, ...]] | type[frozenset[Any]], each: Convert) -> Convert:
+    ordered = kind is frozenset
+
+    def convert(value: Any) -> Plain:
+        if not isinstance(value, kind):
+            raise _wrong(value, f"a {kind.__name__}")
+        items = [each(item) for item in value]
+        return sorted(items, key=encode_json) if ordered else items
+
+    return convert
+
+
+def _fixed(parts: list[Convert]) -> Convert:
+    def convert(value: Any) -> Plain:
+        if not isinstance(value, tuple) or len(value) != len(parts):
+            raise _wrong(value, f"a tuple of {len(parts)}")
+        return [part(item) for part, item in zip(parts, value, strict=True)]
+
+    return convert
+
+
+def _record(kind: type[Record]) -> Convert:
+    @functools.cache
+    def fields() -> list[tuple[str, Convert]]:  # when first used: a record may hold records of its own class
+        return [(name, plain(annotation)) for name, annotation in field_types(kind).items()]
+
+    def convert(value: Any) -> Plain:
+        if not isinstance(value, kind):
+            raise _wrong(value, f"a {kind.__name__}")
+        return {name: each(getattr(value, name)) for name, each in fields()}
+
+    return convert
+
+
+def _wrong(value: Any, wanted: str) -> BadValue:
+    kind = type(value).__name__
+    return BadValue(f"{shown(value)} is of type {kind}, and {wanted} is declared")
