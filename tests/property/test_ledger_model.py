@@ -4,10 +4,11 @@ The model keeps, for each tree, the set of its open deliveries: sent and not yet
 is fed as the runtime feeds it: identities and edges by `acker.identity`, values by `acker.anchoring`.
 
 A topology is drawn first: layers of components with one to three tasks, each reading some of the layers above through
-groupings with one target or with all tasks. Then messages begin, tuples are delivered, bolts hold them, join them over
+groupings with one target or with all tasks. Then messages begin; bolts work tuples off, or hold them, join them over
 several trees, emit, ack and fail; late acks come again, time passes, a worker dies.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -41,7 +42,7 @@ class Reading:
 
 @dataclass(eq=False)
 class Delivery:
-    """One tuple on its way to one task, or held by it: `opened` once it has arrived."""
+    """One tuple at one task: in its queue or held by its bolt, which is the same to the ledger."""
 
     component: int
     task: int
@@ -49,7 +50,7 @@ class Delivery:
     parent: int  # what the identities of its descendants are derived from
     edge: int
     roots: tuple[int, ...]
-    opened: OpenTuple | None = None
+    opened: OpenTuple
     ordinals: dict[frozenset[int], int] = field(default_factory=dict)
 
 
@@ -71,10 +72,9 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         super().__init__()
         self.now = 0.0
         self.ledger: Ledger[Tree] = Ledger(T, now=0.0)
-        self.sources = RootSource(1, 1, lambda: 2)
+        self.source = RootSource(1, 1, lambda: 2)
         self.messages = 0
-        self.flying: list[Delivery] = []
-        self.held: list[Delivery] = []
+        self.waiting: list[Delivery] = []  # not yet acked or failed, whether their trees are open or not
         self.open: dict[int, set[Delivery]] = {}  # the model: root → its open deliveries
         self.progress: dict[int, float] = {}
         self.touched: set[int] = set()
@@ -84,93 +84,64 @@ class LedgerAgainstSets(RuleBasedStateMachine):
     # -- what happens
 
     @precondition(lambda self: len(self.open) < 20)
-    @rule(data=st.data())
-    def begin(self, data: st.DataObject) -> None:
-        """The spout emits a message; where nobody is chosen, there is no tree."""
-        self.messages += 1
-        root = self.sources.next_root()
-        _, identity = message_pair(self.messages, SEED)
-        deliveries = self.deliveries(data, 0, identity, (root,))
-        if not deliveries:
-            return
-        self.ledger.begin(Tree(root, reduce(xor, (one.edge for one in deliveries))))
-        self.open[root] = set(deliveries)
-        self.progress[root] = self.now
-        self.flying += deliveries
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def begin(self, data: st.DataObject, count: int) -> None:
+        """The spout emits messages."""
+        for _ in range(count):
+            self.messages += 1
+            root = self.source.next_root()
+            _, identity = message_pair(self.messages, SEED)
+            deliveries = self.deliveries(data, 0, identity, (root,))
+            self.ledger.begin(Tree(root, reduce(xor, (one.edge for one in deliveries))))
+            self.open[root] = set(deliveries)
+            self.progress[root] = self.now
 
-    @precondition(lambda self: self.flying)
-    @rule(data=st.data(), count=st.integers(1, 4))
-    def deliver(self, data: st.DataObject, count: int) -> None:
-        """Tuples arrive, in any order."""
-        for _ in range(min(count, len(self.flying))):
-            one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1), label="arrives"))
-            one.opened = OpenTuple(one.roots, one.edge)
-            self.held.append(one)
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), emissions=st.integers(1, 3))
+    def work(self, data: st.DataObject, emissions: int) -> None:
+        """The commonest case: a bolt takes an input, emits for it and acks it."""
+        one = data.draw(st.sampled_from(self.waiting), label="input")
+        for _ in range(emissions):
+            self.emitted(data, (one,))
+        self.acked(one)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def emit(self, data: st.DataObject) -> None:
-        """A task emits, anchored to some of the tuples that it holds; one of them may be given twice (A2)."""
-        first = data.draw(st.sampled_from(self.held), label="anchor")
-        mates = [one for one in self.held if (one.component, one.task) == (first.component, first.task)]
-        given = [first, *data.draw(st.lists(st.sampled_from(mates), max_size=4), label="further anchors")]
-        anchors = distinct(given)
-        opened = [one.opened for one in anchors if one.opened is not None]
-        roots = roots_of(opened)
-        if len(roots) > MAX_ROOTS:
-            return  # refused, as by the collector
-        parents = [one.parent for one in anchors]
-        holder = min(anchors, key=lambda one: one.parent)
-        k = holder.ordinals.get(frozenset(parents), 0)
-        holder.ordinals[frozenset(parents)] = k + 1
-        parent = parents[0] if len(parents) == 1 else mixed(parents)
-        identity = derive(parent, salt(str(first.component), "Record") + k)
-        deliveries = self.deliveries(data, first.component, identity, roots)
-        for delivery in deliveries:
-            register(opened, delivery.edge)
-            for root in roots:
-                if root in self.open:
-                    self.open[root].add(delivery)
-        self.flying += deliveries
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), emissions=st.integers(1, 3), acks=st.booleans(), same_tree=st.booleans())
+    def join(self, data: st.DataObject, emissions: int, acks: bool, same_tree: bool) -> None:
+        """A task emits, anchored to several tuples that it holds; one of them may be given twice (A2)."""
+        holders: dict[tuple[int, int, int], list[Delivery]] = defaultdict(list)
+        for one in self.waiting:
+            for root in one.roots if same_tree else (0,):
+                holders[one.component, one.task, root].append(one)
+        groups = sorted(holders.values(), key=len)[-4:]  # where there is something to join
+        mates = data.draw(st.sampled_from(groups or [self.waiting[:1]]), label="held by one task")
+        given = data.draw(st.lists(st.sampled_from(mates), min_size=1, max_size=5), label="anchors")
+        for _ in range(emissions):
+            self.emitted(data, distinct(given))
+        if acks:
+            for one in dict.fromkeys(given):
+                self.acked(one)
 
-    @precondition(lambda self: self.held)
-    @rule(random=st.integers(1, (1 << 64) - 1), data=st.data())
-    def emit_unanchored(self, random: int, data: st.DataObject) -> None:
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), identity=st.integers(1, (1 << 64) - 1))
+    def emit_unanchored(self, data: st.DataObject, identity: int) -> None:
         """A17: what belongs to no tree takes no part in any, but can be an anchor beside others."""
-        component = data.draw(st.sampled_from(self.held), label="emitter").component
-        self.flying += self.deliveries(data, component, random, ())
+        component = data.draw(st.sampled_from(self.waiting), label="emitter").component
+        self.deliveries(data, component, identity, ())
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), count=st.integers(1, 6))
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), count=st.integers(1, 12))
     def ack(self, data: st.DataObject, count: int) -> None:
-        """Inputs are done: one value leaves for each root."""
-        for _ in range(min(count, len(self.held))):
-            one = self.held.pop(data.draw(st.integers(0, len(self.held) - 1), label="acked"))
-            assert one.opened is not None
-            one.opened.finished = True
-            for root, value in one.opened.values.items():
-                self.sent.append((root, value))
-                done = self.ledger.ack(root, value)
-                if root not in self.open:
-                    self.unknown += 1
-                    assert done is None, "a tree that had ended was done once more"
-                    continue
-                self.open[root].remove(one)
-                self.progress[root] = self.now
-                self.touched.discard(root)
-                if self.open[root]:
-                    assert done is None, f"tree {root:#x} was done with {len(self.open[root])} tuples open"
-                else:
-                    assert done is not None, f"tree {root:#x} is still open, though nothing of it is"
-                    assert done.root == root
-                    self.close(root)
+        """Inputs are done, in any order, without further emissions."""
+        for _ in range(min(count, len(self.waiting))):
+            self.acked(data.draw(st.sampled_from(self.waiting), label="acked"))
 
-    @precondition(lambda self: self.held)
+    @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def fail(self, data: st.DataObject) -> None:
         """An input fails: all of its trees end, their other tuples live on and are acked in vain."""
-        one = self.held.pop(data.draw(st.integers(0, len(self.held) - 1), label="failed"))
-        assert one.opened is not None
+        one = data.draw(st.sampled_from(self.waiting), label="failed")
+        self.waiting.remove(one)
         one.opened.finished = True
         for root in one.roots:
             failed = self.ledger.fail(root)
@@ -186,7 +157,8 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         assert self.ledger.ack(*data.draw(st.sampled_from(late), label="repeated")) is None
         self.unknown += 1
 
-    @rule(turns=st.integers(1, 50))
+    @precondition(lambda self: self.open)
+    @rule(turns=st.integers(1, 30))
     def pass_time(self, turns: int) -> None:
         """A8: no tree ends before T of silence, and untouched ones soon after 2 T."""
         for _ in range(turns):
@@ -198,16 +170,16 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         for root in self.open:
             assert root in self.touched or self.now - self.progress[root] < 2 * T + 2 * TURN_S
 
-    @precondition(lambda self: self.flying or self.held)
+    @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def touch(self, data: st.DataObject) -> None:
         """A9: an executor touches the trees of what waits."""
-        for root in data.draw(st.sampled_from(self.flying + self.held), label="touched").roots:
+        for root in data.draw(st.sampled_from(self.waiting), label="touched").roots:
             self.ledger.touch(root)
             self.unknown += root not in self.open
             self.touched.add(root)
 
-    @precondition(lambda self: len(self.open) > 2)
+    @precondition(lambda self: len(self.open) > 5)
     @rule()
     def a_worker_dies(self) -> None:
         """A11: all trees fail, the oldest first; what is in flight lives on."""
@@ -228,7 +200,7 @@ class LedgerAgainstSets(RuleBasedStateMachine):
     def every_value_is_that_of_the_tuples_that_are_open(self) -> None:
         """The books balance: a tree's value is the XOR of what those who hold or carry its tuples will send."""
         for tree in self.ledger.trees():
-            owed = [one.edge if one.opened is None else one.opened.values[tree.root] for one in self.open[tree.root]]
+            owed = (one.opened.values[tree.root] for one in self.open[tree.root])
             assert tree.value == reduce(xor, owed)
 
     @invariant()
@@ -237,10 +209,10 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         for deliveries in self.open.values():
             assert len({one.edge for one in deliveries}) == len(deliveries)
 
-    # -- helpers
+    # -- what the rules are made of
 
     def deliveries(self, data: st.DataObject, component: int, identity: int, roots: tuple[int, ...]) -> list[Delivery]:
-        """The tuples of one emission, to the tasks that the groupings choose."""
+        """The tuples of one emission, at the tasks that the groupings choose."""
         found = []
         for reading in self.readings[component]:
             tasks: Iterable[int] = range(self.tasks[reading.reader])
@@ -249,8 +221,48 @@ class LedgerAgainstSets(RuleBasedStateMachine):
             for task in tasks:
                 parent = derive(identity, copy_tag(task)) if reading.to_all else identity
                 own = edge(identity, reading.tag(task))
-                found.append(Delivery(reading.reader, task, identity, parent, own, roots))
+                found.append(Delivery(reading.reader, task, identity, parent, own, roots, OpenTuple(roots, own)))
+        self.waiting += found
         return found
+
+    def emitted(self, data: st.DataObject, anchors: tuple[Delivery, ...]) -> None:
+        """One emission, named and registered as by the collector of `execute`."""
+        opened = [one.opened for one in anchors]
+        roots = roots_of(opened)
+        if len(roots) > MAX_ROOTS:
+            return  # refused there
+        parents = [one.parent for one in anchors]
+        holder = min(anchors, key=lambda one: one.parent)
+        k = holder.ordinals.get(frozenset(parents), 0)
+        holder.ordinals[frozenset(parents)] = k + 1
+        parent = parents[0] if len(parents) == 1 else mixed(parents)
+        component = anchors[0].component
+        for delivery in self.deliveries(data, component, derive(parent, salt(str(component), "Record") + k), roots):
+            register(opened, delivery.edge)
+            for root in roots:
+                if root in self.open:
+                    self.open[root].add(delivery)
+
+    def acked(self, one: Delivery) -> None:
+        """One value leaves for each root; the tree is done exactly when its set is empty."""
+        self.waiting.remove(one)
+        one.opened.finished = True
+        for root, value in one.opened.values.items():
+            self.sent.append((root, value))
+            done = self.ledger.ack(root, value)
+            if root not in self.open:
+                self.unknown += 1
+                assert done is None, "a tree that had ended was done once more"
+                continue
+            self.open[root].remove(one)
+            self.progress[root] = self.now
+            self.touched.discard(root)
+            if self.open[root]:
+                assert done is None, f"tree {root:#x} was done with {len(self.open[root])} tuples open"
+            else:
+                assert done is not None, f"tree {root:#x} is still open, though nothing of it is"
+                assert done.root == root
+                self.close(root)
 
     def close(self, root: int) -> None:
         self.open.pop(root, None)
@@ -258,4 +270,4 @@ class LedgerAgainstSets(RuleBasedStateMachine):
 
 
 TestLedgerAgainstSets = LedgerAgainstSets.TestCase
-TestLedgerAgainstSets.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestLedgerAgainstSets.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
