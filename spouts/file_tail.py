@@ -1,0 +1,266 @@
+"""FileTail: the lines of a log file, each with an id that names it for ever, through rotations and restarts.
+
+Decides which file is read next, and when. How lines are read is in `tailed_file`, how files are named in `known_files`.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from acker.identity import MessageId
+from spouts.known_files import KnownFile, KnownFiles, digest
+from spouts.lines import Line
+from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular
+from topology.components import Message, Notes, Spout, Task
+from topology.errors import ConfigurationError
+
+OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
+SHORTEST_WAIT_S: Final = 0.001  # after a line; doubles up to `poll_interval_s`, so a busy file's next line is seen soon
+EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the latest read, so that late acks find theirs
+
+log = structlog.get_logger(__name__)
+
+
+class FileTail(Spout):
+    """The lines of one file, as `Line` records without their line ends (LF or CRLF), in order.
+
+    `follow=False`: the source ends where the file ends; a last line without a newline is a line. `follow=True`: it
+    waits there for more, and a half line until its newline has come.
+
+    **Identity.** A message's id is the byte offset of its line's start. The partition is a hash of the file's first
+    1,024 bytes; a file that is shorter when first seen gets a random one, which it keeps as it grows. The epoch counts
+    generations: it goes up when the same partition is read again from zero. Names are kept in the task's notes, so that
+    a later run gives the same bytes the same names, under whatever path. Without notes, a file that was first seen
+    shorter than 1,024 bytes has new names in each run.
+
+    **Rotation** (`follow=True`). When the path names another file (rename, delete and create, a symlink turned), that
+    one is read from zero; the one before is read to its end, and for as long as it grows and `rotated_wait_s` after,
+    since its writer may not have let go of it. Truncation (copytruncate) is noticed by the size, or by the content,
+    where the file has grown back since: then it is read from zero, as a new generation. So each line comes once, but:
+    - what is written between a copy and its truncation, or truncated before it was read, is in no file to be read;
+    - a file that an editor or `sed -i` has written anew is another file: all of its lines come again;
+    - content that was replaced in place is not noticed where size, first 1,024 bytes and the last 1,024 before the next
+      line are all as they were; a file that was cut in its middle is read again from zero;
+    - files that come and go between two polls, or while no run is under way, are not seen;
+    - with `follow=False`, a last line that is only half written is emitted as it is, under the id of the whole line.
+
+    **Lines.** `Line.raw` holds the bytes where they were not UTF-8. A line of more than `max_line_bytes` (+ 1) comes in
+    pieces of `max_line_bytes`, cut between characters, each a `Line` with its own offset as id, and is warned of once a
+    file: nothing is lost, and memory stays bounded. Ids of pieces depend on `max_line_bytes`.
+
+    One task reads one file. Only regular files are read, a symlink's target too: a FIFO, device or directory is refused
+    by `open`, as is a missing or unreadable file; where one takes the path later, it is warned of, and the file before
+    is followed on. Raises ConfigurationError. `block_bytes` is what one read takes from the disk, and `poll` blocks the
+    loop for that long. `poll_interval_s` is how often a file without news is looked at, and so the longest that a line
+    waits to be seen; after each line the interval begins at a millisecond and doubles.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        follow: bool = False,
+        max_line_bytes: int = 1 << 20,
+        block_bytes: int = 1 << 16,
+        poll_interval_s: float = 0.05,
+        rotated_wait_s: float = 5.0,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.follow = follow
+        self.max_line_bytes = max_line_bytes
+        self.block_bytes = block_bytes
+        self.poll_interval_s = poll_interval_s
+        self.rotated_wait_s = rotated_wait_s
+        for name in ("max_line_bytes", "block_bytes", "poll_interval_s", "rotated_wait_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"FileTail's {name} is above 0, not {getattr(self, name)!r}")
+        self._files: list[_Named] = []  # rotated ones first, the newest last
+        self._epochs: dict[str, str] = {}
+        self._refused = ""  # why the file that the path names now is not read
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
+        """Opens the file; `positions` has the offset of the line to resume at, where the file's content is known."""
+        if task.tasks != 1:
+            raise ConfigurationError(f"spout {task.component!r} reads one file, so it has one task, not {task.tasks}")
+        self._clock = task.clock
+        descriptor = open_regular(self.path)
+        try:
+            self._known = KnownFiles(task.notes, task.component, task.random)
+            known = self._known.recognise(descriptor)
+            offset = _position(known, positions) if known else 0
+            if known is None or offset > os.fstat(descriptor).st_size:
+                known, offset = self._known.new(descriptor, known.partition if known else None), 0
+            self._add(descriptor, known, offset)
+            self._epochs = {known.partition: known.epoch}
+        except BaseException:
+            if not self._files:
+                os.close(descriptor)
+            raise
+
+    async def poll(self, limit: int) -> list[Message[Line]]:
+        """Up to `limit` lines of one file; waits for the first. All state changes between waits: cancelling it loses
+        nothing. Raises OSError where the disk does."""
+        wait_s = min(SHORTEST_WAIT_S, self.poll_interval_s)
+        while True:
+            for file in self._files:
+                if file.lines.has_lines:
+                    return self._batch(file, limit)
+            if self.follow:
+                self._look_at_path()
+            partitions_before = set[str]()
+            for file in self._files:
+                # Where a rotated file begins with the same 1,024 bytes, its epoch stays until it has been let go.
+                if file.known.partition not in partitions_before and self._read(file):
+                    return self._batch(file, limit)
+                partitions_before.add(file.known.partition)
+            if not self.follow:
+                return []
+            if not self._let_go():
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, self.poll_interval_s)
+
+    def partitions(self) -> Mapping[str, str]:
+        """The files read last, by name: partition → generation."""
+        return self._epochs
+
+    def close(self) -> None:
+        """Notes how far each file has been read, and closes them."""
+        try:
+            for file in self._files:
+                self._note(file)
+        finally:
+            for file in self._files:
+                file.lines.close()
+            self._files = []
+
+    # -- one file
+
+    def _add(self, descriptor: int, known: KnownFile, offset: int) -> None:
+        self._files.append(_Named(TailedFile(descriptor, offset, self.block_bytes, self.max_line_bytes), known))
+
+    def _read(self, file: "_Named") -> bool:
+        """Reads a file's next lines; whether there are any. Afterwards its content is noted well enough (C2)."""
+        lines = file.lines
+        found = lines.read()
+        if found is Found.OTHER_CONTENT:
+            log.info("file-truncated", path=self.path, read_bytes=lines.offset)
+            file.known = self._known.new(lines.descriptor, file.known.partition)
+            lines.restart()
+            found = lines.read()
+        if found is not Found.LINES and not self.follow:
+            found = lines.finish()
+        if found is not Found.LINES:
+            if file.quiet_since is None:
+                file.quiet_since = self._clock.monotonic()
+            return False
+        file.quiet_since = None
+        # Before its lines leave: what was not noted could be taken for another file's beginning by the next run. Each
+        # read of the first 1,024 bytes, then whenever it has doubled: a handful of fsyncs for any length.
+        if file.known.offset < WINDOW_BYTES or lines.offset >= 2 * file.known.offset:
+            self._note(file)
+        if lines.pieces and not file.warned:
+            file.warned = True
+            log.warning("line-too-long", path=self.path, max_line_bytes=self.max_line_bytes, cut="into pieces")
+        return True
+
+    def _batch(self, file: "_Named", limit: int) -> list[Message[Line]]:
+        partition, epoch = file.known.partition, file.known.epoch
+        if self._epochs.get(partition) != epoch:
+            others = [(name, old) for name, old in self._epochs.items() if name != partition]
+            self._epochs = dict([*others[1 - EPOCHS_MAX :], (partition, epoch)])
+        return file.lines.take(limit, partition)
+
+    def _note(self, file: "_Named") -> None:
+        if file.known.offset < file.lines.offset:
+            file.known = replace(file.known, offset=file.lines.offset, digest=digest(file.lines.seen))
+            self._known.keep(file.known)
+
+    # -- which files
+
+    def _look_at_path(self) -> None:
+        """Opens the file that the path names now, where it is not the newest one. None at the moment: it will come."""
+        newest = self._files[-1]
+        try:
+            status = os.stat(self.path)
+            key = (status.st_dev, status.st_ino)
+            for file in self._files:
+                if file.lines.key == key and not file.lines.done:
+                    if file is not newest:  # renamed away and back
+                        newest.quiet_since = None
+                        self._files.remove(file)
+                        self._files.append(file)
+                    return
+            if len(self._files) >= OPEN_FILES_MAX:
+                return
+            descriptor = open_regular(self.path)
+        except FileNotFoundError:
+            return
+        except (OSError, ConfigurationError) as error:
+            if str(error) != self._refused:
+                self._refused = str(error)
+                log.warning("rotated-file-refused", path=self.path, reason=str(error))
+            return
+        self._refused = ""
+        newest.quiet_since = None
+        log.info("file-rotated", path=self.path)
+        self._add(descriptor, self._known.new(descriptor), 0)
+
+    def _let_go(self) -> bool:
+        """Closes rotated files that have been quiet for long enough; whether one had a half line, which is a line then.
+
+        Called when all files have just been read to their ends, so that nothing can have been added since.
+        """
+        now, found_lines = self._clock.monotonic(), False
+        for file in self._files[:-1]:
+            if file.quiet_since is None or now - file.quiet_since < self.rotated_wait_s:
+                continue
+            if file.lines.finish() is Found.LINES:
+                found_lines = True
+            else:
+                self._note(file)
+                self._files.remove(file)
+                file.lines.close()
+        return found_lines
+
+
+class _Named:
+    """An open file and its name. `quiet_since` is when it was first found to have no more lines, in loop time."""
+
+    def __init__(self, lines: TailedFile, known: KnownFile) -> None:
+        self.lines = lines
+        self.known = known
+        self.quiet_since: float | None = None
+        self.warned = False
+
+
+def _position(known: KnownFile, positions: Mapping[str, MessageId]) -> int:
+    """The offset to resume at."""
+    position = positions.get(known.partition, 0)
+    if type(position) is not int or position < 0:
+        raise ConfigurationError(f"a position in a file is a byte offset, not {position!r}")
+    return position
+
+
+def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:
+    """When the file at `path` had last been changed (UTC) when this was first asked of it, by this run or an earlier
+    one: noted under the file's real path, so that later changes make no difference. Blocks for the note's fsync.
+
+    For times without a year: a replay, or a second run, must read them as the first one did. Raises ConfigurationError
+    where the file is missing.
+    """
+    name = f"first mtime of {os.path.realpath(path)}"
+    if noted := notes.get(name):
+        return datetime.fromisoformat(noted)
+    try:
+        microseconds = os.stat(path).st_mtime_ns // 1_000
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigurationError(f"the file {os.fspath(path)!r} can't be read: {reason}") from error
+    mtime = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    notes.set(name, mtime.isoformat())
+    return mtime

@@ -1,0 +1,58 @@
+"""Items: records given in the program, as a source that ends. For tests, demonstrations and benchmarks."""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic
+
+from xxhash import xxh3_128
+
+from acker.identity import MessageId
+from topology.components import Message, R, Spout, Task
+from topology.errors import ConfigurationError, RecordError
+from topology.records import encode
+
+
+class Items(Spout, Generic[R]):
+    """Emits the records, each once, and ends. With n tasks, task i emits every n-th from the i-th on.
+
+    A message's id is the record's index. The epoch is a hash of all records, their classes and their order: the same
+    items in a second run have the same identities, and sinks drop them; other items have others, and none is taken for
+    an item of the first run (C2). `open` raises ConfigurationError where a record can't be encoded.
+    """
+
+    def __init__(self, records: Iterable[R]) -> None:
+        self._records = tuple(records)
+        self._epochs: Mapping[str, str] = {}
+        self._next = 0
+        self._step = 1
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
+        """Begins at the position, the index of the first record that is not done, or at the first one."""
+        position = positions.get("", 0)
+        if type(position) is not int or position < 0:
+            raise ConfigurationError(f"a position in items is an index, not {position!r}")
+        self._epochs = {"": self._content_hash()}
+        self._step = task.tasks
+        self._next = position + (task.index - position) % task.tasks
+
+    async def poll(self, limit: int) -> list[Message[R]]:
+        """The next items, up to `limit`; never waits."""
+        indexes = range(self._next, len(self._records), self._step)[:limit]
+        self._next += len(indexes) * self._step
+        records = self._records
+        return [Message(records[index], index) for index in indexes]
+
+    def partitions(self) -> Mapping[str, str]:
+        """One partition; its epoch is the hash of the items."""
+        return self._epochs
+
+    def _content_hash(self) -> str:
+        """Of each record's class and bytes; none is the beginning of another, so no two lists have the same bytes."""
+        hasher = xxh3_128()
+        for index, record in enumerate(self._records):
+            try:
+                content = encode(record)
+            except RecordError as error:
+                raise ConfigurationError(f"item {index} can't be emitted: {error}") from error
+            hasher.update(f"{type(record).__name__}:".encode())
+            hasher.update(content)
+        return hasher.hexdigest()
