@@ -1,0 +1,128 @@
+"""A spout that follows a script: records, pauses, an error, an end. Knows the contracts, nothing that runs them."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from acker.identity import MessageId
+from topology.components import Message, R, Spout, Task
+from topology.records import Record
+
+
+@dataclass(frozen=True)
+class Pause:
+    """The spout has nothing for so many seconds of the loop's time."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The spout raises this where it stands in the script, which ends the run."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The spout has nothing more but does not end: the run goes on until it is drained."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The source ends here, as it does at the script's end."""
+
+
+class ScriptedSpout(Spout, Generic[R]):
+    """Emits what its script says. A record's message id is its number among the script's records, from 0; a `Message`
+    is emitted as it is. With n tasks, task i emits every n-th record from the i-th on; all of them obey the markers.
+
+    `acked` and `failed` are the ids that it was told of, in order, whichever task was told. A poll gives no more than
+    stands before the next marker, and a cancelled one has lost nothing.
+
+        spout = ScriptedSpout([Word("a"), Pause(1.5), Word("b")])
+    """
+
+    def __init__(
+        self, script: Iterable[R | Message[R] | Pause | Fail | Wait | Stop], *, emits: Sequence[type[Record]] = ()
+    ) -> None:
+        self.script: tuple[Message[R] | Pause | Fail | Wait | Stop, ...] = tuple(_numbered(script))
+        self.acked: list[MessageId] = []
+        self.failed: list[MessageId] = []
+        self._emits = tuple(emits)
+        self._partitions = {one.partition: "" for one in self.script if isinstance(one, Message)} or {"": ""}
+        self._mine: list[Message[R] | Pause | Fail | Wait | Stop] = []
+        self._next = 0
+        self._resume_at: float | None = None  # of the pause that it is in
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedSpout[R]":
+        copy = ScriptedSpout(self.script, emits=self._emits)
+        copy.acked, copy.failed = self.acked, self.failed
+        return copy
+
+    def emits(self) -> tuple[type[Record], ...]:
+        """The record classes in the script; where it has none, those that were given."""
+        return tuple(dict.fromkeys(type(one.record) for one in self.script if isinstance(one, Message))) or self._emits
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
+        number = 0
+        for item in self.script:
+            if isinstance(item, Message):
+                number += 1
+                if (number - 1) % task.tasks != task.index:
+                    continue
+            self._mine.append(item)
+
+    async def poll(self, limit: int) -> list[Message[R]]:
+        while self._next < len(self._mine):
+            item = self._mine[self._next]
+            if isinstance(item, Message):
+                return self._messages(limit)
+            if isinstance(item, Stop):
+                break
+            if isinstance(item, Wait):
+                await asyncio.get_running_loop().create_future()
+            elif isinstance(item, Fail):
+                raise item.error
+            else:
+                await self._pause(item.seconds)
+            self._next += 1
+        return []
+
+    def _messages(self, limit: int) -> list[Message[R]]:
+        found: list[Message[R]] = []
+        for item in self._mine[self._next : self._next + limit]:
+            if not isinstance(item, Message):
+                break
+            found.append(item)
+        self._next += len(found)
+        return found
+
+    async def _pause(self, seconds: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._resume_at is None:
+            self._resume_at = now + seconds
+        await asyncio.sleep(self._resume_at - now)
+        self._resume_at = None
+
+    def partitions(self) -> Mapping[str, str]:
+        return self._partitions
+
+    def ack(self, id: MessageId) -> None:
+        self.acked.append(id)
+
+    def fail(self, id: MessageId) -> None:
+        self.failed.append(id)
+
+
+def _numbered(
+    script: Iterable[R | Message[R] | Pause | Fail | Wait | Stop],
+) -> Iterable[Message[R] | Pause | Fail | Wait | Stop]:
+    number = 0
+    for item in script:
+        if isinstance(item, Pause | Fail | Wait | Stop):
+            yield item
+        else:
+            yield item if isinstance(item, Message) else Message(item, number)
+            number += 1

@@ -1,0 +1,206 @@
+"""A virtual-time event loop: minutes of timers in milliseconds of work, and the same run for the same seed.
+
+Waiting moves a clock instead of sleeping. With a seed the callbacks that are ready together run in a shuffled order, as
+they might on another day. There are no sockets, signals or threads here. Must not know topologies.
+"""
+
+import asyncio
+import heapq
+from asyncio import base_events
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when virtual time begins, unless told
+LIMIT_S: Final = 3_600.0  # virtual seconds after which a run that has not ended is taken for one that never will
+RESOLUTION_S: Final = 1e-9  # timers nearer than this are due together
+
+
+class Deadlock(RuntimeError):
+    """Nothing is ready and no timer is set, so nothing can ever happen; the text names who waits, and where."""
+
+
+class VirtualTimeLimit(RuntimeError):
+    """The run was still going when its virtual time was over; the text names who waits, and where."""
+
+
+class Unhandled(RuntimeError):
+    """A callback or a task of the run raised what nobody took note of. `contexts` is what asyncio tells of each."""
+
+    def __init__(self, contexts: list[dict[str, Any]]) -> None:
+        self.contexts = contexts
+        super().__init__("; ".join(f"{one.get('message')}: {one.get('exception')!r}" for one in contexts))
+
+
+def run_virtual(
+    coroutine: Coroutine[Any, Any, T], *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S
+) -> T:
+    """Runs a coroutine on a new virtual-time loop and returns its result. Not to be called from a running loop.
+
+    `seed` shuffles what is ready together; None leaves asyncio's own order. `start` is the loop's UTC time at its
+    beginning. Raises what the coroutine raises; Deadlock; VirtualTimeLimit after `limit_s` virtual seconds; Unhandled
+    where it hid an error.
+
+        assert run_virtual(asyncio.sleep(3600, "an hour later")) == "an hour later"
+    """
+    _refuse_inside_a_loop(coroutine)
+    loop = VirtualLoop(seed=seed, start=start, limit_s=limit_s)
+    try:
+        asyncio.set_event_loop(loop)
+        result = loop.run_until_complete(coroutine)
+        if loop.unhandled:
+            raise Unhandled(loop.unhandled)
+        return result
+    finally:
+        loop.end()
+        asyncio.set_event_loop(None)
+
+
+def spend(seconds: float) -> None:
+    """Lets time pass without yielding, as code does that computes or blocks; only within a virtual-time loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "time is spent like this only on a virtual-time loop"
+    loop.pass_time(seconds)
+
+
+class VirtualLoop(base_events.BaseEventLoop):
+    """An asyncio loop on virtual time. `time()` begins at 0; `utc()` is the wall clock that goes with it.
+
+    What asyncio promises holds: callbacks of one future, plain callbacks, and timers run in their order. Only whose
+    turn it is among tasks, futures and those two is shuffled. Executors run their function at once, in this thread.
+    """
+
+    def __init__(self, *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S) -> None:
+        super().__init__()
+        self.unhandled: list[dict[str, Any]] = []
+        self._now = 0.0
+        self._start = start
+        self._limit_s = limit_s
+        self._random = None if seed is None else Random(seed)
+        self._selector = _Selector(self)
+        self._clock_resolution = RESOLUTION_S
+        self._ready: deque[asyncio.Handle]
+        self._scheduled: list[asyncio.TimerHandle]
+        self.set_exception_handler(lambda loop, context: self.unhandled.append(context))
+
+    def time(self) -> float:
+        return self._now
+
+    def utc(self) -> datetime:
+        """The virtual wall clock."""
+        return self._start + timedelta(seconds=self._now)
+
+    def pass_time(self, seconds: float) -> None:
+        """Moves the clock. Raises VirtualTimeLimit beyond the limit."""
+        self._now += seconds
+        if self._now > self._limit_s:
+            limit, self._limit_s = self._limit_s, float("inf")  # ending takes time too
+            raise VirtualTimeLimit(f"not done after {limit:g} virtual seconds\n{self._who_waits()}")
+
+    def run_in_executor(  # type: ignore[override]  # asyncio's own signature says more than callers use
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Calls the function now, here, and returns its outcome as a future that is done."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def end(self) -> None:
+        """Cancels what is left and closes the loop. A task that will not end is given up."""
+        with suppress(Deadlock, VirtualTimeLimit, RecursionError):
+            self._limit_s = self._now + LIMIT_S
+            left = asyncio.all_tasks(self)
+            for task in left:
+                task.cancel()
+            if left:
+                self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self.run_until_complete(self.shutdown_asyncgens())
+        self.unhandled = []  # who is given up here would complain when collected
+        self.set_exception_handler(lambda loop, context: None)
+        self.close()
+
+    # -- what BaseEventLoop leaves to its subclasses
+
+    def _process_events(self, event_list: object) -> None:
+        """Called once a turn, before what is ready runs: adds the timers that are due, and shuffles."""
+        due = self._now + RESOLUTION_S
+        while self._scheduled and self._scheduled[0].when() < due:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(handle)
+        if self._random is not None and len(self._ready) > 1:
+            self._shuffle(self._random)
+
+    def _shuffle(self, random: Random) -> None:
+        """Deals the ready handles out in a random order in which those of one group keep theirs."""
+        groups: dict[Any, deque[asyncio.Handle]] = defaultdict(deque)
+        turns = []
+        for handle in self._ready:
+            turns.append(group := _group(handle))
+            groups[group].append(handle)
+        random.shuffle(turns)
+        self._ready.clear()
+        self._ready.extend(groups[group].popleft() for group in turns)
+
+    def _write_to_self(self) -> None:
+        """Wakes the selector of a real loop."""
+
+    def _wait(self, timeout: float | None) -> None:
+        if timeout is None:
+            raise Deadlock(f"nothing is ready and no timer is set\n{self._who_waits()}")
+        if timeout > 0:
+            self.pass_time(timeout)
+
+    def _who_waits(self) -> str:
+        lines = []
+        for task in sorted(asyncio.all_tasks(self), key=lambda one: one.get_name()):
+            frames = task.get_stack(limit=None)
+            where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its beginning"
+            lines.append(f"  {task.get_name()} waits at {where}")
+        return "\n".join(lines)
+
+
+class _Selector:
+    """Stands where a real loop asks the system to wait."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[object]:
+        self._loop._wait(timeout)
+        return []
+
+
+def _group(handle: asyncio.Handle) -> Any:
+    """Handles of one group keep their order: a future's callbacks, timers, and plain callbacks. A task's next step is
+    a group of its own: there is never more than one."""
+    if isinstance(handle, asyncio.TimerHandle):
+        return "timer"
+    callback, args = handle._callback, handle._args  # type: ignore[attr-defined]
+    owner = getattr(callback, "__self__", None)
+    if args and isinstance(args[0], asyncio.Future) and not isinstance(owner, asyncio.AbstractEventLoop):
+        return id(args[0])
+    return id(owner) if isinstance(owner, asyncio.Task) else "plain"
+
+
+def _refuse_inside_a_loop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    coroutine.close()
+    raise RuntimeError("this runs an event loop of its own: call it from a plain function, not from an async one")

@@ -1,0 +1,93 @@
+"""The worker of the test kit: the real one, which checks every record, remembers failures, and can repeat every input.
+
+Must not know scripts, captures or virtual time.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acker.identity import MessageId
+from topology.records import Record
+from topology.runtime.executor import Executor
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.keyed import KeyedExecutor
+from topology.runtime.reporting import Reporter
+from topology.runtime.spouting import Pending, Spouting
+from topology.runtime.worker import Worker
+from topology.testing.checked import CheckedOutbox
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A message that ended dead, and its last failure."""
+
+    spout: str
+    id: MessageId
+    record: Record
+    failure: Failure
+
+
+@dataclass
+class Watch:
+    """What is to be known of a run beside its report; filled in while it goes on."""
+
+    dead: list[Dead] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    worker: Worker | None = None
+    before: Callable[[Worker], None] = lambda worker: None  # called when everything is open and nothing has begun
+
+    def executor(self, component: str, task: int = 0) -> Executor:
+        """The executor of one bolt task."""
+        assert self.worker is not None, "the run has begun"
+        return self.worker.executors[component, task]
+
+    def state(self, component: str) -> Mapping[bytes, Any]:
+        """The state that the tasks of a bolt keep, by the byte form of its key."""
+        assert self.worker is not None, "the run has begun"
+        tasks = [one for (name, _), one in self.worker.executors.items() if name == component]
+        return {key: value for one in tasks if isinstance(one, KeyedExecutor) for key, value in one.values.items()}
+
+
+class WatchedReporter(Reporter):
+    """Tells what the real one tells, and remembers it."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def failed(self, failure: Failure) -> None:
+        self._watch.failures.append(failure)
+        super().failed(failure)
+
+
+class WatchedWorker(Worker):
+    """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost."""
+
+    outbox_kind = CheckedOutbox
+
+    def __init__(self, *args: Any, watch: Watch, replay_all: bool = False, **settings: Any) -> None:
+        settings["reporter"] = WatchedReporter(watch)
+        super().__init__(*args, **settings)
+        watch.worker = self
+        self._watch = watch
+        self._replay_all = replay_all
+        self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
+
+    def start(self) -> None:
+        self._watch.before(self)
+        super().start()
+
+    def completed(self, trees: list[Pending]) -> None:
+        if self._replay_all:
+            again = [tree for tree in trees if id(tree) not in self._repeated]
+            trees = [tree for tree in trees if self._repeated.pop(id(tree), None) is not None]
+            for tree in again:
+                self._repeated[id(tree)] = tree
+                tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
+        if trees:
+            super().completed(trees)
+
+    def died(self, spouting: Spouting, tree: Pending, failure: Failure) -> None:
+        self._watch.dead.append(Dead(spouting.component, tree.message.id, tree.message.record, failure))
+        super().died(spouting, tree, failure)
