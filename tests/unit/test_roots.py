@@ -13,6 +13,7 @@ from acker.roots import (
     ATTEMPTS,
     INCARNATIONS,
     NUMBERS,
+    ROOT_STEP,
     WORKERS,
     RootSource,
     attempt_of,
@@ -141,6 +142,28 @@ def test_spent_numbers_renew_the_incarnation() -> None:
 def test_no_incarnation_is_taken_before_the_numbers_are_spent() -> None:
     source = RootSource(0, 0, never, first=NUMBERS - 3)
     assert [number_of(source.next_root()) for _ in range(3)] == [NUMBERS - 3, NUMBERS - 2, NUMBERS - 1]
+
+
+def test_roots_taken_together_follow_one_another() -> None:
+    source = RootSource(2, 3, never)
+    first = source.take(3)
+    assert [first + step * ROOT_STEP for step in range(3)] == [pack(owner(2, 3), number, 0) for number in (1, 2, 3)]
+    assert source.latest == first + 2 * ROOT_STEP
+    assert source.next_root() == first + 3 * ROOT_STEP
+
+
+@given(st.integers(1, 50), st.lists(st.integers(1, 20), min_size=1, max_size=8))
+def test_roots_taken_together_never_cross_into_another_incarnation(left: int, counts: list[int]) -> None:
+    """A7: the numbers that are left over are given up, so that a row of roots has one owner and none comes twice."""
+    source = RootSource(1, 1, counted(2), first=NUMBERS - left)
+    given_out: list[int] = []
+    for count in counts:
+        first = source.take(count)
+        row = [first + step * ROOT_STEP for step in range(count)]
+        assert {owner_of(root) for root in row} == {source.owner}
+        assert row[-1] == source.latest
+        given_out += row
+    assert len(set(given_out)) == len(given_out)
 
 
 def test_a_replay_keeps_its_number_and_counts_its_attempts() -> None:
