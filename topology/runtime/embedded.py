@@ -9,6 +9,7 @@ import contextlib
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -18,10 +19,14 @@ from acker.identity import KEY_BYTES
 from topology.graph import Topology
 from topology.plan import plan
 from topology.runtime.clock import LoopClock
-from topology.runtime.metrics import Snapshot
+from topology.runtime.ending import drain, settle
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.memory import Faults, MemoryNetwork, faultless
+from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
 from topology.runtime.statedir import MemoryNotes, StateDir
+from topology.runtime.watch import LOOK_S, StallWatch, facts_of, held
 from topology.runtime.worker import Worker
 
 
@@ -30,6 +35,8 @@ class EmbeddedRun:
 
     Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where it can't begin, and
     nothing for what goes wrong later: that is in its Report. Cancelled, it drains.
+
+    `workers` may be more than one: all in this loop, joined by memory links that do as `faults` says to their frames.
     """
 
     def __init__(
@@ -38,21 +45,26 @@ class EmbeddedRun:
         *,
         state_dir: str | Path | None = None,
         fresh: bool = False,
+        workers: int = 1,
         random: Random | None = None,
         utc: Callable[[], datetime] | None = None,
         worker_kind: Callable[..., Worker] = Worker,
+        faults: Faults = faultless,
     ) -> None:
         topology.validate()
         self.topology = topology
-        self.worker: Worker | None = None
+        self.workers: list[Worker] = []
+        self._plan = plan(topology, workers)
         self._state_dir = Path(state_dir) if state_dir is not None else None
         self._fresh = fresh
         self._random = random or Random(secrets.randbits(64))
         self._utc = utc
         self._worker_kind = worker_kind
+        self._network = MemoryNetwork(faults)
+        self._sessions = 0
+        self._watch = StallWatch()
         self._drain = asyncio.Event()
         self._abort = asyncio.Event()
-        self._last: Snapshot | None = None
 
     def drain(self) -> None:
         """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed."""
@@ -63,8 +75,14 @@ class EmbeddedRun:
         self._abort.set()
 
     def snapshot(self) -> Snapshot | None:
-        """The counters at this moment; None before everything is open."""
-        return self.worker.snapshot() if self.worker is not None else self._last
+        """The counters at this moment, and at the end once it has ended; None before everything is built."""
+        if not self.workers:
+            return None
+        return replace(merged([worker.snapshot() for worker in self.workers]), limit=self._watch.text)
+
+    def in_flight(self) -> str:
+        """Where everything is that is not done, in a sentence. For who ends the run by force."""
+        return held(facts_of(asyncio.get_running_loop().time(), 0.0, self.workers))
 
     async def finish(self) -> Report:
         """Opens, runs, and closes everything. Returns how it ended."""
@@ -72,61 +90,100 @@ class EmbeddedRun:
         if self._state_dir is not None:
             state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
         try:
-            worker = self._worker_kind(
-                plan(self.topology),
-                worker=0,
-                incarnation=state.next_incarnation() if state else self._random.getrandbits(12),
-                renew=state.next_incarnation if state else _counted(self._random.getrandbits(12)),
-                topology_id=self.topology.name,
-                clock=LoopClock(asyncio.get_running_loop(), self._utc),
-                random=self._random,
-                notes=state or MemoryNotes(),
-                key=state.key if state else self._random.randbytes(KEY_BYTES),
-                reporter=Reporter(),
-            )
+            self._build(state)
+            summaries: dict[str, list[str]] = {}
             try:
-                await worker.open()
-                self.worker = worker
-                ended = await self._serve(worker)
+                for worker in self.workers:
+                    await worker.open()
+                ended = await self._serve()
+                for worker in self.workers:
+                    for name, lines in worker.summaries().items():
+                        summaries.setdefault(name, []).extend(lines)
             finally:
-                await worker.close()
-            self._last = worker.snapshot()
-            return Report(self._last, ended, worker.pending, worker.broken)
+                for worker in self.workers:
+                    await worker.close()
+            broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
+            snapshot = self.snapshot()
+            assert snapshot is not None
+            return Report(snapshot, ended, snapshot.total("pending"), broken, summaries)
         finally:
             if state is not None:
                 state.close()
 
-    async def _serve(self, worker: Worker) -> str:
+    def _build(self, state: StateDir | None) -> None:
+        key = state.key if state else self._random.randbytes(KEY_BYTES)
+        renew = state.next_incarnation if state else _counted(self._random.getrandbits(12))
+        incarnation = renew()
+        clock, notes, reporter = LoopClock(asyncio.get_running_loop(), self._utc), state or MemoryNotes(), Reporter()
+        for number in sorted(set(self._plan.placement.values())):
+            worker = self._worker_kind(
+                self._plan,
+                worker=number,
+                incarnation=incarnation,
+                renew=renew,
+                topology_id=self.topology.name,
+                clock=clock,
+                random=Random(self._random.getrandbits(64)),
+                notes=notes,
+                key=key,
+                reporter=reporter,
+                carrier=self._network,
+                lost=self._session_lost,
+            )
+            self._network.attach(number, worker.peers.received)
+            self.workers.append(worker)
+
+    def _session_lost(self, worker: int) -> None:
+        """A frame was lost: which trees it carried nobody knows, so all fail, and sessions begin anew (A11)."""
+        self._sessions += 1
+        for one in self.workers:
+            for peer in one.peers.by_worker.values():
+                peer.restart(self._sessions)
+        for one in self.workers:
+            one.fail_all(Failure(Reason.PEER_LOST, "links", f"a frame from worker {worker} never came"))
+
+    def _links_idle(self) -> bool:
+        return not self._network.under_way
+
+    async def _serve(self) -> str:
         """Runs until the end, however it comes; returns how."""
-        worker.start()
-        settled = asyncio.ensure_future(worker.settle())
-        ends = {
-            settled: "ended",
-            asyncio.ensure_future(worker.stopping.wait()): "failed",
-            asyncio.ensure_future(self._drain.wait()): "stopped",
-            asyncio.ensure_future(self._abort.wait()): "aborted",
-        }
+        for worker in self.workers:
+            worker.start()
+        ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self.workers, self._links_idle)): "ended"}
+        ends |= {asyncio.ensure_future(worker.stopping.wait()): "failed" for worker in self.workers}
+        ends[asyncio.ensure_future(self._drain.wait())] = "stopped"
+        ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
+        watching = asyncio.ensure_future(self._look())
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._drain.set()
         how = next((name for future, name in ends.items() if future.done()), "stopped")
-        for future in ends:
-            future.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
-        if how in ("stopped", "failed") and worker.broken is None:
-            await self._drained(worker)
+        await _cancelled(*ends)
+        if how in ("stopped", "failed") and not any(worker.broken for worker in self.workers):
+            await self._drained()
+        await _cancelled(watching)
         return how
 
-    async def _drained(self, worker: Worker) -> None:
+    async def _look(self) -> None:
+        """Never silent: says why, where nothing is acked."""
+        while True:
+            self._watch.look(asyncio.get_running_loop().time(), self.workers)
+            await asyncio.sleep(LOOK_S)
+
+    async def _drained(self) -> None:
         """Drains for at most drain_timeout_s, or until the run is aborted."""
-        draining = asyncio.ensure_future(worker.drain())
+        draining = asyncio.ensure_future(drain(self.workers, self._links_idle))
         aborted = asyncio.ensure_future(self._abort.wait())
         timeout = self.topology.config.drain_timeout_s
         await asyncio.wait({draining, aborted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        for future in (draining, aborted):
-            future.cancel()
-        await asyncio.gather(draining, aborted, return_exceptions=True)
+        await _cancelled(draining, aborted)
+
+
+async def _cancelled(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
 
 
 def _counted(first: int) -> Callable[[], int]:

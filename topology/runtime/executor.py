@@ -60,6 +60,7 @@ class Executor:
         self.waits: bool = settings.get("waits", False)
         self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
         self.abandoned = 0  # inputs over their time limit whose task would not end
+        self.told_full = False  # whether other workers know that this queue is full
         self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -108,7 +109,7 @@ class Executor:
 
     async def room(self) -> None:
         """Waits until this queue has drained; returns at once where it is not full."""
-        if len(self.queue) > QUEUE_HIGH:
+        if self.full:
             future = self._loop.create_future()
             self.waiting_room.append(future)
             await future
@@ -118,6 +119,11 @@ class Executor:
             if not future.done():
                 future.set_result(None)
         self.waiting_room.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether the spouts that feed this queue should pause."""
+        return len(self.queue) > QUEUE_HIGH
 
     @property
     def quiet(self) -> bool:
@@ -182,8 +188,8 @@ class Executor:
                 task.exception()
             return
         tup, _ = entry
-        if task.cancelled():
-            self.fail_input(tup, None, Reason.CUT_OFF)
+        if task.cancelled() or task.cancelling():  # by the bolt itself; whatever it returned is not trusted (A5)
+            self.fail_input(tup, None, Reason.RAISED, "its asyncio task was cancelled")
         else:
             outputs, error = task.result()
             self.finish(tup, outputs, error)

@@ -21,6 +21,7 @@ class Reason(enum.Enum):
     EMIT = "could not emit"
     REJECTED = "rejected"
     TIMED_OUT = "no progress"
+    PEER_LOST = "a link or worker was lost"
     CUT_OFF = "cut off by the drain"
     STALE = "stale"
 
@@ -38,7 +39,7 @@ class Failure:
     error: BaseException | None = None
 
     def __str__(self) -> str:
-        return f"{self.reason.value} in {self.component!r}: {self.text}" if self.text else f"{self.reason.value}"
+        return f"{self.reason.value} in {self.component!r}" + (f": {self.text}" if self.text else "")
 
     def traceback(self) -> str:
         """The traceback from the first frame of the user's code on; empty where nothing was raised."""

@@ -1,7 +1,8 @@
 """What a run tells about itself: one snapshot value of counters and latencies. Knows nobody; the worker fills it in."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, TypeVar
 
 from topology.runtime.histogram import Histogram
 
@@ -74,3 +75,27 @@ class Snapshot:
             "bolts": {name: {key: getattr(counts, key) for key in bolts} for name, counts in self.bolts.items()},
             "latency_ms": self.latency_ms(),
         }
+
+
+C = TypeVar("C", SpoutCounts, BoltCounts)
+
+
+def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """One snapshot of several workers': counters are added up."""
+    first = snapshots[0]
+    latency = Histogram()
+    for one in snapshots:
+        latency.merge(one.latency)
+    return Snapshot(
+        first.topology,
+        max(one.seconds for one in snapshots),
+        len(snapshots),
+        {name: _added(SpoutCounts, [one.spouts[name] for one in snapshots]) for name in first.spouts},
+        {name: _added(BoltCounts, [one.bolts[name] for one in snapshots]) for name in first.bolts},
+        latency,
+        " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
+    )
+
+
+def _added(kind: type[C], counts: list[C]) -> C:
+    return kind(*(sum(values) for values in zip(*map(astuple, counts), strict=True)))

@@ -1,6 +1,7 @@
 """How a run has ended: what `topology.run()` returns."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from topology.runtime.metrics import Snapshot
 
@@ -13,12 +14,14 @@ class Report:
              'failed': a source raised, a part of the runtime broke, or on_dead="stop" met a dead message.
     aborted  messages whose trees were not done at the end.
     error    what the source or the runtime raised, or None.
+    summaries  component → the lines that its tasks' `summary` gave; those that gave none are not in it.
     """
 
     snapshot: Snapshot
     ended: str = "ended"
     aborted: int = 0
     error: BaseException | None = None
+    summaries: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def exit_status(self) -> int:

@@ -16,10 +16,11 @@ from acker.roots import ROOT_STEP, RootSource
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import KedgeError, Reject
-from topology.runtime.executor import QUEUE_HIGH, SLICE_MAX, Executor
+from topology.runtime.executor import SLICE_MAX, Executor
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
 from topology.runtime.histogram import Histogram
 from topology.runtime.outbox import Outbox, Single, Staged
+from topology.runtime.peers import RemoteQueue
 from topology.runtime.sourcing import Polling
 
 BACKOFF_FIRST_S: Final = 0.05
@@ -65,13 +66,13 @@ class Spouting:
         self.outbox = outbox
         self.home = home
         self.downstream: list[Executor] = []  # tasks here that it feeds directly
-        self.below: list[Executor] = []  # all tasks here that what it emits can reach
+        self.below: list[Executor | RemoteQueue] = []  # all tasks that what it emits can reach
         self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
         self.pending = 0
         self.latency = Histogram()
         self.ended = False
         self.draining = False
-        self.paused_by: Executor | None = None
+        self.paused_by: Executor | RemoteQueue | None = None
         self._topology_id = topology_id
         self._tracked = config.guarantee == "at-least-once"
         self._max_pending = config.max_pending
@@ -94,7 +95,7 @@ class Spouting:
         """Polls and emits until the source has ended or the run drains."""
         while not self.draining:
             room = min(SLICE_MAX, self._max_pending - self.pending) if self._tracked else SLICE_MAX
-            full = next((one for one in self.below if len(one.queue) > QUEUE_HIGH), None)
+            full = next((one for one in self.below if one.full), None)
             if full is not None:
                 self.paused_by = full
                 await full.room()

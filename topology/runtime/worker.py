@@ -5,34 +5,34 @@ executors ack and fail to. It must not know signals, commands or how many worker
 """
 
 import asyncio
-import copy
 import inspect
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from random import Random
 from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
-from acker.roots import RootSource, message_of
+from acker.roots import RootSource, message_of, owner, worker_of
 from topology.components import Clock, Notes, Task
 from topology.errors import KedgeError, StartError
-from topology.graph import Declared
 from topology.plan import Plan, seconds
 from topology.runtime.collecting import CollectingExecutor, TaskCollector
+from topology.runtime.copying import prototype_copy
+from topology.runtime.counting import counted
 from topology.runtime.executor import Executor, ProcessExecutor
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.histogram import Histogram
 from topology.runtime.keyed import KeyedExecutor
-from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
-from topology.runtime.outbox import Outbox, outbox_of
+from topology.runtime.links import Carrier
+from topology.runtime.metrics import Snapshot
+from topology.runtime.outbox import Outbox, Queue, outbox_of
+from topology.runtime.peers import Peer, Peers
 from topology.runtime.reporting import Reporter
 from topology.runtime.sourcing import Polling, polling
 from topology.runtime.spouting import Pending, Spouting
+from topology.runtime.watch import SILENT_S, tell_opening
 
 TURN_S: Final = 0.1  # how often deadlines and time limits are looked at
 FLOOR_S: Final = 0.2  # how often finished messages are announced to those who remember them
 REMIND_S: Final = 60.0
-SETTLE_S: Final = 0.002  # how often the end of a bounded run looks whether all is quiet
 CLOSE_S: Final = 10.0  # how long one component's `close` may take
 
 EXECUTORS: Final[dict[str, type[Executor]]] = {
@@ -60,6 +60,8 @@ class Worker:
         notes: Notes,
         key: bytes,
         reporter: Reporter,
+        carrier: Carrier | None = None,
+        lost: Callable[[int], None] = lambda worker: None,
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -67,13 +69,18 @@ class Worker:
         self.config = plan.config
         self.reporter = reporter
         self.ledger: Ledger[Pending] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
-        self.ack = self.ledger.ack  # every tree's home is here
         self.executors: dict[tuple[str, int], Executor] = {}
         self.spoutings: dict[tuple[str, int], Spouting] = {}
         self.broken: BaseException | None = None  # what ended a task of the runtime, or a spout
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
-        self._sources_ended = asyncio.Event()
+        self._floor = 0
+        self.sources_ended = asyncio.Event()
         self._roots = RootSource(worker, incarnation, renew)
+        self.peers = Peers(self, list(plan.placement), lost)
+        for other in sorted(set(plan.placement.values()) - {worker}):
+            assert carrier is not None, "a plan of several workers needs links"
+            self.peers.by_worker[other] = Peer(self._roots.owner, owner(other, incarnation), carrier)
+        self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self._topology_id = topology_id
         self._random = random
         self._notes = notes
@@ -82,7 +89,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[str, Any]] = []
         self._begun = clock.monotonic()
-        self._flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
+        self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self._build()
 
     # -- building
@@ -93,9 +100,7 @@ class Worker:
             declared = self.plan.components[name]
             component = prototype_copy(declared)
             random = Random(self._random.getrandbits(64))
-            outbox = outbox_of(
-                self.plan, name, self.worker, lambda *at: self.executors[at].queue, random, self.outbox_kind
-            )
+            outbox = outbox_of(self.plan, name, self.worker, self._queue, random, self.outbox_kind)
             if declared.kind == "bolt":
                 self.executors[name, task] = EXECUTORS[declared.shape](
                     name,
@@ -114,10 +119,24 @@ class Worker:
             executor.downstream = self._readers(name)
         for (name, _), spouting in self.spoutings.items():
             spouting.downstream = self._readers(name)
-            spouting.below = self._of(*self.plan.below(name))
+            below = self.plan.below(name)
+            spouting.below = [
+                *self.tasks_of(*below),
+                *(
+                    self.peers.queue(worker, at)
+                    for at, worker in self.plan.placement.items()
+                    if at[0] in below and worker != self.worker
+                ),
+            ]
+
+    def _queue(self, component: str, task: int) -> Queue:
+        worker = self.plan.placement[component, task]
+        if worker != self.worker:
+            return self.peers.queue(worker, (component, task))
+        return self.executors[component, task].queue
 
     def _readers(self, name: str) -> list[Executor]:
-        return self._of(*(reader.subscriber for reader in self.plan.readers(name)))
+        return self.tasks_of(*(reader.subscriber for reader in self.plan.readers(name)))
 
     def _spouting(self, name: str, task: int, spout: Any, outbox: Outbox, random: Random) -> Spouting:
         source = polling(spout)
@@ -145,6 +164,7 @@ class Worker:
             random = Random(self._random.getrandbits(64))
             task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
             self._opened.append((name, component))
+            slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, name)
             try:
                 opened = component.open(task) if declared.kind == "bolt" else component.open(task, {})
                 if inspect.isawaitable(opened):
@@ -153,6 +173,8 @@ class Worker:
                 raise
             except Exception as error:
                 raise StartError(f"{name!r} could not be opened: {type(error).__name__}: {error}") from error
+            finally:
+                slow.cancel()
 
     def start(self) -> None:
         """Starts every task. Returns at once."""
@@ -164,6 +186,8 @@ class Worker:
         for (name, index), spouting in self.spoutings.items():
             self._spawn(spouting.run(), f"{name}.{index}")
         self._spawn(self._clockwork(), "clockwork")
+        if not self.spoutings:
+            self.sources_ended.set()
 
     def _spawn(self, coroutine: Any, name: str) -> None:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -174,13 +198,19 @@ class Worker:
         """A dead executor is a dead worker (A14), and a spout that raises ends the run: neither is passed over."""
         self._tasks.discard(task)
         if all(one.ended for one in self.spoutings.values()):
-            self._sources_ended.set()
+            self.sources_ended.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             self.broken = self.broken or error
             self.reporter.failed(Failure(Reason.RAISED, task.get_name(), f"{type(error).__name__}: {error}", error))
             self.stopping.set()
 
     # -- what executors call
+
+    def _ack(self, root: int, value: int) -> Pending | None:
+        if worker_of(root) == self.worker:
+            return self.ledger.ack(root, value)
+        self.peers.ack(root, value)
+        return None
 
     def completed(self, trees: list[Pending]) -> None:
         spouting = trees[0].spouting
@@ -191,12 +221,23 @@ class Worker:
                 tree.spouting.completed([tree])
 
     def fail(self, root: int, failure: Failure) -> None:
+        if worker_of(root) != self.worker:
+            self.peers.fail(root, failure)
+            return
         tree = self.ledger.fail(root)
         if tree is not None:
             tree.spouting.failed_tree(tree, failure)
 
     def touch(self, root: int) -> None:
-        self.ledger.touch(root)
+        if worker_of(root) == self.worker:
+            self.ledger.touch(root)
+        else:
+            self.peers.touch(root)
+
+    def fail_all(self, failure: Failure) -> None:
+        """Fails every open tree of this home: somebody who took part in them is gone (A11)."""
+        for tree in self.ledger.fail_all():
+            tree.spouting.failed_tree(tree, failure)
 
     def reported(self, failure: Failure) -> None:
         self.reporter.failed(failure)
@@ -222,6 +263,7 @@ class Worker:
             for tree in self.ledger.advance(now):
                 tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
             last = now
+            self.peers.check(now)
             for executor in self.executors.values():
                 executor.check_time_limits(now)
             if now - touched >= touch_every:
@@ -241,40 +283,42 @@ class Worker:
             await executor.tick(self.clock.utc())
 
     def _announce_floor(self) -> None:
-        """Tells those who remember inputs below which message all are done."""
-        keyed = [one for one in self.executors.values() if isinstance(one, KeyedExecutor)]
-        if keyed:
-            roots = [tree.root for tree in self.ledger.trees()]
-            roots += [root for one in self.spoutings.values() if (root := one.oldest_later()) is not None]
-            floor = message_of(min(roots)) if roots else message_of(self._roots.latest) + 1
-            for executor in keyed:
+        """Tells those who remember inputs, here and elsewhere, below which message all of this home are done."""
+        roots = [tree.root for tree in self.ledger.trees()]
+        roots += [root for one in self.spoutings.values() if (root := one.oldest_later()) is not None]
+        floor = message_of(min(roots)) if roots else message_of(self._roots.latest) + 1
+        if floor != self._floor:
+            self._floor = floor
+            self.forget_below(floor)
+            for peer in self.peers.by_worker.values():
+                peer.tell_floor(floor)
+
+    def forget_below(self, floor: int) -> None:
+        """Lets the bolts with state forget the messages of a home that precede `floor`."""
+        for executor in self.executors.values():
+            if isinstance(executor, KeyedExecutor):
                 executor.forget_below(floor)
 
     # -- the end
 
-    async def settle(self) -> None:
-        """Waits for the end of a bounded run: sources ended, every message done, bolts flushed, queues empty."""
-        await self._sources_ended.wait()
-        for name, declared in self.plan.components.items():
-            if declared.kind == "bolt":
-                above = self._of(name, *(at for at in self.plan.components if name in self.plan.below(at)))
-                await _until(partial(self._quiet, above))
-                await self._flush(self._of(name))
-        while not self._done():
-            await asyncio.sleep(SETTLE_S)
-            if self._quiet(list(self.executors.values())):
-                fed = [one for at, one in self.executors.items() if one.executed > self._flushed[at]]
-                await self._flush(fed)  # a replay came after their flush
+    @property
+    def quiet(self) -> bool:
+        """Whether no message waits for a replay, and nothing waits or is under way here."""
+        return self.peers_idle and not self.later and all(one.quiet for one in self.executors.values())
 
-    def _quiet(self, executors: list[Executor]) -> bool:
-        return not self._later() and all(one.quiet for one in executors)
+    @property
+    def done(self) -> bool:
+        """Whether all messages are done, and nothing is held either."""
+        return not self.pending and self.quiet and not any(one.held() for one in self.executors.values())
 
-    def _done(self) -> bool:
-        return not self.pending and all(one.quiet and not one.held() for one in self.executors.values())
+    @property
+    def peers_idle(self) -> bool:
+        return all(peer.idle for peer in self.peers.by_worker.values())
 
-    async def _flush(self, executors: list[Executor]) -> None:
+    async def flush(self, executors: list[Executor]) -> None:
+        """Tells these tasks' bolts that all inputs have ended."""
         for executor in executors:
-            self._flushed[executor.component, executor.task] = executor.executed
+            self.flushed[executor.component, executor.task] = executor.executed
             flush = getattr(executor.bolt, "flush", None)
             if flush is None:
                 continue
@@ -287,11 +331,21 @@ class Worker:
                 self.reporter.failed(Failure(Reason.RAISED, executor.component, text, error))
             executor.wake_downstream()
 
-    async def drain(self) -> None:
-        """Stops the spouts and waits until what is under way is done. The caller limits the time."""
+    def drain(self) -> None:
+        """Stops the spouts; what waits for a replay is replayed now."""
         for spouting in self.spoutings.values():
             spouting.drain()
-        await _until(self._done)
+
+    def summaries(self) -> dict[str, list[str]]:
+        """What the components say at the end, sources first. Called before `close`."""
+        said: dict[str, list[str]] = {name: [] for name in self.plan.components}
+        for name, component in self._opened:
+            try:
+                said[name] += [str(line) for line in component.summary()]
+            except Exception as error:
+                text = f"summary: {type(error).__name__}: {error}"
+                self.reporter.failed(Failure(Reason.RAISED, name, text, error))
+        return {name: lines for name, lines in said.items() if lines}
 
     async def close(self) -> None:
         """Ends everything, in the order that loses least: spouts stop, inputs under way fail, sources close, then bolts
@@ -325,66 +379,15 @@ class Worker:
         """Messages under way, back-off included."""
         return sum(one.pending for one in self.spoutings.values())
 
-    def _later(self) -> int:
+    @property
+    def later(self) -> int:
+        """Messages that wait for their replay."""
         return sum(one.waiting for one in self.spoutings.values())
 
-    def _of(self, *names: str) -> list[Executor]:
+    def tasks_of(self, *names: str) -> list[Executor]:
         return [one for (name, _), one in self.executors.items() if name in names]
 
     def snapshot(self) -> Snapshot:
-        """All counters at this moment, tasks of a component added up."""
-        latency = Histogram()
-        for spouting in self.spoutings.values():
-            latency.merge(spouting.latency)
-        names = self.plan.components
-        return Snapshot(
-            self.plan.topology,
-            self.clock.monotonic() - self._begun,
-            1,
-            {name: _spout_counts(self._spouts(name)) for name in names if names[name].kind == "spout"},
-            {name: _bolt_counts(self._of(name)) for name in names if names[name].kind == "bolt"},
-            latency,
-        )
-
-    def _spouts(self, name: str) -> Iterator[Spouting]:
-        return (one for (at, _), one in self.spoutings.items() if at == name)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """Waits for what is made true by many; only at the end of a run, where looking often costs nothing."""
-    while not condition():  # noqa: ASYNC110  # an event would have to be set by every ack
-        await asyncio.sleep(SETTLE_S)
-
-
-def _spout_counts(tasks: Iterator[Spouting]) -> SpoutCounts:
-    rows = [(one.emitted, one.acked, one.failed, one.replayed, one.dead, one.pending) for one in tasks]
-    return SpoutCounts(*map(sum, zip(*rows, strict=True)))
-
-
-def _bolt_counts(tasks: list[Executor]) -> BoltCounts:
-    return BoltCounts(
-        sum(one.executed for one in tasks),
-        sum(one.outbox.emitted for one in tasks),
-        sum(one.failed for one in tasks),
-        sum(len(one.queue) for one in tasks),
-        sum(len(one.held()) for one in tasks),
-        sum(one.busy_s for one in tasks),
-    )
-
-
-def prototype_copy(declared: Declared) -> Any:
-    """A task's own copy of what was given to the topology. Raises StartError naming what can't be copied."""
-    try:
-        return copy.deepcopy(declared.prototype)
-    except Exception as error:
-        culprit = ""
-        for name, value in vars(declared.prototype).items():
-            try:
-                copy.deepcopy(value)
-            except Exception:
-                culprit = f" its attribute {name!r} ({type(value).__name__}) can't be;"
-                break
-        raise StartError(
-            f"{declared.name!r} can't be copied for each task:{culprit} take resources in `open`, "
-            f"not in the constructor ({type(error).__name__}: {error})"
-        ) from error
+        """All counters of this worker at this moment, tasks of a component added up."""
+        seconds_run = self.clock.monotonic() - self._begun
+        return counted(self.plan, seconds_run, list(self.spoutings.values()), list(self.executors.values()))

@@ -1,0 +1,46 @@
+"""Links inside one process, with the same promises as those between processes: for several workers in one event loop.
+
+Frames are handed over by reference at the next turn of the loop. What a network can do to them is passed in as a
+function, so that tests and the simulator lose, repeat, delay and reorder frames. Must not know what a frame means.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from topology.runtime.links import Frame
+
+Faults = Callable[[Frame], Sequence[float]]  # for each copy of the frame that arrives, how many seconds later
+
+
+def faultless(frame: Frame) -> Sequence[float]:
+    """Each frame arrives once, at once."""
+    return (0.0,)
+
+
+class MemoryNetwork:
+    """Carries frames between the workers of one event loop. `under_way` is the number of frames not yet handed over."""
+
+    def __init__(self, faults: Faults = faultless) -> None:
+        self.under_way = 0
+        self._faults = faults
+        self._receivers: dict[int, Callable[[Frame], None]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def attach(self, worker: int, receiver: Callable[[Frame], None]) -> None:
+        """Frames for this worker go to `receiver` from now on."""
+        self._receivers[worker] = receiver
+
+    def send(self, frame: Frame) -> None:
+        """Hands the frame over later, as often as the faults say."""
+        for delay in self._faults(frame):
+            self.under_way += 1
+            if delay:
+                self._loop.call_later(delay, self._deliver, frame)
+            else:
+                self._loop.call_soon(self._deliver, frame)
+
+    def _deliver(self, frame: Frame) -> None:
+        self.under_way -= 1
+        receiver = self._receivers.get(frame.receiver >> 12)
+        if receiver is not None:
+            receiver(frame)
