@@ -54,5 +54,5 @@ class Config:
                     raise ConfigurationError(
                         f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}"
                     )
-            elif field.name.endswith("_s") and not (isinstance(value, int | float) and 0 < value < float("inf")):
+            elif field.name.endswith("_s") and not (type(value) in (int, float) and 0 < value < float("inf")):
                 raise ConfigurationError(f"{field.name} is a number of seconds above 0, not {value!r}")

@@ -3,12 +3,20 @@
 Knows nothing of the rest. What a user's own code raises is not wrapped: it reaches logs with its own traceback.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 class KedgeError(Exception):
     """The base of all of them. Its text is one or more whole sentences for the person who has to act."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """The end of a sentence: `; did you mean 'source_ip'?`, or nothing where no known word is like the wrong one."""
+    words = {word.lower(): word for word in known}
+    close = get_close_matches(wrong[:200].lower(), words, n=1, cutoff=0.6)
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
 from topology.errors import DeclarationError, Mistake
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
-from topology.records import Record
+from topology.records import Record, is_record
 from topology.signatures import Classes, Shape
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ class Declared:
     place: Place
     streams: Classes
     kind: str  # 'spout' or 'bolt'
+    readable: bool = True  # False: what it emits could not be told, and nothing can be said of who reads it
     inputs: tuple["Input[Any]", ...] = ()
-    takes: Classes = ()
+    takes: Classes = ()  # empty: any record
     shape: Shape = "process"
     waits: bool = False  # its `process` or `execute` is async
     concurrency: int = 1
@@ -62,25 +63,20 @@ class Input(Generic[RC]):
     component: str
     cls: type[Record] | None  # None: the component emits none or several, and none was chosen
     grouping: Grouping
-    problem: str | None = None
+    place: Place
 
 
 class Stream(Generic[RC]):
     """The handle of what a component emits. With several classes, `handle[Class]` is the stream of one of them."""
 
-    def __init__(self, topology: "Topology", component: str, classes: Classes, problem: str | None = None) -> None:
+    def __init__(self, topology: "Topology", component: str, classes: Classes) -> None:
         self._topology = topology
         self._component = component
         self._classes = classes
-        self._problem = problem
 
     def __getitem__(self, cls: type[R]) -> "Stream[R]":
         """The stream of one record class. That the component emits it is checked with the rest."""
-        problem = None
-        if cls not in self._classes:
-            named = ", ".join(one.__name__ for one in self._classes) or "nothing"
-            problem = f"{self._component!r} emits no {getattr(cls, '__name__', cls)}; it emits {named}"
-        return Stream(self._topology, self._component, (cls,), self._problem or problem)
+        return Stream(self._topology, self._component, (cls,))
 
     def shuffle(self) -> Input[RC]:
         """One task after the other."""
@@ -115,17 +111,8 @@ class Stream(Generic[RC]):
         return self._input(Custom(grouping))
 
     def _input(self, grouping: Grouping) -> Input[RC]:
-        problem, cls = self._problem, None
-        if len(self._classes) == 1:
-            cls = self._classes[0]
-        elif problem is None:
-            choices = " or ".join(f"{self._component}[{one.__name__}]" for one in self._classes)
-            problem = (
-                f"{self._component!r} emits several classes; choose one: {choices}"
-                if choices
-                else f"{self._component!r} emits nothing that could be read"
-            )
-        return Input(self._topology, self._component, cls, grouping, problem)
+        cls = self._classes[0] if len(self._classes) == 1 else None
+        return Input(self._topology, self._component, cls, grouping, _caller())
 
 
 class Topology:
@@ -133,14 +120,14 @@ class Topology:
 
     def __init__(self, name: str, config: Config | None = None) -> None:
         self.name = name
-        self.config = config or Config()
+        self.config = config if config is not None else Config()
         self.place = _caller()
         self.components: list[Declared] = []
 
     def spout(self, name: str, spout: Records[R] | Polls[R], /, *, tasks: int = 1) -> Stream[R]:
         """Declares a source. Returns the handle of what it emits."""
         classes, problems = signatures.of_spout(spout)
-        declared = Declared(name, spout, tasks, _caller(), classes, "spout", problems=problems)
+        declared = Declared(name, spout, tasks, _caller(), classes, "spout", not problems, problems=problems)
         return self._declare(declared)
 
     @overload
@@ -209,10 +196,15 @@ class Topology:
         ("10s", "500ms", "5m") is how often `tick` is called.
         """
         signature = signatures.of_bolt(bolt)
+        read = tuple(one for one in inputs if isinstance(one, Input))
         gives = signature.gives
         if signature.same:
-            read = [one.cls for one in inputs if isinstance(one, Input) and one.cls is not None]
-            gives = tuple(dict.fromkeys([*gives, *read]))
+            gives = tuple(dict.fromkeys([*gives, *(one.cls for one in read if is_record(one.cls))]))
+        problems = [*signature.problems, *(_not_an_input(one, self) for one in inputs if not isinstance(one, Input))]
+        if not inputs:
+            problems.append(
+                'it has no input; give it a stream with a grouping: topology.bolt("name", bolt, x.shuffle())'
+            )
         declared = Declared(
             name,
             bolt,
@@ -220,13 +212,14 @@ class Topology:
             _caller(),
             gives,
             "bolt",
-            inputs=inputs,
+            not signature.problems and not (signature.same and any(one.cls is None for one in read)),
+            inputs=read,
             takes=signature.takes,
             shape=signature.shape,
             waits=signature.waits,
             concurrency=concurrency,
             every=every,
-            problems=signature.problems,
+            problems=problems,
         )
         return self._declare(declared)
 
@@ -256,13 +249,25 @@ class Topology:
 
     def _declare(self, declared: Declared) -> Stream[Any]:
         self.components.append(declared)
-        problem = None if declared.streams or not declared.problems else f"{declared.name!r} could not be read"
-        return Stream(self, declared.name, declared.streams, problem)
+        return Stream(self, declared.name, declared.streams)
 
     def mistake(self, text: str, place: Place | None = None) -> Mistake:
         """A mistake at a place of the declaration; at the topology's own where none is given."""
         at = place or self.place
         return Mistake(text, at.file, at.line)
+
+
+def _not_an_input(given: object, topology: Topology) -> str:
+    """What to write in place of something that was given as an input."""
+    if isinstance(given, Stream):
+        return f"a stream is not an input yet; choose a grouping: {given._component}.shuffle()"
+    if callable(given) and isinstance(stream := getattr(given, "__self__", None), Stream):
+        return f"a grouping is called; write {stream._component}.{getattr(given, '__name__', 'shuffle')}()"
+    if isinstance(given, str) and any(given == one.name for one in topology.components):
+        return f"a name is not an input; use the handle of {given!r} with a grouping: {given}.shuffle()"
+    if isinstance(given, list | tuple):
+        return "its inputs are given one by one, not as a list"
+    return f"{type(given).__name__} is not an input; give a stream with a grouping: lines.shuffle()"
 
 
 def _caller() -> Place:

@@ -5,9 +5,10 @@ whole slots (D7). Every type of key has a byte form of its own, fixed by golden 
 keys (D8). This file must not know executors, workers or links.
 """
 
+import copy
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +21,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import id_bytes
-from topology.errors import EmitError
+from topology.errors import EmitError, StartError
 from topology.records import Record
 
 SLOTS: Final = 1024
@@ -49,13 +50,11 @@ def key_bytes(value: Any) -> bytes:
     if value is None:
         return b"\x07"
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise EmitError("a datetime without a time zone can't be a key")
         return b"\x08" + ((value - _EPOCH) // _MICROSECOND).to_bytes(8, "little", signed=True)
     if kind is Decimal:
-        if value.is_nan():
-            raise EmitError("NaN can't be a key: it is not equal to itself")
-        return b"\x09" + str(value.normalize() + 0).encode()
+        return b"\x09" + _decimal_text(value)
     if isinstance(value, enum.Enum):
         return b"\x0a" + key_bytes(value.value)
     if isinstance(value, frozenset):
@@ -67,7 +66,21 @@ def key_bytes(value: Any) -> bytes:
     raise EmitError(f"{kind.__name__} can't be a key")
 
 
-def _joined(parts: Any) -> bytes:
+def _decimal_text(value: Decimal) -> bytes:
+    """One text for equal numbers. Exact: `normalize` would round to the context's precision, and make keys one."""
+    sign, digits, exponent = value.as_tuple()
+    if exponent == "F":
+        return b"-Infinity" if sign else b"Infinity"
+    if not isinstance(exponent, int):
+        raise EmitError("NaN can't be a key: it is not equal to itself")
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    if not kept:
+        return b"0"  # -0 == 0
+    return f"{'-' * sign}{kept}E{exponent + len(text) - len(kept)}".encode()
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
     return b"".join(_pack_length(len(part)) + part for part in parts)
 
 
@@ -82,7 +95,10 @@ def slot_of_identity(identity: int) -> int:
 
 
 def task_of_slot(slot: int, tasks: int) -> int:
-    """Which of `tasks` tasks owns a slot; whole ranges, so that few slots move when the number changes."""
+    """Which of `tasks` tasks owns a slot: whole ranges, whose sizes differ by one slot at most.
+
+    With one task more, half of the slots move, each to the next task or further up, none down.
+    """
     return slot * tasks // SLOTS
 
 
@@ -110,6 +126,10 @@ class Grouping:
     def keys(self) -> tuple[str, ...]:
         """The names of the fields it looks at."""
         return ()
+
+    def __str__(self) -> str:
+        """The call that made it, as in the user's source."""
+        return f"{self.name}({', '.join(f'{key!r:.80}' for key in self.keys())})"
 
 
 class Shuffle(Grouping):
@@ -242,15 +262,25 @@ class Custom(Grouping):
     prototype: Grouping
     name = "custom"
 
+    def __str__(self) -> str:
+        return f"custom({type(self.prototype).__name__})"
+
     def many(self, tasks: int) -> Many:
-        choose = self.prototype.choose
+        """A copy of the user's grouping, of one emitting task. Raises StartError where it can't be copied."""
+        whose = type(self.prototype).__name__
+        try:
+            choose = copy.deepcopy(self.prototype).choose
+        except Exception as error:
+            raise StartError(f"{whose} can't be copied for each emitting task: {error}") from error
 
         def many(record: Any) -> Sequence[int]:
-            targets = tuple(dict.fromkeys(choose(record, tasks)))
+            chosen = choose(record, tasks)
+            if not isinstance(chosen, Iterable):
+                raise EmitError(f"{whose} chose {chosen!r:.80}; `choose` gives the indexes of the target tasks")
+            targets = tuple(chosen)
             for target in targets:
                 if type(target) is not int or not 0 <= target < tasks:
-                    whose = type(self.prototype).__name__
-                    raise EmitError(f"{whose} chose task {target!r}; there are tasks 0 to {tasks - 1}")
-            return targets
+                    raise EmitError(f"{whose} chose task {target!r:.80}; there are tasks 0 to {tasks - 1}")
+            return tuple(dict.fromkeys(targets))
 
         return many

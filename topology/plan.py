@@ -16,6 +16,8 @@ from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shu
 from topology.records import Record
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SECONDS_MIN: Final = 0.001  # what a loop's timers can tell apart
+_SECONDS_MAX: Final = 366 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,10 @@ class Subscription:
     subscriber: str
     grouping: Grouping
 
-    def tag(self, task: int) -> int:
-        """What makes this delivery's edge out of the identity; 0 where the identity itself is the edge (A18, B1)."""
-        return 0 if self.index == 0 and self.grouping.one_target else edge_tag(self.index, task)
+    @property
+    def tag(self) -> int:
+        """What makes a delivery's edge out of its identity; 0 where the identity itself is the edge (A18, B1)."""
+        return edge_tag(self.index)
 
     @property
     def key_fields(self) -> tuple[str, ...]:
@@ -101,9 +104,12 @@ def order(components: list[Declared]) -> list[str]:
 
 
 def seconds(text: str) -> float:
-    """A duration like "10s", "500ms", "5m", "1h" in seconds. Raises ValueError for anything else, and for zero."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
-    value = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not value:
-        raise ValueError(f'a duration is a number and ms, s, m or h, like "10s", not {text!r}')
+    """A duration like "10s", "500ms", "5m", "1h" in seconds. Raises ValueError for anything else, for less than a
+    millisecond and for more than a year."""
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h)", text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f'a duration is a number and ms, s, m or h, like "10s", not {text!r:.80}')
+    value = float(found[1]) * _UNITS[found[2]]
+    if not _SECONDS_MIN <= value <= _SECONDS_MAX:
+        raise ValueError(f"a duration is 1ms at least and a year at most, not {text!r:.80}")
     return value

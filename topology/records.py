@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
+from typing_extensions import TypeIs
 
 from topology.errors import RecordError
 
@@ -33,6 +34,11 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 R = TypeVar("R", bound=Record)
 
 
+def is_record(kind: object) -> TypeIs[type[Record]]:
+    """Whether it is a record class, and not `Record` itself."""
+    return isinstance(kind, type) and issubclass(kind, Record) and kind is not Record
+
+
 def field_types(cls: type[Record]) -> dict[str, Any]:
     """Field name → annotation, resolved, in order. Raises NameError or TypeError where an annotation can't be."""
     return {field.name: field.type for field in msgspec.structs.fields(cls)}
@@ -40,39 +46,57 @@ def field_types(cls: type[Record]) -> dict[str, Any]:
 
 def record_problems(cls: type[Record]) -> list[str]:
     """Why the wire can't carry this class; empty where it can. One sentence a field."""
+    if not cls.__struct_config__.frozen or not cls.__struct_config__.array_like:
+        return [f"{cls.__name__}: a record is frozen and array-like; derive it from Record without other options"]
     try:
         fields = field_types(cls)
-    except (NameError, TypeError) as error:
+    except Exception as error:  # an annotation in quotes is code of the user's, and may raise anything
         return [f"{cls.__name__}: its annotations can't be resolved: {error}"]
     return [
         f"{cls.__name__}.{name}: {problem}"
         for name, kind in fields.items()
-        if (problem := _type_problem(kind, seen=(cls,)))
+        if (problem := type_problem(kind, seen=(cls,)))
     ]
 
 
+def type_problem(kind: Any, seen: tuple[Any, ...] = ()) -> str | None:
+    """Why neither a record's field nor a state can be of this type, or None. `seen`: records on the way to it."""
+    if problem := _type_problem(kind, seen):
+        return problem
+    try:
+        msgspec.msgpack.Decoder(kind)
+    except Exception as error:  # a union whose parts look alike on the wire, an enum of floats …
+        return f"{_name(kind)} can't be decoded: {str(error).partition(' - ')[0]}"
+    return None
+
+
 def _type_problem(kind: Any, seen: tuple[Any, ...]) -> str | None:
-    """The sentence for one annotation, or None where it is fine."""
+    """The sentence for what is wrong with one annotation, or with a part of it."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if kind is None or kind in SCALARS or kind in seen:
         return None
     if origin is typing.Annotated:
         return _type_problem(args[0], seen)
-    if origin in (typing.Union, types.UnionType, typing.Literal):
-        parts = () if origin is typing.Literal else args
-        return next((p for part in parts if (p := _type_problem(part, seen))), None)
-    if origin in (tuple, frozenset) and args:
+    if origin is typing.Literal:
+        return None
+    if origin in (typing.Union, types.UnionType) or (origin in (tuple, frozenset) and args):
         return next((p for part in args if part is not Ellipsis and (p := _type_problem(part, seen))), None)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return None
-    if isinstance(kind, type) and issubclass(kind, Record):
+    if is_record(kind):
+        try:
+            fields = field_types(kind)
+        except Exception as error:  # as above
+            return f"the annotations of {kind.__name__} can't be resolved: {error}"
         nested = (*seen, kind)
-        return next((p for part in field_types(kind).values() if (p := _type_problem(part, nested))), None)
+        return next((f"{name}: {p}" for name, part in fields.items() if (p := _type_problem(part, nested))), None)
     return f"{_name(kind)} is not a type that a record can carry; {_advice(kind, origin)}"
 
 
 def _advice(kind: Any, origin: Any) -> str:
     bare = origin or kind
+    if bare is Record:
+        return "name the record's class"
     if bare in (tuple, frozenset):
         return f"say of what: {bare.__name__}[str{', ...' * (bare is tuple)}], for example"
     instead = {

@@ -4,35 +4,17 @@ Pure: reads annotations, runs nothing. What can't be read is returned as a sente
 """
 
 import inspect
-import types
 import typing
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Never, NoReturn, TypeVar
+from typing import Any, Literal, TypeVar
 
-from topology.components import Collector, Message, Tuple
-from topology.records import Record
+from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
+from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
+from topology.records import Record, is_record, type_problem
 
 Shape = Literal["process", "state", "execute"]
 Classes = tuple[type[Record], ...]
-
-_MANY = frozenset(
-    [Iterable, Iterator, Generator, AsyncIterable, AsyncIterator, AsyncGenerator, Sequence, Collection, list, frozenset]
-)
-_LATER = frozenset([Awaitable, Coroutine])
-_NOTHING = (None, type(None), Never, NoReturn)
 
 
 @dataclass
@@ -49,68 +31,183 @@ class Signature:
 
 def of_bolt(bolt: Any) -> Signature:
     """Reads `process` or `execute` of a bolt (an instance)."""
-    name = type(bolt).__name__
-    process, execute = _method(bolt, "process"), _method(bolt, "execute")
-    if (process is None) == (execute is None):
-        found = "neither `process` nor `execute`" if process is None else "both `process` and `execute`"
-        return Signature(problems=[f"{name} defines {found}: a bolt has one of them"])
-    function = process or execute
-    assert function is not None
-    parameters = _positional(function)
-    signature = Signature(waits=_is_async(function))
-    allowed: tuple[int, ...] = (1, 2)
-    if execute:
-        signature.shape, allowed = "execute", (2,)
-    elif len(parameters) == 2:
-        signature.shape = "state"
-    if len(parameters) not in allowed:
-        wanted = "execute(self, tup, out)" if execute else "process(self, record) or process(self, record, state)"
-        signature.problems.append(f"{name}: write {wanted}; it has {len(parameters)} parameters besides self")
-        return signature
     try:
-        hints = typing.get_type_hints(function)
-    except (NameError, TypeError) as error:
-        signature.problems.append(f"{name}: the annotations of `{function.__name__}` can't be resolved: {error}")
-        return signature
-    given = hints.get(parameters[0].name)
-    if execute:
-        given = _argument(given, Tuple)
-        results = _argument(hints.get(parameters[1].name), Collector)
-        missing = (
-            f"{name}: annotate `execute(self, tup: Tuple[X], out: Collector[Y])`, with Never where nothing goes out"
-        )
-    else:
-        results = hints.get("return", inspect.Parameter.empty)
-        missing = f"{name}: annotate what `process` takes and gives: process(self, record: X) -> Iterator[Y]"
-    if given is None or results is inspect.Parameter.empty:
-        signature.problems.append(missing)
-        return signature
-    _read_input(signature, name, given)
-    _read_output(signature, name, results)
-    return signature
+        return _Reading(called(bolt)).bolt(bolt)
+    except Exception as error:  # properties and annotations are code of the user's, and may raise anything
+        return Signature(problems=[_unreadable(bolt, error)])
 
 
 def of_spout(spout: Any) -> tuple[Classes, list[str]]:
     """The record classes of a spout (an instance), read from `records` or `poll`, and what is wrong with it."""
-    name = type(spout).__name__
+    try:
+        return _spout(spout, called(spout))
+    except Exception as error:  # as above
+        return (), [_unreadable(spout, error)]
+
+
+def called(component: Any) -> str:
+    """What a component is called in sentences: its class, or the function that it was made of."""
+    name = getattr(component, "__name__", None) if isinstance(component, Component) else None
+    return name if isinstance(name, str) else type(component).__name__
+
+
+def kind_problem(component: Any, wanted: type[Component]) -> str | None:
+    """Why this is no bolt, or no spout: a class, a function, one in place of the other. None where it is one."""
+    kind = "bolt" if wanted is Bolt else "spout"
+    if isinstance(component, wanted):
+        return None
+    if isinstance(component, type):
+        name = component.__name__
+        if not issubclass(component, Component):
+            return f"{name} is a class, and not one of a {kind}"
+        return f"{name}: give an instance, {name}({'…' if _needs_arguments(component) else ''})"
+    if isinstance(component, Spout):
+        return f"{type(component).__name__} is a spout; declare it by topology.spout(name, spout)"
+    if isinstance(component, Bolt):
+        return f"{type(component).__name__} is a bolt; declare it by topology.bolt(name, bolt, input)"
+    if inspect.isroutine(component) and wanted is Bolt:
+        return f"{component.__name__} is a function; make it a bolt by the decorator @bolt"
+    name = "None" if component is None else type(component).__name__
+    if any(hasattr(component, method) for method in ("process", "execute", "records", "poll")):
+        return f"{name} is not a {kind}; derive it from {kind.capitalize()}"
+    return f"{name} is not a {kind}"
+
+
+class _Reading:
+    """One bolt's annotations on their way into a Signature."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.signature = Signature()
+        self.bound: Bindings = {}
+        self.taken: set[TypeVar] = set()
+
+    def problem(self, text: str) -> None:
+        self.signature.problems.append(f"{self.name} {text}")
+
+    def bolt(self, bolt: Any) -> Signature:
+        signature = self.signature
+        if problem := kind_problem(bolt, Bolt):
+            signature.problems.append(problem)
+            return signature
+        process, execute = _method(bolt, "process"), _method(bolt, "execute")
+        if (process is None) == (execute is None):
+            found = "neither `process` nor `execute`" if process is None else "both `process` and `execute`"
+            self.problem(f"defines {found}; a bolt has one of them")
+            return signature
+        function, method = (process, "process") if process else (execute, "execute")
+        assert function is not None
+        self.bound = bindings(bolt, method)
+        parameters = _positional(function)
+        signature.waits = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        signature.shape = "execute" if execute else "state" if len(parameters) == 2 else "process"
+        wanted = (
+            "execute(self, tup: Tuple[X], out: Collector[Y]), with Never for Y where nothing goes out"
+            if execute
+            else "process(self, record: X) -> Iterator[Y], or process(self, record: X, state: State[Z])"
+        )
+        if len(parameters) not in ((2,) if execute else (1, 2)):
+            self.problem(f"has a `{method}` of {len(parameters)} parameters besides self; write {wanted}")
+            return signature
+        hints = typing.get_type_hints(function)
+        given = hints.get(parameters[0])
+        results = hints.get("return", inspect.Parameter.empty)
+        if execute:
+            given, results = argument(given, Tuple), argument(hints.get(parameters[1]), Collector)
+        if given is None or results is (None if execute else inspect.Parameter.empty):
+            self.problem(f"needs annotations; write {wanted}")
+            return signature
+        self.takes(given)
+        if signature.shape == "state":
+            self.state(parameters[1], hints.get(parameters[1]))
+        if execute:
+            signature.waits = signature.waits or _later(hints.get("return"))
+            self.classes(results)
+        else:
+            signature.waits = signature.waits or _later(results)
+            self.gives(results)
+        return signature
+
+    def takes(self, kind: Any) -> None:
+        """The class of the first parameter, several of them, or a type variable."""
+        takes: list[type[Record]] = []
+        for part in union(kind, self.bound):
+            if isinstance(part, TypeVar):
+                self.taken.add(part)
+            accepted = (part,) if not isinstance(part, TypeVar) else part.__constraints__ or (part.__bound__,)
+            for one in accepted:
+                if is_record(one):
+                    takes.append(one)
+                elif isinstance(part, TypeVar) or one is Record:
+                    return
+                else:
+                    self.problem(f"takes {named(one)}, which is not a record class")
+                    return
+        self.signature.takes = tuple(takes)
+
+    def state(self, parameter: str, kind: Any) -> None:
+        """The second parameter of `process`."""
+        value = argument(kind, State)
+        if kind is not State and value is None:
+            self.problem(f"takes a second parameter, `{parameter}`, which is its state; annotate it: State[…]")
+        elif value not in (None, Any) and not isinstance(value, TypeVar) and (wrong := type_problem(value)):
+            self.problem(f"keeps a state of a type that can't be stored: {wrong}")
+
+    def gives(self, kind: Any) -> None:
+        """The result of `process`: iterables of classes, awaitables of them, None."""
+        for part in union(kind, self.bound):
+            origin, args = typing.get_origin(part), typing.get_args(part)
+            if part in NOTHING:
+                continue
+            if origin in LATER:
+                self.gives(args[-1])
+            elif origin is tuple:
+                for one in args:
+                    if one is not Ellipsis:
+                        self.classes(one)
+            elif origin in MANY:
+                self.classes(args[0])
+            elif is_record(part):
+                self.problem(
+                    f"has a `process` that gives one {part.__name__}; give an iterable: yield it, or return [record]"
+                )
+            else:
+                self.problem(f"has a `process` that gives {named(part)}, which is not an iterable of records")
+
+    def classes(self, kind: Any) -> None:
+        """What is emitted: classes, or a type variable of the input."""
+        signature = self.signature
+        for part in union(kind, self.bound):
+            if isinstance(part, TypeVar):
+                signature.same = signature.same or part in self.taken
+                if part not in self.taken:
+                    self.problem(f"emits {part.__name__}, a type variable that its input does not have")
+            elif is_record(part):
+                signature.gives = tuple(dict.fromkeys([*signature.gives, part]))
+            elif part not in NOTHING:
+                self.problem(f"emits {named(part)}; name a record class")
+
+
+def _spout(spout: Any, name: str) -> tuple[Classes, list[str]]:
+    if problem := kind_problem(spout, Spout):
+        return (), [problem]
     records, poll = _method(spout, "records"), _method(spout, "poll")
     if (records is None) == (poll is None):
         found = "neither `records` nor `poll`" if records is None else "both `records` and `poll`"
-        return (), [f"{name} defines {found}: a spout has one of them"]
-    emits = getattr(spout, "emits", None)
+        return (), [f"{name} defines {found}; a spout has one of them"]
+    emits = _method(spout, "emits")
     if emits is not None:
-        return tuple(emits()), []
-    function = records or poll
+        classes = tuple(emits())
+        wrong = [f"{name} emits {named(one)}; name a record class" for one in classes if not is_record(one)]
+        return tuple(one for one in classes if is_record(one)), wrong
+    function, method = (records, "records") if records else (poll, "poll")
     assert function is not None
-    try:
-        result = typing.get_type_hints(function).get("return")
-    except (NameError, TypeError) as error:
-        return (), [f"{name}: the annotations of `{function.__name__}` can't be resolved: {error}"]
-    inner = _argument(_argument(result, *_MANY), Message)
-    if not isinstance(inner, type) or not issubclass(inner, Record):
+    inner = argument(argument(typing.get_type_hints(function).get("return"), *MANY), Message)
+    classes = union(inner, bindings(spout, method))
+    if not all(map(is_record, classes)):
         wanted = "records(self) -> AsyncIterator[Message[X]]" if records else "poll(self, limit) -> list[Message[X]]"
-        return (), [f"{name}: annotate what it emits: {wanted}, where X is a record class"]
-    return (inner,), []
+        return (), [f"{name} needs an annotation of what it emits: {wanted}, where X is a record class"]
+    return classes, []
 
 
 def _method(component: Any, name: str) -> Callable[..., Any] | None:
@@ -118,69 +215,23 @@ def _method(component: Any, name: str) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
-def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _positional(function: Callable[..., Any]) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind in kinds]
+    return [name for name, one in inspect.signature(function).parameters.items() if one.kind in kinds]
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+def _later(kind: Any) -> bool:
+    """Whether a result of this type is awaited, or iterated by `async for`."""
+    return any(typing.get_origin(part) in ASYNC for part in union(kind, {}))
 
 
-def _argument(kind: Any, *origins: Any) -> Any:
-    """X of an `Origin[X]`; None where `kind` is not one of these."""
-    args = typing.get_args(kind)
-    return args[0] if args and typing.get_origin(kind) in origins else None
+def _needs_arguments(cls: type) -> bool:
+    parameters = inspect.signature(cls).parameters.values()
+    return any(one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 
-def _read_input(signature: Signature, name: str, kind: Any) -> None:
-    for part in _union(kind):
-        if isinstance(part, TypeVar) or part is Record:
-            signature.takes = ()
-            return
-        if not isinstance(part, type) or not issubclass(part, Record):
-            signature.problems.append(f"{name}: takes {_name(part)}, which is not a record class")
-            return
-        signature.takes = (*signature.takes, part)
-
-
-def _read_output(signature: Signature, name: str, kind: Any) -> None:
-    for part in _union(kind):
-        origin, args = typing.get_origin(part), typing.get_args(part)
-        if part in _NOTHING:
-            continue
-        if origin in _LATER:
-            _read_output(signature, name, args[-1])
-        elif signature.shape != "execute" and (origin in _MANY or origin is tuple):
-            inner = [one for one in args if one is not Ellipsis] if origin is tuple else args[:1]
-            for one in inner:
-                _read_classes(signature, name, one)
-        elif signature.shape == "execute":
-            _read_classes(signature, name, part)
-        elif isinstance(part, type) and issubclass(part, Record):
-            signature.problems.append(
-                f"{name}: `process` gives one {part.__name__}; give an iterable of them: yield it, or return [record]"
-            )
-        else:
-            signature.problems.append(f"{name}: `process` gives {_name(part)}, which is not an iterable of records")
-
-
-def _read_classes(signature: Signature, name: str, kind: Any) -> None:
-    for part in _union(kind):
-        if isinstance(part, TypeVar):
-            signature.same = True
-        elif part in _NOTHING:
-            continue
-        elif isinstance(part, type) and issubclass(part, Record) and part is not Record:
-            if part not in signature.gives:
-                signature.gives = (*signature.gives, part)
-        else:
-            signature.problems.append(f"{name}: emits {_name(part)}, which is not a record class")
-
-
-def _union(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-
-
-def _name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+def _unreadable(component: Any, error: Exception) -> str:
+    first = str(error).partition("\n")[0]
+    if isinstance(error, NameError):
+        return f"{called(component)} has annotations that can't be resolved: {first}"
+    return f"{called(component)} can't be read: {type(error).__name__}: {first}"

@@ -1,17 +1,188 @@
-"""Every mistake of a declaration, in one pass. Pure: reads the graph, changes nothing, raises nothing."""
+"""Every mistake of a declaration, in one pass. Pure: reads the graph, changes nothing, raises nothing.
+
+What can be said of one component alone is here; what is said of a subscription is in `subscriptions`. The sentences
+that `signatures` and `graph` have found while declaring come in through `Declared.problems`.
+"""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
+from topology import instance_state, plan, subscriptions
+from topology.components import Bolt
+from topology.config import Config
 from topology.errors import Mistake
-from topology.graph import Topology
+from topology.graph import Declared, Place, Topology
+from topology.groupings import SLOTS
+from topology.records import is_record, record_problems
+from topology.signatures import called
 
-NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # also a folder, a table and a metric: nothing else is let in (S6)
+TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
+CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyncio task of its own
+RECOVERIES: Final = ("checkpoint", "replay", "none")
 
 
 def mistakes(topology: Topology) -> list[Mistake]:
-    """All mistakes, in the order of the declarations."""
+    """All mistakes, in the order of the source."""
+    found = [(topology.place, text) for text in _of_topology(topology)]
+    named: dict[str, Declared] = {}
+    seen: set[type] = set()
+    for one in topology.components:
+        found += [(one.place, f"{one.name!r:.80}: {text}") for text in _of_component(one, topology, named, seen)]
+        found += [(place, f"{one.name!r:.80}: {text}") for place, text in subscriptions.problems(one, topology)]
+    found += _cycles(topology)
+    return _in_order([topology.mistake(text, place) for place, text in found])
+
+
+def warnings(topology: Topology) -> list[Mistake]:
+    """What is no mistake, and yet gives wrong results after a replay: state in a bolt's attributes (B4).
+
+    For `kedge check`; a topology that follows no trees replays nothing, and has none.
+    """
+    if not isinstance(topology.config, Config) or topology.config.guarantee == "at-most-once":
+        return []
     found = []
-    for declared in topology.components:
-        found += [topology.mistake(text, declared.place) for text in declared.problems]
+    for one in topology.components:
+        found += [
+            topology.mistake(
+                f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay counts "
+                f"twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
+                one.place,
+            )
+            for name in instance_state.kept(one)
+        ]
+    return _in_order(found)
+
+
+def _in_order(found: list[Mistake]) -> list[Mistake]:
+    """By line, within each file; files in the order in which they come up."""
+    files = list(dict.fromkeys(mistake.file for mistake in found))
+    return sorted(found, key=lambda mistake: (files.index(mistake.file), mistake.line))
+
+
+def _of_topology(topology: Topology) -> Iterator[str]:
+    if problem := _name_problem(topology.name):
+        yield f"the topology's {problem}"
+    config: object = topology.config
+    if not isinstance(config, Config):
+        yield f"config is a Config(…), not a {type(config).__name__}"
+    if not any(one.kind == "spout" for one in topology.components):
+        yield 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
+
+
+def _of_component(one: Declared, topology: Topology, named: dict[str, Declared], seen: set[type]) -> Iterator[str]:
+    """What is wrong with one component. Notes it in `named`, and in `seen` the record classes looked at."""
+    if problem := _name_problem(one.name):
+        yield f"its {problem}"
+    elif one.name in named:
+        yield f"a component of this name is declared already, {_where(named[one.name].place, one.place)}"
+    else:
+        named[one.name] = one
+    yield from one.problems
+    yield from _number_problems(one)
+    if isinstance(one.prototype, Bolt) and one.kind == "bolt":
+        yield from _bolt_problems(one)
+    yield from _class_problems(one, seen)
+    if one.kind == "spout" and not any(
+        read.component == one.name and read.topology is topology
+        for reader in topology.components
+        for read in reader.inputs
+    ):
+        yield f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
+
+
+def _name_problem(name: object) -> str | None:
+    if not isinstance(name, str):
+        return f"name is a text, not {type(name).__name__}"
+    if NAME.fullmatch(name):
+        return None
+    better = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64]
+    hint = f", like {better!r}" if better else ""
+    return f"name {name!r:.80} is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -{hint}"
+
+
+def _number_problems(one: Declared) -> Iterator[str]:
+    for what, value, most in (("tasks", one.tasks, TASKS_MAX), ("concurrency", one.concurrency, CONCURRENCY_MAX)):
+        if type(value) is not int or not 1 <= value <= most:
+            yield f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}"
+
+
+def _bolt_problems(one: Declared) -> Iterator[str]:
+    """What a bolt that could be read, and its options, do not agree on."""
+    name = called(one.prototype)
+    method = "execute" if one.shape == "execute" else "process"
+    sync = hasattr(one.prototype, method) and not one.waits
+    if type(one.concurrency) is int and one.concurrency > 1 and sync:
+        yield (
+            f"concurrency={one.concurrency} lets inputs wait side by side, and the `{method}` of {name} never waits; "
+            f"write async def {method}, or leave concurrency out"
+        )
+    ticks = callable(getattr(one.prototype, "tick", None))
+    if one.every is None and ticks:
+        yield f'{name} defines `tick`, and nothing says how often it is called; give every="10s"'
+    elif one.every is not None:
+        if not ticks:
+            yield f"every={one.every!r:.80} calls tick(self, now), which {name} does not define"
+        try:
+            plan.seconds(one.every)
+        except ValueError as error:
+            yield f"every: {error}"
+    if type(one.prototype.deterministic) is not bool:
+        yield f"{name}.deterministic is True or False, not {one.prototype.deterministic!r:.80}"
+    if one.prototype.recovery not in RECOVERIES:
+        yield f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {one.prototype.recovery!r:.80}"
+
+
+def _class_problems(one: Declared, seen: set[type]) -> Iterator[str]:
+    """What is wrong with the record classes that it emits; each class is told of once."""
+    names: dict[str, type] = {}
+    for cls in one.streams:
+        if names.setdefault(cls.__name__, cls) is not cls:
+            yield (
+                f"it emits two classes called {cls.__name__}, of {names[cls.__name__].__module__} and of "
+                f"{cls.__module__}; streams are told apart by this name, so rename one"
+            )
+        if cls not in seen and is_record(cls):
+            seen.add(cls)
+            if not NAME.fullmatch(cls.__name__):
+                yield f"the record class {cls.__name__:.80}: its {_name_problem(cls.__name__)}"
+            yield from record_problems(cls)
+
+
+def _cycles(topology: Topology) -> list[tuple[Place, str]]:
+    """One mistake a cycle. Handles can't make one, since what a bolt reads is there before it; a made-up Input can."""
+    reads = {
+        one.name: {read.component for read in one.inputs if isinstance(read.component, str)}
+        for one in topology.components
+        if isinstance(one.name, str)
+    }
+    places = {one.name: one.place for one in topology.components if isinstance(one.name, str)}
+    if len(reads) < len(topology.components):
+        return []  # a name that comes twice, or is none, has been told of, and cycles can't be told from it
+    found = []
+    told: set[str] = set()
+    for name in reads:
+        cycle = _cycle(name, reads)
+        if cycle and told.isdisjoint(cycle):
+            told.update(cycle)
+            found.append((places[name], f"a cycle: {' → '.join([*cycle, name])}"))
     return found
+
+
+def _cycle(start: str, reads: dict[str, set[str]]) -> list[str]:
+    """A shortest way of tuples from `start` back to it; empty where there is none."""
+    ways = [[start]]
+    met: set[str] = set()
+    for way in ways:
+        for source in sorted(reads.get(way[0], ())):
+            if source == start:
+                return [start, *way[:-1]]
+            if source not in met:
+                met.add(source)
+                ways.append([source, *way])
+    return []
+
+
+def _where(place: Place, seen_from: Place) -> str:
+    return f"in line {place.line}" if place.file == seen_from.file else f"in {place.file}:{place.line}"
