@@ -103,25 +103,27 @@ def mixed(values: Iterable[int]) -> int:
     return sum(xxh3_64_intdigest(value.to_bytes(8, "little")) for value in values) & MASK or 1
 
 
-def edge_tag(subscription: int, task: int) -> int:
-    """What turns an identity into the edge of one delivery; both ends know it, so the wire need not carry it."""
-    return xxh3_64_intdigest(_encode(["edge", subscription, task])) or 1
+def edge_tag(subscription: int) -> int:
+    """What turns an identity into the edge of a delivery to one subscription of its stream, and 0 for the first one.
 
-
-def copy_tag(task: int) -> int:
-    """For the copy that one of several targets gets: what its task derives from is `derive(identity, copy_tag(task))`.
-
-    All copies of a broadcast have one identity. Were it the parent of what the tasks emit, their k-th emissions would
-    have one identity and one edge, and would cancel in their tree (A18). Each task's own stay as they are when the
-    number of tasks changes (B1).
+    Both ends know it, so the wire need not carry it.
     """
-    return xxh3_64_intdigest(_encode(["copy", task])) or 1
+    return (xxh3_64_intdigest(_encode(["edge", subscription])) or 1) if subscription else 0
+
+
+def copy_of(identity: int, copy: int) -> int:
+    """The identity of one copy where one emission goes to several tasks of a bolt; the first keeps it as it is.
+
+    With one identity for all copies, what their tasks emit would have one identity and one edge, which cancel (A18).
+    Copies are counted, not named by their task: a grouping that chooses one other task for a replay changes nothing.
+    """
+    return derive(identity, xxh3_64_intdigest(_encode(["copy", copy]))) if copy else identity
 
 
 def edge(identity: int, tag: int) -> int:
-    """What goes into the XOR for one delivery. Tag 0: the only copy of subscription 0, the identity itself.
+    """What goes into the XOR for one delivery. Tag 0: its stream's first subscription, and the identity itself.
 
-    Other copies are mixed non-linearly: with `identity ^ tag`, two records broadcast to two tasks would cancel (B1).
+    Others are mixed non-linearly: with `identity ^ tag`, two records to two subscriptions would cancel (B1).
     """
     return derive(identity, tag) if tag else identity
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
-from acker.identity import copy_tag, derive, edge, edge_tag, message_pair, mixed, partition_seed, salt
+from acker.identity import copy_of, derive, edge, edge_tag, message_pair, mixed, partition_seed, salt
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource
 
@@ -36,8 +36,9 @@ class Reading:
     reader: int
     to_all: bool
 
-    def tag(self, task: int) -> int:
-        return edge_tag(self.index, task) if self.to_all or self.index else 0
+    @property
+    def tag(self) -> int:
+        return edge_tag(self.index)
 
 
 @dataclass(eq=False)
@@ -47,7 +48,6 @@ class Delivery:
     component: int
     task: int
     identity: int
-    parent: int  # what the identities of its descendants are derived from
     edge: int
     roots: tuple[int, ...]
     opened: OpenTuple
@@ -218,10 +218,10 @@ class LedgerAgainstSets(RuleBasedStateMachine):
             tasks: Iterable[int] = range(self.tasks[reading.reader])
             if not reading.to_all:
                 tasks = [data.draw(st.sampled_from(list(tasks)), label="task")]
-            for task in tasks:
-                parent = derive(identity, copy_tag(task)) if reading.to_all else identity
-                own = edge(identity, reading.tag(task))
-                found.append(Delivery(reading.reader, task, identity, parent, own, roots, OpenTuple(roots, own)))
+            for copy, task in enumerate(tasks):
+                own = copy_of(identity, copy)
+                value = edge(own, reading.tag)
+                found.append(Delivery(reading.reader, task, own, value, roots, OpenTuple(roots, value)))
         self.waiting += found
         return found
 
@@ -231,8 +231,8 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         roots = roots_of(opened)
         if len(roots) > MAX_ROOTS:
             return  # refused there
-        parents = [one.parent for one in anchors]
-        holder = min(anchors, key=lambda one: one.parent)
+        parents = [one.identity for one in anchors]
+        holder = min(anchors, key=lambda one: one.identity)
         k = holder.ordinals.get(frozenset(parents), 0)
         holder.ordinals[frozenset(parents)] = k + 1
         parent = parents[0] if len(parents) == 1 else mixed(parents)

@@ -14,23 +14,16 @@ def counted(plan: Plan, seconds: float, spoutings: Sequence[Spouting], executors
     latency = Histogram()
     for spouting in spoutings:
         latency.merge(spouting.latency)
-    names = plan.components
+    spouts = [name for name, declared in plan.components.items() if declared.kind == "spout"]
+    bolts = [name for name, declared in plan.components.items() if declared.kind == "bolt"]
     return Snapshot(
         plan.topology,
         seconds,
         1,
-        {name: _spout([one for one in spoutings if one.component == name]) for name in names if _is_spout(plan, name)},
-        {
-            name: _bolt([one for one in executors if one.component == name])
-            for name in names
-            if not _is_spout(plan, name)
-        },
+        {name: _spout([one for one in spoutings if one.component == name]) for name in spouts},
+        {name: _bolt([one for one in executors if one.component == name]) for name in bolts},
         latency,
     )
-
-
-def _is_spout(plan: Plan, name: str) -> bool:
-    return plan.components[name].kind == "spout"
 
 
 def _spout(tasks: list[Spouting]) -> SpoutCounts:

@@ -16,6 +16,7 @@ from types import GeneratorType
 from typing import Any, Final, Protocol
 
 from acker.identity import edge
+from acker.ledger import STALL_S
 from topology.components import Tuple
 from topology.errors import EmitError, KedgeError, Reject, TupleStateError
 from topology.records import Record
@@ -65,6 +66,7 @@ class Executor:
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._limit = SLICE_MAX
+        self._checked = self._loop.time()
         self._last_seen: set[int] = set()
 
     # -- the loop
@@ -209,7 +211,14 @@ class Executor:
         self.raised(tup, error)
 
     def check_time_limits(self, now: float) -> None:
-        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
+        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks.
+
+        Called several times a second: time in which the loop stood still was nobody's (A10).
+        """
+        stood_still = now - self._checked
+        self._checked = now
+        if stood_still > STALL_S:
+            self.under_way = {task: (tup, begun + stood_still) for task, (tup, begun) in self.under_way.items()}
         for task, (tup, begun) in list(self.under_way.items()):
             if now - begun > self.time_limit_s:
                 del self.under_way[task]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from acker.identity import derive, keyed_salt, salt
+from acker.identity import copy_of, derive, edge, keyed_salt, salt
 from topology.components import Source, Tuple
 from topology.errors import EmitError
 from topology.groupings import Direct, Many, One
@@ -44,7 +44,7 @@ class Route:
         self.many: Many | None = grouping.many(tasks) if hasattr(grouping, "many") else None
         key = key_of_fields(subscription.key_fields)
         emitter, stream = subscription.emitter, subscription.cls.__name__
-        self.sources = [Source(emitter, stream, subscription.tag(task), key) for task in range(tasks)]
+        self.source = Source(emitter, stream, subscription.tag, key)
 
     def targets(self, record: Record, identity: int, task: int | None) -> Sequence[int]:
         """The tasks that this emission goes to here. Raises EmitError, or what a user's grouping raises."""
@@ -67,7 +67,7 @@ class Outlet:
         self.salt = salt(component, cls.__name__)
         self.routes = routes
         only = routes[0] if len(routes) == 1 and routes[0].one is not None else None
-        self.single = only if only and len(only.queues) == 1 and not only.sources[0].tag else None
+        self.single = only if only and len(only.queues) == 1 and not only.source.tag else None
 
 
 class Single:
@@ -78,7 +78,7 @@ class Single:
         self.salt = outlet.salt
         self.append = route.queues[0].append
         self.extend = route.queues[0].extend
-        self.source = route.sources[0]
+        self.source = route.source
 
 
 class Outbox:
@@ -147,10 +147,11 @@ class Outbox:
         """Adds one emission's deliveries to `staged`; returns the XOR of their edges. Sends nothing."""
         value = 0
         for route in self.outlet(record).routes:
-            for target in route.targets(record, identity, task if route.direct else None):
-                source = route.sources[target]
-                value ^= derive(identity, source.tag) if source.tag else identity
-                staged.append((route.queues[target], Tuple(record, origin, identity, root, others, source)))
+            source = route.source
+            for copy, target in enumerate(route.targets(record, identity, task if route.direct else None)):
+                own = copy_of(identity, copy) if copy else identity
+                value ^= edge(own, source.tag) if source.tag else own
+                staged.append((route.queues[target], Tuple(record, origin, own, root, others, source)))
         return value
 
     def send(self, staged: Staged) -> None:

@@ -260,8 +260,7 @@ class Worker:
             now = self.clock.monotonic()
             if any(spouting.paused_by is not None for spouting in self.spoutings.values()):
                 self.ledger.shift(now - last)
-            for tree in self.ledger.advance(now):
-                tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
+            self._fail_silent(self.ledger.advance(now))
             last = now
             self.peers.check(now)
             for executor in self.executors.values():
@@ -276,6 +275,20 @@ class Worker:
             if now - reminded >= REMIND_S:
                 reminded = now
                 self.reporter.remind()
+
+    def _fail_silent(self, trees: list[Pending]) -> None:
+        """Fails trees without progress, naming who holds a tuple of theirs and has forgotten it (A13)."""
+        holders = {}
+        if trees:
+            held = [(one.component, tup) for one in self.executors.values() for tup in one.held()]
+            holders = {root: component for component, tup in held for root in tup.roots}
+        for tree in trees:
+            holder = holders.get(tree.root)
+            failure = Failure(Reason.TIMED_OUT, tree.spouting.component)
+            if holder is not None:
+                failure = Failure(Reason.TIMED_OUT, holder, "it holds the tuple")
+            self.reported(failure)
+            tree.spouting.failed_tree(tree, failure)
 
     async def _tick(self, executor: Executor, every_s: float) -> None:
         while True:
@@ -308,8 +321,14 @@ class Worker:
 
     @property
     def done(self) -> bool:
-        """Whether all messages are done, and nothing is held either."""
-        return not self.pending and self.quiet and not any(one.held() for one in self.executors.values())
+        """Whether all messages are done, and nothing is held either that belongs to none of them. What else is held is
+        of trees that have failed: nobody waits for it."""
+        return not self.pending and self.quiet and not self.holds_untracked
+
+    @property
+    def holds_untracked(self) -> bool:
+        """Whether a bolt has kept a tuple for which there is no deadline."""
+        return any(not tup.roots for one in self.executors.values() for tup in one.held())
 
     @property
     def peers_idle(self) -> bool:
