@@ -21,6 +21,7 @@ from topology.groupings import key_bytes, key_function
 from topology.records import Record
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.keyed import KeyedExecutor
+from topology.runtime.memory import Faults, faultless
 from topology.runtime.report import Report
 from topology.runtime.worker import Worker
 from topology.testing.captured import Captured
@@ -46,6 +47,8 @@ def run_topology(
     until_s: float | None = None,
     during: During | None = None,
     state_dir: str | Path | None = None,
+    workers: int = 1,
+    faults: Faults = faultless,
     start: datetime = START,
     limit_s: float = LIMIT_S,
     watch: Watch | None = None,
@@ -54,8 +57,9 @@ def run_topology(
 
     `seed` is that of all randomness, and shuffles what is ready together; None shuffles nothing. `replay_all` has each
     message replayed once more when all of it was done. `until_s`: drained after so many virtual seconds. `during(run)`
-    is awaited beside the run, and may drain it. `watch` is filled with dead messages and failures. Raises what
-    `serve` raises; Divergence where a `Captured` got one key with two records; what `run_virtual` raises.
+    is awaited beside the run, and may drain it. `workers` share one loop, and `faults` says what becomes of the frames
+    between them. `watch` is filled with dead messages and failures. Raises what `serve` raises; Divergence where a
+    `Captured` got one key with two records; what `run_virtual` raises.
 
         alerts = Captured[Alert]()
         report = run_topology(build(alerts), seed=7, replay_all=True)
@@ -71,6 +75,8 @@ def run_topology(
             state_dir=state_dir,
             random=Random(seed),
             utc=loop.utc,
+            workers=workers,
+            faults=faults,
             worker_kind=partial(WatchedWorker, watch=watch, replay_all=replay_all),
         )
         if until_s is not None:
@@ -177,7 +183,7 @@ def run_bolt(
     streams = [source[cls] for cls in spout.emits()]
     read = [(one.fields(*by) if by else one.global_()) if keyed else one.shuffle() for one in streams]
     emitted = topology.bolt("bolt", cast("Any", bolt), *read, concurrency=concurrency, every=every)
-    captured = Captured[Any]()
+    captured = Captured[Record]()
     if classes := topology.components[-1].streams:
         topology.bolt("captured", captured, *(emitted[cls].shuffle() for cls in classes))
 

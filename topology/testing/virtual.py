@@ -18,7 +18,8 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when virtual time begins, unless told
-LIMIT_S: Final = 3_600.0  # virtual seconds after which a run that has not ended is taken for one that never will
+LIMIT_S: Final = 600.0  # virtual seconds after which a run that has not ended is taken for one that never will
+TURNS_MAX: Final = 1_000_000  # turns of the loop at one moment; more, and something waits by spinning
 RESOLUTION_S: Final = 1e-9  # timers nearer than this are due together
 
 
@@ -47,7 +48,7 @@ def run_virtual(
     beginning. Raises what the coroutine raises; Deadlock; VirtualTimeLimit after `limit_s` virtual seconds; Unhandled
     where it hid an error.
 
-        assert run_virtual(asyncio.sleep(3600, "an hour later")) == "an hour later"
+        assert run_virtual(asyncio.sleep(60, "a minute later")) == "a minute later"
     """
     _refuse_inside_a_loop(coroutine)
     loop = VirtualLoop(seed=seed, start=start, limit_s=limit_s)
@@ -80,6 +81,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         super().__init__()
         self.unhandled: list[dict[str, Any]] = []
         self._now = 0.0
+        self._turns = 0  # since time passed last
         self._start = start
         self._limit_s = limit_s
         self._random = None if seed is None else Random(seed)
@@ -99,6 +101,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     def pass_time(self, seconds: float) -> None:
         """Moves the clock. Raises VirtualTimeLimit beyond the limit."""
         self._now += seconds
+        self._turns = 0
         if self._now > self._limit_s:
             limit, self._limit_s = self._limit_s, float("inf")  # ending takes time too
             raise VirtualTimeLimit(f"not done after {limit:g} virtual seconds\n{self._who_waits()}")
@@ -164,6 +167,10 @@ class VirtualLoop(base_events.BaseEventLoop):
             raise Deadlock(f"nothing is ready and no timer is set\n{self._who_waits()}")
         if timeout > 0:
             self.pass_time(timeout)
+        self._turns += 1
+        if self._turns > TURNS_MAX:
+            self._turns = 0
+            raise VirtualTimeLimit(f"{TURNS_MAX:,} turns of the loop, and no time passed\n{self._who_waits()}")
 
     def _who_waits(self) -> str:
         lines = []

@@ -34,18 +34,16 @@ class Watch:
 
     dead: list[Dead] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    worker: Worker | None = None
+    workers: list[Worker] = field(default_factory=list)
     before: Callable[[Worker], None] = lambda worker: None  # called when everything is open and nothing has begun
 
     def executor(self, component: str, task: int = 0) -> Executor:
         """The executor of one bolt task."""
-        assert self.worker is not None, "the run has begun"
-        return self.worker.executors[component, task]
+        return next(one.executors[component, task] for one in self.workers if (component, task) in one.executors)
 
     def state(self, component: str) -> Mapping[bytes, Any]:
         """The state that the tasks of a bolt keep, by the byte form of its key."""
-        assert self.worker is not None, "the run has begun"
-        tasks = [one for (name, _), one in self.worker.executors.items() if name == component]
+        tasks = [one for worker in self.workers for one in worker.tasks_of(component)]
         return {key: value for one in tasks if isinstance(one, KeyedExecutor) for key, value in one.values.items()}
 
 
@@ -69,7 +67,7 @@ class WatchedWorker(Worker):
     def __init__(self, *args: Any, watch: Watch, replay_all: bool = False, **settings: Any) -> None:
         settings["reporter"] = WatchedReporter(watch)
         super().__init__(*args, **settings)
-        watch.worker = self
+        watch.workers.append(self)
         self._watch = watch
         self._replay_all = replay_all
         self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
