@@ -160,7 +160,7 @@ class EmbeddedRun:
             self._drain.set()
         how = next((name for future, name in ends.items() if future.done()), "stopped")
         await _cancelled(*ends)
-        if how in ("stopped", "failed") and not any(worker.broken for worker in self.workers):
+        if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
             await self._drained()
         await _cancelled(watching)
         return how

@@ -225,7 +225,12 @@ class Executor:
                 self.abandoned += 1
                 self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
                 task.cancel()
-        self.wake()
+                self.wake()
+
+    def shift(self, stood_still_s: float) -> None:
+        """Time in which the loop did not run counts for no limit (A10)."""
+        for task, (tup, begun) in self.under_way.items():
+            self.under_way[task] = (tup, begun + stood_still_s)
 
     def cut_off(self) -> None:
         """Fails everything that is under way (A5): cancelled is failed, whatever user code then returns."""
@@ -249,17 +254,20 @@ class Executor:
 
     async def tick(self, now: datetime) -> None:
         """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
+        error: BaseException | None = None
         try:
-            outputs, error = await _outcome(self.bolt.tick(now))
+            outputs = self.bolt.tick(now)
+        except BaseException as raised:
+            error = raised
+        else:
+            outputs, error = await _outcome(outputs)
+        try:
             if error is not None:
                 raise error
             self.emit_unanchored(outputs)
         except BaseException as raised:
-            self.home.reported(
-                Failure(Reason.RAISED, self.component, f"tick: {type(raised).__name__}: {raised}", raised)
-            )
-            if isinstance(raised, asyncio.CancelledError):
-                raise
+            text = f"tick: {type(raised).__name__}: {raised}"
+            self.home.reported(Failure(Reason.RAISED, self.component, text, raised))
 
     def emit_unanchored(self, records: Iterable[Record]) -> None:
         """Sends records that belong to no tree."""

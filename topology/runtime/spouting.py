@@ -88,6 +88,7 @@ class Spouting:
         self._epochs: Any = None  # the mapping that `partitions()` returned last
         self._later: list[tuple[float, int, Pending]] = []  # a heap of replays: (due, root, message)
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     # -- new messages
 
@@ -272,7 +273,8 @@ class Spouting:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._later[0][0], self._replay_due) if self._later else None
+        due = self._later and not self._closed
+        self._timer = self._loop.call_at(self._later[0][0], self._replay_due) if due else None
 
     def _replay_due(self, until: float | None = None) -> None:
         """Emits again what is due, oldest first."""
@@ -317,6 +319,7 @@ class Spouting:
 
     def close(self) -> None:
         """Replays nothing any more."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, ClassVar, Final
 
-from acker.ledger import Ledger
+from acker.ledger import STALL_S, Ledger
 from acker.roots import RootSource, message_of, owner, worker_of
 from topology.components import Clock, Notes, Task
 from topology.errors import KedgeError, StartError
@@ -71,7 +71,8 @@ class Worker:
         self.ledger: Ledger[Pending] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
         self.executors: dict[tuple[str, int], Executor] = {}
         self.spoutings: dict[tuple[str, int], Spouting] = {}
-        self.broken: BaseException | None = None  # what ended a task of the runtime, or a spout
+        self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
+        self.can_drain = True  # False once a task of the runtime has died: what it had is lost
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
         self._floor = 0
         self.sources_ended = asyncio.Event()
@@ -87,6 +88,7 @@ class Worker:
         self._key = key
         self._sources: list[Polling] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[str, Any]] = []
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
@@ -184,15 +186,16 @@ class Worker:
             if every is not None:
                 self._spawn(self._tick(executor, seconds(every)), f"{name}.{index} tick")
         for (name, index), spouting in self.spoutings.items():
-            self._spawn(spouting.run(), f"{name}.{index}")
+            self._spout_tasks.add(self._spawn(spouting.run(), f"{name}.{index}"))
         self._spawn(self._clockwork(), "clockwork")
         if not self.spoutings:
             self.sources_ended.set()
 
-    def _spawn(self, coroutine: Any, name: str) -> None:
+    def _spawn(self, coroutine: Any, name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         """A dead executor is a dead worker (A14), and a spout that raises ends the run: neither is passed over."""
@@ -201,6 +204,8 @@ class Worker:
             self.sources_ended.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             self.broken = self.broken or error
+            if task not in self._spout_tasks:
+                self.can_drain = False
             self.reporter.failed(Failure(Reason.RAISED, task.get_name(), f"{type(error).__name__}: {error}", error))
             self.stopping.set()
 
@@ -258,7 +263,10 @@ class Worker:
         while True:
             await asyncio.sleep(TURN_S)
             now = self.clock.monotonic()
-            if any(spouting.paused_by is not None for spouting in self.spoutings.values()):
+            if (stood_still := now - last - TURN_S) > STALL_S:
+                for executor in self.executors.values():
+                    executor.shift(stood_still)
+            elif any(spouting.paused_by is not None for spouting in self.spoutings.values()):
                 self.ledger.shift(now - last)
             self._fail_silent(self.ledger.advance(now))
             last = now
