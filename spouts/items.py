@@ -25,6 +25,10 @@ class Items(Spout, Generic[R]):
         self._next = 0
         self._step = 1
 
+    def emits(self) -> tuple[type[R], ...]:
+        """The classes of the items, in the order in which they first appear."""
+        return tuple(dict.fromkeys(type(record) for record in self._records))
+
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         """Begins at the position, the index of the first record that is not done, or at the first one."""
         position = positions.get("", 0)
