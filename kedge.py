@@ -7,7 +7,28 @@ try:
 except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
-if __name__ == "__main__":
-    from topology.cli.main import main
 
+def main() -> None:
+    """The command. With `python -m` the current folder comes first on the import path: one of the user's that hides
+    our package `topology` is named, since what would tell of it otherwise is in that package."""
+    import sys
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    ours = Path(__file__).resolve().parent / "topology"
+    spec = find_spec("topology")
+    found = [Path(path).resolve() for path in (spec.submodule_search_locations or ())] if spec else []
+    if spec is not None and ours not in found:
+        where = found[0] if found else spec.origin
+        print(
+            f"kedge: {where} hides Kedge's own package 'topology'; rename your 'topology', or run elsewhere",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    from topology.cli.main import main as command
+
+    command()
+
+
+if __name__ == "__main__":
     main()

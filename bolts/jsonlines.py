@@ -3,6 +3,7 @@
 What a user declares; the batches are `batching`'s, the file is `jsonlines_store`'s.
 """
 
+from collections.abc import Iterable
 from os import PathLike, fspath
 
 from bolts.batching import BatchingSink, Store
@@ -31,6 +32,10 @@ class JsonLinesSink(BatchingSink):
         """Raises ConfigurationError. Does no I/O: `open` does."""
         super().__init__(batch=batch, within_ms=within_ms)
         self.path = fspath(path)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, and where."""
+        yield f"{self.stored:,} lines stored in {self.path}, {self.duplicates:,} known already"
 
     def _make_store(self) -> Store:
         return JsonLinesStore(self.path)

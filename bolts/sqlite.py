@@ -3,10 +3,11 @@
 What a user declares; the batches are `batching`'s, the file is `sqlite_store`'s.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
 from bolts.batching import BatchingSink, Store
+from bolts.sqlite_rows import rows_told
 from bolts.sqlite_store import SqliteStore
 from bolts.sqlite_table import Table, checked_table_name
 from topology.errors import ConfigurationError
@@ -59,6 +60,12 @@ class SqliteSink(BatchingSink):
         self.records = tuple(records)
         for cls in self.records:
             Table(cls, table)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, where, and the newest rows. Raises sqlite3.Error where the file can't be read."""
+        assert isinstance(self._store, SqliteStore), "open"
+        yield f"{self.stored:,} stored, {self.duplicates:,} known already"
+        yield from rows_told(self._store.file, self.path, self._store.tables)
 
     def _make_store(self) -> Store:
         return SqliteStore(self.path, self.table, self.records)

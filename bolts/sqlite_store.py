@@ -59,6 +59,16 @@ class SqliteStore:
         self._schema = -1  # PRAGMA schema_version when the tables were last checked
         self._tables: dict[type[Record], Table] = {}
 
+    @property
+    def file(self) -> Path:
+        """The absolute path, once open."""
+        return self._path
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """Of the classes in `records`, and of those that were written since."""
+        return list(self._tables.values())
+
     # -- the Store
 
     def open(self) -> None:

@@ -161,6 +161,12 @@ class Component:
         """Gives back what `open` took. Called once, after the last input, also when `open` raised."""
         return None
 
+    def summary(self) -> Iterable[str]:
+        """What people should know of this task at the end of a run: where things are stored, say. Lines of text, told
+        by `kedge run` and kept in the Report. Called once, on the loop, after the last input and before `close`: it
+        may look at what `open` took, and should be quick. What it raises is logged, and changes nothing."""
+        return ()
+
 
 class Bolt(Component):
     """A step: subclasses define `process(record)`, `process(record, state)` or `execute(tup, out)`.

@@ -163,6 +163,8 @@ class EmbeddedRun:
         if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
             await self._drained()
         await _cancelled(watching)
+        if self._abort.is_set():
+            how = "aborted"
         return how
 
     async def _look(self) -> None:

@@ -122,6 +122,8 @@ class StallWatch:
         self.text = ""
         self._done = -1
         self._done_at = 0.0
+        self._looked_at = 0.0
+        self._pending = 0
         self._emitted: dict[str, tuple[int, float]] = {}  # spout → messages so far, and when that was first seen
         self._cause: tuple[str, ...] | None = None
         self._stuck_since: float | None = None
@@ -130,9 +132,15 @@ class StallWatch:
         """Takes note of progress and logs a change. Looks through queues only where nothing was acked for a while."""
         spoutings = [one for worker in workers for one in worker.spoutings.values()]
         executors = [one for worker in workers for one in worker.executors.values()]
-        done = sum(one.acked + one.dead for one in spoutings) or sum(one.executed for one in executors)
+        done = sum(one.acked + one.dead for one in spoutings)
+        pending = sum(one.pending for one in spoutings)
+        if not done and not pending:
+            done = sum(one.executed for one in executors)  # nothing is tracked, or nothing came yet
         if done != self._done:
             self._done, self._done_at = done, now
+        elif pending and not self._pending:
+            self._done_at = self._looked_at  # while nothing was pending, there was nothing to ack
+        self._pending, self._looked_at = pending, now
         for name in {one.component for one in spoutings}:
             emitted = sum(one.emitted for one in spoutings if one.component == name)
             if emitted != self._emitted.get(name, (-1, now))[0]:

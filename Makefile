@@ -1,0 +1,77 @@
+# What there is to do here: `make help` tells. GNU make, and Python 3.11 or newer with venv; all else goes into .venv.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+RUNS := runs
+
+# Through the environment, so that the shell takes a path with spaces or quotes for a path.
+LOG ?=
+export LOG
+
+.PHONY: help run test lint mutants clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log; without LOG over one that is made here"
+	@echo "make test            the whole test suite"
+	@echo "make lint            ruff, mypy --strict, pyright"
+	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
+	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
+
+# ARGS: further options of `kedge run`, --for 10 say.
+run: $(VENV)/.installed $(RUNS)/.log-made
+	@run="$(RUNS)/$$(date -u +%Y%m%dT%H%M%SZ)-$$$$" && mkdir -p "$$run" && \
+	set -- --set "path=$${LOG:-$(RUNS)/auth.log}" --set "store=$$run/alerts.db" --state-dir "$$run/state" $(ARGS) && \
+	echo "$(BIN)/kedge run examples/ssh_alerts.py $$*" >&2 && \
+	exec $(BIN)/kedge run examples/ssh_alerts.py "$$@"
+
+# A stamp, since the log's own time is the time of its last line. Made beside and renamed: another run may be reading.
+$(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
+	@mkdir -p $(RUNS)
+	@$(BIN)/python -m examples.auth_log "$(RUNS)/auth.log.new-$$$$" >/dev/null && \
+	mv "$(RUNS)/auth.log.new-$$$$" $(RUNS)/auth.log
+	@touch $@
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.mutants
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: the environment is made again when pyproject.toml has changed.
+$(VENV)/.installed: pyproject.toml
+	@$(call environment)
+	@echo "installing Kedge and what it needs into $(VENV) (once) ..." >&2
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml
+	@$(call environment)
+	@echo "installing Kedge, its tests' and checkers' needs into $(VENV) (once, a minute or two) ..." >&2
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+define environment
+	command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "Kedge needs Python 3.11 or newer, and there is no $(PYTHON): apt install python3 python3-venv" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Kedge needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another: make PYTHON=python3.12" >&2; \
+		exit 1; }; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) has no venv: apt install python3-venv" >&2; exit 1; }; \
+	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+		echo "making the environment $(VENV) ..." >&2; $(PYTHON) -m venv --clear $(VENV) || exit 1; fi
+endef

@@ -1,0 +1,165 @@
+"""Runs the installed command as a user does: in a process and a folder of its own. Topologies are real files."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+KEDGE = str(Path(sys.executable).parent / "kedge")
+PATIENCE_S = 60.0  # for what takes a second on a quiet machine
+
+COUNTING = """
+from collections.abc import Iterator
+from topology import Bolt, Message, Record, Spout, Topology
+
+
+class Number(Record):
+    value: int
+
+
+class Numbers(Spout):
+    def __init__(self, count: int) -> None:
+        self.left = list(range(count))
+
+    async def poll(self, limit: int) -> list[Message[Number]]:
+        taken, self.left = self.left[:limit], self.left[limit:]
+        return [Message(Number(value), value) for value in taken]
+
+
+class Odd(Bolt):
+    def __init__(self, fail_at: int) -> None:
+        self.fail_at = fail_at
+
+    def process(self, number: Number) -> Iterator[Number]:
+        if number.value == self.fail_at:
+            raise ValueError(f"no {number.value}, [red]please[/red] \\x1b]0;pwn\\x07")
+        if number.value % 2:
+            yield number
+
+
+class Forget(Bolt):
+    def process(self, number: Number) -> None:
+        return None
+
+    def summary(self) -> list[str]:
+        return ["nothing is kept \\x1b[31m[bold]", "by design"]
+
+
+def topology(count: int = 1000, fail_at: int = -1) -> Topology:
+    topology = Topology("counting")
+    numbers = topology.spout("numbers", Numbers(count))
+    odd = topology.bolt("odd", Odd(fail_at), numbers.shuffle())
+    topology.bolt("forget", Forget(), odd.shuffle())
+    return topology
+"""
+
+ENDLESS = '''
+import asyncio
+import time
+from spouts import Tick, Ticker
+from topology import Bolt, Topology
+
+
+class Hold(Bolt):
+    """Takes `seconds` for each tick; `block` holds up the whole loop."""
+
+    def __init__(self, seconds: float, block: bool) -> None:
+        self.seconds, self.block = seconds, block
+
+    async def process(self, tick: Tick) -> None:
+        if self.block:
+            time.sleep(self.seconds)
+        await asyncio.sleep(self.seconds)
+
+
+def topology(every_s: float = 0.01, seconds: float = 0.0, block: bool = False) -> Topology:
+    topology = Topology("endless")
+    ticks = topology.spout("ticks", Ticker(every_s))
+    topology.bolt("hold", Hold(seconds, block), ticks.shuffle())
+    return topology
+'''
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours, without what would change the command's behaviour."""
+    removed = ("NO_COLOR", "FORCE_COLOR", "PYTHONPATH", "TERM", "COLUMNS", "LINES")
+    kept = {key: value for key, value in os.environ.items() if key not in removed and not key.startswith("KEDGE_")}
+    return kept | dict(changes or {})
+
+
+def kedge(
+    *arguments: object, cwd: Path, command: tuple[str, ...] = (KEDGE,), env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Runs the command to its end, with no terminal. `env`: variables that it has besides."""
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+class Started:
+    """A command that is running; what it has said so far is in `said()`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", stderr: Path) -> None:
+        self.process = process
+        self._stderr = stderr
+
+    def said(self) -> str:
+        return self._stderr.read_text(errors="replace")
+
+    def until_said(self, text: str) -> None:
+        """Waits until stderr has this text."""
+        wait_for(lambda: text in self.said() or self.process.poll() is not None, f"{text!r} on stderr")
+        assert text in self.said(), self.said()
+
+    def ended(self) -> int:
+        """Waits for the end; returns the exit status."""
+        return self.process.wait(PATIENCE_S)
+
+
+@contextmanager
+def started(*arguments: object, cwd: Path) -> Iterator[Started]:
+    """Starts the command in the background; ends it by force if the test has not."""
+    stderr = cwd / "stderr.txt"
+    with stderr.open("wb") as file, (cwd / "stdout.txt").open("wb") as out:
+        process = subprocess.Popen(
+            [KEDGE, *map(str, arguments)],
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=file,
+        )
+        try:
+            yield Started(process, stderr)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Waits until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S:g} s for {what}"
+        time.sleep(0.02)
+
+
+def one_sentence(result: "subprocess.CompletedProcess[str]") -> str:
+    """What an error has said: one line behind the first one, and no traceback. Returns it."""
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("kedge 0")]
+    errors = [line for line in lines if line.startswith("kedge: ")]
+    assert len(errors) == 1, result.stderr
+    assert lines[-1] == errors[0], result.stderr
+    assert "Traceback" not in result.stderr
+    return errors[0].removeprefix("kedge: ")

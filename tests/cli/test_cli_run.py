@@ -1,0 +1,203 @@
+"""What a run shows, and what it leaves behind: first line, progress, summary, figures, state directory, exit status."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_kit import KEDGE, environment, kedge, started
+
+ESCAPES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+PLAIN_LINE = re.compile(
+    r"^0:00:0\d  [\d,]+ records/s  acked [\d,]+  failed \d+  pending \d+  latency p50 .+, p99 .+, max .+$", re.MULTILINE
+)
+
+
+def test_a_run_ends_with_a_summary_on_stdout_and_everything_else_on_stderr(folder: Path) -> None:
+    result = kedge("run", "counting.py", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert re.fullmatch(r"counting has read everything and ended after \d+\.\d s", lines[0])
+    assert lines[1] == "  numbers  1,000 read, 1,000 acked, 0 failed, 0 replayed, 0 dead"
+    assert lines[2] == "  odd      1,000 executed, 500 emitted, 0 failed"
+    assert lines[3] == "  forget   500 executed, 0 emitted, 0 failed"
+    assert re.match(r"  latency  p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms", lines[4])
+    assert lines[5:7] == ["forget: nothing is kept \\x1b[31m[bold]", "  by design"]
+    assert lines[7].startswith("try next: ")
+    assert len(lines) == 8
+    assert PLAIN_LINE.search(result.stderr)
+
+
+def test_the_command_to_try_next_works_as_it_is_printed(folder: Path) -> None:
+    first = kedge("run", "counting.py", "--set", "count=7", "--state-dir", "the state", cwd=folder)
+    command = first.stdout.splitlines()[-1].removeprefix("try next: ")
+    second = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert second.returncode == 0, second.stderr
+    assert "7 read, 7 acked" in second.stdout
+
+
+def test_the_last_line_of_stdout_is_the_run_in_figures_with_json(folder: Path) -> None:
+    result = kedge("run", "counting.py", "--json", "--set", "count=2000", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    (line,) = result.stdout.splitlines()
+    figures = json.loads(line)
+    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms"]
+    assert (figures["topology"], figures["workers"]) == ("counting", 1)
+    assert figures["spouts"] == {
+        "numbers": {"emitted": 2000, "acked": 2000, "failed": 0, "replayed": 0, "dead": 0, "pending": 0}
+    }
+    assert figures["bolts"] == {
+        "odd": {"executed": 2000, "emitted": 1000, "failed": 0},
+        "forget": {"executed": 1000, "emitted": 0, "failed": 0},
+    }
+    assert list(figures["latency_ms"]) == ["p50", "p99", "max"]
+    assert all(isinstance(value, float) and value > 0 for value in figures["latency_ms"].values())
+    assert figures["seconds"] > 0
+    assert "by design" in result.stderr
+
+
+def test_a_dead_message_is_loud_and_exit_status_1_and_its_text_can_forge_nothing(folder: Path) -> None:
+    result = kedge("run", "counting.py", "--set", "fail_at=3", "--config", "max_replays=1", "--json", cwd=folder)
+    assert result.returncode == 1
+    assert json.loads(result.stdout.splitlines()[-1])["spouts"]["numbers"]["dead"] == 1
+    assert "exit status 1: 1 dead, each logged above" in result.stderr
+    assert "[red]please[/red] \\x1b]0;pwn\\x07" in result.stderr
+    assert not ESCAPES.search(result.stderr)
+    assert "counting.py" in result.stderr, "the user's frames are shown"
+    assert "executor.py" not in result.stderr, "the runtime's are not"
+
+
+@pytest.mark.parametrize("given", ["option", "environment"])
+def test_a_setting_is_taken_from_the_option_or_the_environment(folder: Path, given: str) -> None:
+    arguments = ["run", "counting.py", "--set", "fail_at=3", "--json"]
+    if given == "option":  # which is stronger
+        result = kedge(*arguments, "--config", "max_replays=2", cwd=folder, env={"KEDGE_MAX_REPLAYS": "4"})
+    else:
+        result = kedge(*arguments, cwd=folder, env={"KEDGE_MAX_REPLAYS": "2"})
+    assert json.loads(result.stdout)["spouts"]["numbers"]["replayed"] == 2
+
+
+def test_the_state_directory_is_named_kept_and_given_its_place(folder: Path) -> None:
+    first = kedge("run", "counting.py", cwd=folder)
+    assert "counting: 1 spout, 2 bolts; state in .kedge/counting\n" in first.stderr
+    assert json.loads((folder / ".kedge/counting/state.json").read_text())["incarnation"] == 1
+    kedge("run", "counting.py", cwd=folder)
+    assert json.loads((folder / ".kedge/counting/state.json").read_text())["incarnation"] == 2
+    other = kedge("run", "counting.py", "--state-dir", "other", "--fresh", cwd=folder)
+    assert "state in other (fresh)" in other.stderr
+    assert (folder / "other/state.json").exists()
+
+
+def test_a_dotted_module_runs_like_a_file_and_python_m_kedge_like_kedge(folder: Path) -> None:
+    for command in ((KEDGE,), (sys.executable, "-m", "kedge")):
+        result = kedge("run", "counting", "--set", "count=5", cwd=folder, command=command)
+        assert result.returncode == 0, result.stderr
+        assert "5 read, 5 acked" in result.stdout
+
+
+def test_a_file_may_be_called_like_a_module_of_pythons_own(folder: Path) -> None:
+    (folder / "calendar.py").write_text((folder / "counting.py").read_text())
+    assert kedge("run", "calendar.py", cwd=folder).returncode == 0
+
+
+def test_for_seconds_drains_and_is_no_failure(folder: Path) -> None:
+    begun = time.monotonic()
+    result = kedge("run", "endless.py", "--for", "1", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - begun >= 1
+    assert "1 s are over: draining" in result.stderr
+    assert "endless was stopped and has drained after" in result.stdout
+
+
+def test_without_a_terminal_progress_is_plain_lines_now_and_then(folder: Path) -> None:
+    result = kedge("run", "endless.py", "--for", "2.5", cwd=folder, env={"TERM": "xterm-256color", "FORCE_COLOR": "1"})
+    assert not ESCAPES.search(result.stderr + result.stdout)
+    seconds = [line[:7] for line in PLAIN_LINE.findall(result.stderr)]
+    assert seconds[0] == "0:00:01", result.stderr
+    assert len(seconds) == 2, "one after a second, the next would be after six, and one at the end"
+
+
+@pytest.mark.parametrize("gone", ["stdout", "stderr"])
+def test_a_reader_that_goes_away_is_no_crash(folder: Path, gone: str) -> None:
+    process = subprocess.Popen(
+        [KEDGE, "run", "counting.py", "--set", "count=20000"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    closed, other = (process.stdout, process.stderr) if gone == "stdout" else (process.stderr, process.stdout)
+    closed.close()
+    rest = other.read().decode()
+    assert process.wait(60) == 0, rest
+    assert "Traceback" not in rest
+    assert "BrokenPipe" not in rest
+    other.close()
+
+
+def test_head_takes_the_first_line_and_nothing_complains(folder: Path) -> None:
+    result = subprocess.run(
+        ["/bin/sh", "-c", f"'{KEDGE}' run counting.py | head -1"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stdout.startswith("counting has read everything")
+    assert len(result.stdout.splitlines()) == 1
+    assert "Broken pipe" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_first_output_comes_within_half_a_second(folder: Path) -> None:
+    (folder / "slow.py").write_text("import time\ntime.sleep(1.5)\nfrom counting import topology\n")
+    took = []
+    for _ in range(3):  # the best of three: the machine may be busy
+        begun = time.monotonic()
+        with started("run", "slow.py", cwd=folder) as run:
+            while not run.said():
+                time.sleep(0.005)
+                assert time.monotonic() - begun < 30
+            took.append(time.monotonic() - begun)
+            assert run.said().startswith("kedge ")
+    print(f"first output after {min(took):.3f} s")
+    assert min(took) < 0.5
+
+
+def test_version_and_help_need_no_topology(folder: Path) -> None:
+    version = kedge("--version", cwd=folder)
+    assert re.fullmatch(r"kedge \d\S*\n", version.stdout)
+    for arguments in ([], ["--help"], ["run", "--help"], ["check", "-h"]):
+        result = kedge(*arguments, cwd=folder)
+        assert result.returncode == 0
+        assert result.stdout.startswith("Usage: kedge")
+
+
+def test_what_is_slow_to_import_is_imported_late(folder: Path) -> None:
+    code = (
+        "import sys\n"
+        "from topology.cli.main import status_of\n"
+        "early = {'rich', 'structlog', 'asyncio', 'topology.runtime'} & set(sys.modules)\n"
+        "status_of(['check', 'counting.py'])\n"
+        "late = {'rich', 'structlog'} & set(sys.modules)\n"
+        "print(sorted(early), sorted(late))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[] []", result.stdout

@@ -1,0 +1,58 @@
+"""Ctrl-C, twice; and a loop that can't take note of it."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cli_kit import started
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_drains_the_run_and_says_so(folder: Path, number: signal.Signals) -> None:
+    with started("run", "endless.py", "--set", "seconds=0.05", cwd=folder) as run:
+        run.until_said("records/s")
+        run.process.send_signal(number)
+        assert run.ended() == 0, run.said()
+    assert f"{number.name}: draining; once more ends it now" in run.said()
+    assert "endless was stopped and has drained" in (folder / "stdout.txt").read_text()
+    assert "Traceback" not in run.said()
+
+
+def test_a_second_signal_ends_the_run_now_and_says_what_was_in_flight(folder: Path) -> None:
+    with started("run", "endless.py", "--set", "seconds=600", cwd=folder) as run:
+        run.until_said("records/s")
+        run.process.send_signal(signal.SIGINT)
+        run.until_said("draining")
+        run.process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        assert run.ended() == 1, run.said()
+        assert time.monotonic() - begun < 10
+    assert "SIGINT again: ending now" in run.said()
+    assert "messages are pending; 'hold' has the oldest, for " in run.said()
+    summary = (folder / "stdout.txt").read_text()
+    assert "endless was ended by force" in summary
+    assert "not done at the end" in summary
+
+
+def test_a_loop_that_a_bolt_blocks_is_ended_by_the_second_signal_with_the_line_that_blocks_it(folder: Path) -> None:
+    with started("run", "endless.py", "--set", "seconds=600", "--set", "block=true", cwd=folder) as run:
+        run.until_said("state in")
+        time.sleep(1.5)  # it says nothing once it is blocked: there is no condition to wait for
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(1.2)  # as a person would wait for the first one to take effect
+        run.process.send_signal(signal.SIGINT)
+        assert run.ended() == 1, run.said()
+    line = next(n for n, text in enumerate((folder / "endless.py").read_text().splitlines(), 1) if "time.sleep" in text)
+    assert f"ended now; the event loop was busy at {folder / 'endless.py'}:{line}, in process" in run.said()
+
+
+def test_a_signal_before_anything_runs_ends_in_one_sentence(folder: Path) -> None:
+    (folder / "slow.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
+    with started("run", "slow.py", cwd=folder) as run:
+        while "importing" not in (folder / "stdout.txt").read_text():
+            time.sleep(0.02)
+        run.process.send_signal(signal.SIGINT)
+        assert run.ended() == 1
+    assert run.said().splitlines()[-1] == "kedge: interrupted before anything ran"
+    assert "Traceback" not in run.said()

@@ -1,0 +1,227 @@
+"""Whatever is wrong with a command line ends in one clear sentence on stderr, an exit status, and no traceback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cli_kit import KEDGE, kedge, one_sentence, started
+
+
+def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str, str] | None = None) -> str:
+    result = kedge(*arguments, cwd=folder, env=env)
+    assert result.returncode == status, result.stderr
+    assert result.stdout == ""
+    return one_sentence(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "counting.py", "--frsh"], "No such option: --frsh (Possible options: --for, --fresh)"),
+        (["rnu", "counting.py"], "No such command 'rnu'. Did you mean 'run'?"),
+        (["run"], "Missing argument"),
+        (["run", "counting.py", "--for", "abc"], "Invalid value for '--for'"),
+        (["run", "counting.py", "--for", "-1"], "--for takes a number of seconds above 0, not -1"),
+        (["run", "conting.py"], "there is no file conting.py; did you mean 'counting.py'?"),
+        (["run", "nowhere/x.py"], "there is no file nowhere/x.py"),
+        (["run", "."], "'.' is neither a Python file (….py) nor the dotted name of a module"),
+        (["run", "./"], "./ is a folder"),
+        (["run", "conting"], "there is no module 'conting'"),
+        (["run", "counting.inner"], "there is no module 'counting.inner'"),
+        (["run", "counting.py:topolgy"], "counting.py has no 'topolgy'; did you mean 'topology'?"),
+        (
+            ["run", "counting.py:Odd"],
+            "counting.py:Odd is a class; a Topology, or a function that returns one, is wanted",
+        ),
+        (["run", "counting.py", "--set", "count"], "--set takes key=value, not 'count'"),
+        (["run", "counting.py", "--set", "count=many"], "--set count=many: 'many' is not a whole number"),
+        (["run", "counting.py", "--set", "cuont=1"], "takes no 'cuont'; did you mean 'count'? It takes count, fail_at"),
+        (["run", "counting.py", "--set", "count=1", "--set", "count=2"], "--set count=… is given twice: '1' and '2'"),
+        (
+            ["run", "counting.py", "--config", "max_pendng=5"],
+            "there is no setting 'max_pendng'; did you mean 'max_pending'?",
+        ),
+        (["run", "counting.py", "--config", "max_pending=0"], "max_pending is a whole number of at least 1, not 0"),
+        (["run", "counting.py", "--config", "guarantee=exactly-once"], "is not 'at-least-once' or 'at-most-once'"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: list[str], said: str) -> None:
+    assert said in refused(folder, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def topology(:\n", "broken.py:1: "),
+        ("import no_such_thing\n", "No module named 'no_such_thing' ({path}:1)"),
+        ("\nfrom bolts import SqlSink\n", "cannot import name 'SqlSink' from 'bolts'"),
+        ("x = 1\n", "broken.py has no 'topology'"),
+        ("from topology import Topology\n\ndef alerts() -> Topology: ...\n", "did you mean broken.py:alerts?"),
+        ("topology = 3\n", "broken.py:topology is a int; a Topology, or a function that returns one, is wanted"),
+        ("def topology(): return 3\n", "broken.py:topology returned a int; it has to return a Topology"),
+        ("async def topology(): ...\n", "returned a coroutine"),
+        ("def topology():\n    raise ValueError('\\x1b[31mno')\n", "raised ValueError: \\x1b[31mno ({path}:2)"),
+        ("def topology():\n    raise SystemExit(0)\n", "raised SystemExit: 0 ({path}:2)"),
+        ("raise SystemExit\n", "broken.py can't be imported: SystemExit ({path}:1)"),
+        ("def topology(path): ...\n", "needs a value for 'path': give --set path=…"),
+        (
+            "from __future__ import annotations\ndef topology(path: Nowhere = 1): ...\n",
+            "parameters of broken.py:topology can't be read",
+        ),
+        (
+            "from topology import ConfigurationError\ndef topology(): raise ConfigurationError('no key in vault')\n",
+            "no key in vault",
+        ),
+    ],
+)
+def test_an_unreadable_topology_is_one_sentence_with_the_users_file_and_line(
+    folder: Path, source: str, said: str
+) -> None:
+    (folder / "broken.py").write_text(source)
+    for command in ("run", "check"):
+        assert said.replace("{path}", str(folder / "broken.py")) in refused(folder, command, "broken.py")
+
+
+def test_an_error_in_a_sibling_names_the_sibling(folder: Path) -> None:
+    (folder / "helper.py").write_text("\n\n1 / 0\n")
+    (folder / "broken.py").write_text("import helper\n")
+    assert f"ZeroDivisionError: division by zero ({folder / 'helper.py'}:3)" in refused(folder, "run", "broken.py")
+
+
+def test_debug_shows_the_whole_traceback(folder: Path) -> None:
+    (folder / "broken.py").write_text("import no_such_thing\n")
+    result = kedge("run", "broken.py", "--debug", cwd=folder)
+    assert result.returncode == 2
+    assert "Traceback" in result.stderr
+    assert 'broken.py", line 1' in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("kedge: broken.py can't be imported")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(folder: Path) -> None:
+    (folder / "counting.py").chmod(0)
+    assert "counting.py can't be read: Permission denied" in refused(folder, "run", "counting.py")
+
+
+def test_set_on_a_topology_object_says_that_it_has_nowhere_to_go(folder: Path) -> None:
+    (folder / "plain.py").write_text("from counting import topology as made\ntopology = made()\n")
+    assert "--set count=… has nowhere to go: plain.py:topology is a Topology" in refused(
+        folder, "run", "plain.py", "--set", "count=3"
+    )
+
+
+def test_a_setting_in_the_environment_that_is_no_number_is_named_as_it_was_given(folder: Path) -> None:
+    said = refused(folder, "run", "counting.py", env={"KEDGE_MAX_PENDING": "lots"})
+    assert said == "KEDGE_MAX_PENDING=lots: 'lots' is not a whole number"
+
+
+def test_check_tells_all_mistakes_with_file_and_line_and_exit_status_2(folder: Path) -> None:
+    (folder / "mistaken.py").write_text(
+        "from counting import Forget, Numbers\n"
+        "from topology import Bolt, Topology\n"
+        "class Nothing(Bolt):\n"
+        "    pass\n"
+        "topology = Topology('mistaken')\n"
+        "numbers = topology.spout('numbers', Numbers(1))\n"
+        "topology.bolt('nothing', Nothing(), numbers.shuffle())\n"
+        "topology.bolt('nobody', Nothing(), numbers.shuffle())\n"
+    )
+    for command in ("check", "run"):
+        result = kedge(command, "mistaken.py", cwd=folder)
+        assert result.returncode == 2
+        assert "Traceback" not in result.stderr
+        assert "kedge: topology 'mistaken' has " in result.stderr
+        assert f"{folder / 'mistaken.py'}:7: " in result.stderr
+        assert f"{folder / 'mistaken.py'}:8: " in result.stderr
+    assert not (folder / ".kedge").exists()
+
+
+def test_check_says_when_there_is_no_mistake_and_runs_nothing(folder: Path) -> None:
+    result = kedge("check", "counting.py", "--set", "count=3", cwd=folder)
+    assert (result.returncode, result.stdout) == (0, "counting: 1 spout, 2 bolts, no mistakes\n")
+    assert not (folder / ".kedge").exists()
+
+
+@pytest.mark.parametrize("name", ["bolts", "spouts", "bridge"])
+@pytest.mark.parametrize("inside", ["__init__.py", "mine.txt"])
+def test_a_folder_that_hides_one_of_our_packages_is_named(folder: Path, name: str, inside: str) -> None:
+    (folder / name).mkdir()
+    (folder / name / inside).write_text("")
+    for target in ("counting.py", "counting"):
+        if inside == "mine.txt" and _regular_install():
+            continue  # there a folder without __init__.py hides nothing
+        said = refused(folder, "run", target)
+        assert said.startswith(f"{folder / name} hides Kedge's own package {name!r}, because {folder} comes first")
+
+
+@pytest.mark.parametrize("name", ["topology", "acker", "kedge"])
+def test_a_file_called_like_one_of_our_packages_is_named(folder: Path, name: str) -> None:
+    (folder / f"{name}.py").write_text((folder / "counting.py").read_text())
+    said = refused(folder, "run", f"{name}.py")
+    assert said.startswith(f"{folder / name}.py hides Kedge's own package {name!r}")
+
+
+def test_a_folder_that_hides_the_command_itself_is_named_by_python_m_kedge(folder: Path) -> None:
+    (folder / "topology").mkdir()
+    (folder / "topology" / "__init__.py").write_text("raise SystemExit('the wrong one was imported')")
+    result = kedge("run", "counting.py", cwd=folder, command=(sys.executable, "-m", "kedge"))
+    assert result.returncode == 2
+    assert one_sentence(result).startswith(f"{folder / 'topology'} hides Kedge's own package 'topology'")
+
+
+def _regular_install() -> bool:
+    import topology
+
+    return "site-packages" in Path(topology.__file__).parts
+
+
+def test_a_missing_input_file_is_the_users_to_mend(folder: Path) -> None:
+    (folder / "tail.py").write_text(
+        "from bolts import Print\nfrom spouts import FileTail\nfrom topology import Topology\n"
+        "topology = Topology('tail')\n"
+        "topology.bolt('print', Print(), topology.spout('lines', FileTail('nowhere.log')).shuffle())\n"
+    )
+    assert "nowhere.log" in refused(folder, "run", "tail.py")
+
+
+def test_a_second_run_on_a_locked_state_directory_is_exit_status_3(folder: Path) -> None:
+    with started("run", "endless.py", "--state-dir", "state", cwd=folder) as first:
+        first.until_said("records/s")
+        said = refused(folder, "run", "endless.py", "--state-dir", "state", status=3)
+    assert said.startswith("the state directory state is in use by another run")
+
+
+def test_an_exception_of_the_users_in_open_shows_their_frames_only_and_exit_status_3(folder: Path) -> None:
+    (folder / "opens.py").write_text(
+        "from counting import Forget, Numbers\n"
+        "from topology import Task, Topology\n"
+        "class Away(Forget):\n"
+        "    def open(self, task: Task) -> None:\n"
+        "        raise OSError('the database is away')\n"
+        "topology = Topology('opens')\n"
+        "topology.bolt('away', Away(), topology.spout('numbers', Numbers(1)).shuffle())\n"
+    )
+    result = kedge("run", "opens.py", cwd=folder)
+    assert result.returncode == 3
+    assert "kedge: 'away' could not be opened: OSError: the database is away" in result.stderr
+    assert 'opens.py", line 5, in open' in result.stderr
+    assert "worker.py" not in result.stderr
+
+
+def test_a_full_disk_behind_stdout_is_told_and_not_passed_over(folder: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [KEDGE, "run", "counting.py", "--json"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "kedge: the output can't be written: No space left on device"

@@ -1,0 +1,144 @@
+"""The command line: `kedge run`, `kedge check`, and how every error ends: one clear sentence and an exit status.
+
+    0  no message ended dead, and nothing was aborted        2  usage, declaration or configuration
+    1  otherwise                                             3  could not start for another reason
+
+Imports are lazy: the first line is there before the runtime and the user's own modules are.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from topology.cli import terminal
+from topology.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from topology.graph import Topology
+
+INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
+
+app = typer.Typer(
+    name="kedge",
+    help="Runs topologies: every tuple acked, every alert within milliseconds.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE-OR-FILE[:ATTRIBUTE]",
+        help="A Python file or module, and in it a Topology or a function that makes one: 'topology' unless named.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the function that makes the topology."),
+]
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A field of the topology's Config; KEDGE_NAME does the same."),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show whole tracebacks, and log more.")]
+
+
+def version() -> str:
+    """The version of what is installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kedge")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0+unknown"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        terminal.put(f"kedge {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def kedge(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Runs topologies: every tuple acked, every alert within milliseconds."""
+
+
+@app.command()
+def run(
+    target: TargetArgument,
+    set_: SetOption = None,
+    for_s: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Kept between runs; .kedge/NAME unless given.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what earlier runs noted in the state directory.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="End stdout with one JSON object: the run in figures.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a topology until its sources end, or until Ctrl-C: then it drains; a second one ends it now."""
+    terminal.say(f"kedge {version()}: {terminal.plain(target)}")
+    if for_s is not None and not 0 < for_s < float("inf"):
+        raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
+    topology = _declared(target, set_ or [], config or [])
+    from topology.cli import running
+
+    options = running.Options(state_dir, fresh, for_s, as_json, debug)
+    raise typer.Exit(running.run(topology, options))
+
+
+@app.command()
+def check(
+    target: TargetArgument, set_: SetOption = None, config: ConfigOption = None, debug: DebugOption = False
+) -> None:
+    """Find every mistake of a topology's declaration, without running it."""
+    topology = _declared(target, set_ or [], config or [])
+    topology.validate()
+    from topology.cli.summary import described
+
+    terminal.put(f"{topology.name}: {described(topology)}, no mistakes")
+
+
+def _declared(target: str, set_: list[str], config: list[str]) -> "Topology":
+    """The topology, loaded and configured."""
+    from topology.cli import settings
+    from topology.cli.loading import load, target_of
+
+    given = settings.pairs(config, "--config")
+    topology = load(target_of(target), settings.pairs(set_, "--set"))
+    topology.config = settings.configured(topology.config, given, os.environ)
+    return topology
+
+
+def main() -> None:
+    """The command. Ends the process with its exit status."""
+    sys.exit(status_of(sys.argv[1:]))
+
+
+def status_of(arguments: list[str]) -> int:
+    """Runs one command line and tells errors. Returns the exit status."""
+    try:
+        status = int(app(arguments or ["--help"], prog_name="kedge", standalone_mode=False) or 0)
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        return status
+    except (Exception, KeyboardInterrupt) as error:
+        from topology.cli.telling import told
+
+        return told(error, debug="--debug" in arguments)

@@ -1,0 +1,127 @@
+"""Values from the command line and the environment, typed from annotations: `--set`, `--config`, `KEDGE_NAME`.
+
+Pure: knows signatures and `Config`, and no topology, terminal or process. All mistakes are ConfigurationErrors that
+name the key, the value and the type.
+"""
+
+import dataclasses
+import difflib
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+import msgspec
+
+from topology.config import Config
+from topology.errors import ConfigurationError
+
+PREFIX: Final = "KEDGE_"
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    """`key=value` texts as a mapping; a value may hold more equals signs, and be empty."""
+    found: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"{option} takes key=value, not {text!r}")
+        if key in found:
+            raise ConfigurationError(f"{option} {key}=… is given twice: {found[key]!r} and {value!r}")
+        found[key] = value
+    return found
+
+
+def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences."""
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    except (NameError, TypeError, ValueError, SyntaxError) as error:
+        raise ConfigurationError(f"the parameters of {where} can't be read: {error}") from error
+    named = {one.name: one for one in parameters if one.kind in _NAMED}
+    further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
+    values = {}
+    for key, value in given.items():
+        parameter = named.get(key, further)
+        if parameter is None:
+            raise ConfigurationError(f"--set {key}={value}: {where} takes no {key!r}; {_known(key, named)}")
+        values[key] = _converted(value, _kind(parameter), f"--set {key}={value}")
+    for one in parameters:
+        required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
+        if required and one.name not in values:
+            raise ConfigurationError(f"{where} needs a value for {one.name!r}: give --set {one.name}=…")
+    return values
+
+
+def configured(config: Config, given: Mapping[str, str], environment: Mapping[str, str]) -> Config:
+    """The topology's configuration with what `--config` says in it, and below that what `KEDGE_…` says."""
+    kinds = typing.get_type_hints(Config)
+    changes: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        text = environment.get(PREFIX + name.upper())
+        if text is not None:
+            changes[name] = _converted(text, kind, f"{PREFIX}{name.upper()}={text}")
+    for name, text in given.items():
+        if name not in kinds:
+            raise ConfigurationError(f"--config {name}={text}: there is no setting {name!r}; {_known(name, kinds)}")
+        changes[name] = _converted(text, kinds[name], f"--config {name}={text}")
+    return dataclasses.replace(config, **changes)
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or nothing where nothing comes near."""
+    found = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _known(key: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(key, names, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return meant + (f"It takes {', '.join(names)}" if names else "it takes none")
+
+
+def _kind(parameter: inspect.Parameter) -> Any:
+    """The type that a value must have: the annotation, else that of a plain default, else text."""
+    if parameter.annotation is not parameter.empty:
+        return parameter.annotation
+    kind = type(parameter.default)
+    return kind if kind in (bool, int, float, str) else str
+
+
+def _converted(text: str, kind: Any, what: str) -> Any:
+    """The text as a value of this type. Numbers and `true`, `false`, `null` as in JSON; enums and literals by value."""
+    try:
+        return msgspec.convert(text, kind, strict=False, dec_hook=_path)
+    except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}") from error
+
+
+def _path(kind: Any, text: Any) -> Any:
+    """What msgspec asks for types that it does not know."""
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(text)
+    raise NotImplementedError
+
+
+def described(kind: Any) -> str:
+    """A type in the words of someone who types its values: "a whole number", "'a' or 'b'"."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    if isinstance(kind, type) and kind in words:
+        return words[kind]
+    if origin is typing.Annotated:
+        return f"{described(inner[0])} within its limits"
+    if origin is Literal:
+        return " or ".join(repr(one) for one in inner)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(described(one) for one in inner)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return " or ".join(repr(one.value) for one in kind)
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return "a path"
+    return f"a {kind if origin else getattr(kind, '__name__', kind)}"

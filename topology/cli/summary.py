@@ -1,0 +1,73 @@
+"""What is said at the end of a run: how it ended, every component's counts, latencies, and the components' own words.
+
+Pure: a Report or a Topology in, lines out. Knows no terminal.
+"""
+
+from collections.abc import Iterator
+
+from topology.cli.terminal import plain
+from topology.graph import Topology
+from topology.runtime.metrics import Snapshot
+from topology.runtime.report import Report
+
+
+def described(topology: Topology) -> str:
+    """How many components there are."""
+    spouts = sum(one.kind == "spout" for one in topology.components)
+    bolts = len(topology.components) - spouts
+    return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
+
+
+def summary(report: Report, again: str) -> Iterator[str]:
+    """The lines. `again` is the command that runs the same once more."""
+    snapshot = report.snapshot
+    yield f"{snapshot.topology} {_ended(report)}"
+    width = max(len(name) for name in (*snapshot.spouts, *snapshot.bolts, "latency"))
+    for name, spout in snapshot.spouts.items():
+        yield (
+            f"  {name:<{width}}  {spout.emitted:,} read, {spout.acked:,} acked, {spout.failed:,} failed, "
+            f"{spout.replayed:,} replayed, {spout.dead:,} dead" + (f", {spout.pending:,} pending" * bool(spout.pending))
+        )
+    for name, bolt in snapshot.bolts.items():
+        yield f"  {name:<{width}}  {bolt.executed:,} executed, {bolt.emitted:,} emitted, {bolt.failed:,} failed"
+    yield f"  {'latency':<{width}}  {latencies(snapshot)}, from a message's emission to its last ack"
+    for name, lines in report.summaries.items():
+        yield f"{name}: {plain(lines[0])}"
+        yield from (f"  {plain(line)}" for line in lines[1:])
+    if report.exit_status:
+        yield f"exit status {report.exit_status}: {_why(report)}"
+    yield f"try next: {again}   # the same again: what is stored is not stored twice"
+
+
+def latencies(snapshot: Snapshot) -> str:
+    """The percentiles, each with its unit."""
+    return ", ".join(f"{name} {_ms(value)}" for name, value in snapshot.latency_ms().items())
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def _ended(report: Report) -> str:
+    if report.ended == "stopped" and report.aborted:
+        return f"was stopped after {report.snapshot.seconds:.1f} s, and has not drained within its drain_timeout_s"
+    how = {
+        "ended": "has read everything and ended",
+        "stopped": "was stopped and has drained",
+        "aborted": "was ended by force",
+        "failed": "has failed",
+    }[report.ended]
+    return f"{how} after {report.snapshot.seconds:.1f} s"
+
+
+def _why(report: Report) -> str:
+    reasons = []
+    if dead := report.snapshot.total("dead"):
+        reasons.append(f"{dead:,} dead, each logged above")
+    if report.aborted:
+        reasons.append(f"{report.aborted:,} not done at the end")
+    if report.error is not None:
+        reasons.append(plain(f"{type(report.error).__name__}: {report.error}"))
+    return "; ".join(reasons) or f"the run {_ended(report)}"
