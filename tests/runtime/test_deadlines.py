@@ -56,7 +56,7 @@ def test_a_tuple_that_was_lost_is_replayed_after_one_to_two_timeouts_A8() -> Non
 
     for seed in range(20):
         watch = Watch(before=lossy)
-        spout = ScriptedSpout([Pause(seed / 7), Number(1)])
+        spout = ScriptedSpout[Number]([Pause(seed / 7), Number(1)])
         topology, captured = line(spout, Same(), config=Config(tree_timeout_s=3))
         report = run_topology(topology, watch=watch)
         assert [one.reason for one in watch.failures] == [Reason.TIMED_OUT]

@@ -194,7 +194,7 @@ def test_a_swallowed_cancellation_at_the_end_of_a_drain_is_a_failure_A5_F10() ->
                 cancelled.append(number.n)
             return [number]
 
-    spout = ScriptedSpout([Number(0), Wait()])
+    spout = ScriptedSpout[Number]([Number(0), Wait()])
     topology, captured = line(spout, Swallows(), config=Config(drain_timeout_s=5))
     report = run_topology(topology, until_s=1)
     assert cancelled == [0]

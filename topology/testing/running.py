@@ -95,9 +95,9 @@ async def _beside(run: EmbeddedRun, during: During | None) -> Report:
     if during is None:
         return await finishing
     beside = asyncio.ensure_future(during(run))
-    await asyncio.wait({finishing, beside}, return_when=asyncio.FIRST_EXCEPTION)
-    if not finishing.done():
-        run.abort()  # what was beside it has failed
+    await asyncio.wait({finishing, beside}, return_when=asyncio.FIRST_COMPLETED)
+    if not finishing.done() and not beside.cancelled() and beside.exception() is not None:
+        run.abort()  # the test has failed
     report = await asyncio.gather(finishing, return_exceptions=True)
     beside.cancel()
     await asyncio.gather(beside, return_exceptions=True)

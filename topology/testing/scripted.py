@@ -41,7 +41,7 @@ class ScriptedSpout(Spout, Generic[R]):
     `acked` and `failed` are the ids that it was told of, in order, whichever task was told. A poll gives no more than
     stands before the next marker, and a cancelled one has lost nothing.
 
-        spout = ScriptedSpout([Word("a"), Pause(1.5), Word("b")])
+        spout = ScriptedSpout[Word]([Word("a"), Pause(1.5), Word("b")])
     """
 
     def __init__(
