@@ -1,0 +1,6 @@
+"""Makes `benchmarks` importable: unlike the packages it is not installed."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
