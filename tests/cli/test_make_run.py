@@ -1,0 +1,88 @@
+"""`make run` as a newcomer types it, but for the environment, which is the one that runs the tests."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_kit import environment
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`-o` says that the environment is made already, however old."""
+    venv = sys.prefix
+    return subprocess.run(
+        ["make", "-o", f"{venv}/.installed", f"VENV={venv}", *arguments],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins_anew(tmp_path: Path) -> None:
+    for count in (1, 2):
+        result = make("run", f"RUNS={tmp_path}")
+        assert result.returncode == 0, result.stderr
+        assert "20,000 read, 20,000 acked, 0 failed, 0 replayed, 0 dead" in result.stdout
+        assert "store: 24 stored, 0 known already" in result.stdout
+        assert "source_ip         failures  first_at              last_at" in result.stdout
+        assert result.stdout.splitlines()[-1].startswith("try next: ")
+        stores = list(tmp_path.glob("*/alerts.db"))
+        assert len(stores) == count
+        for store in stores:
+            connection = sqlite3.connect(store)
+            assert connection.execute("SELECT COUNT(*) FROM brute_force").fetchone() == (24,)
+            connection.close()
+
+
+def test_make_run_takes_another_log_by_path_whatever_is_in_its_name(tmp_path: Path) -> None:
+    log = tmp_path / "an \"odd\" 'name' $HOME.log"
+    log.write_text(
+        "".join(
+            f"Dec 10 06:55:4{n} host sshd[1]: Failed password for root from 192.0.2.7 port 22 ssh2\n" for n in range(6)
+        )
+    )
+    result = make("run", f"RUNS={tmp_path / 'runs'}", f"LOG={str(log).replace('$', '$$')}")
+    assert result.returncode == 0, result.stderr
+    assert "6 read, 6 acked" in result.stdout
+    assert "192.0.2.7  5" in result.stdout
+
+
+def test_a_log_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    result = make("run", f"RUNS={tmp_path}", "LOG=/nowhere/auth.log")
+    assert result.returncode != 0
+    assert "kedge: the file '/nowhere/auth.log' can't be read" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_python_that_is_too_old_or_missing_is_one_sentence(tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.9.2\n[ "$1" = -V ]\n')
+    old.chmod(0o755)
+    for python, said in (
+        (
+            str(old),
+            f"Kedge needs Python 3.11 or newer, and {old} is Python 3.9.2; name another: make PYTHON=python3.12",
+        ),
+        ("python9", "Kedge needs Python 3.11 or newer, and there is no python9: apt install python3 python3-venv"),
+    ):
+        result = subprocess.run(
+            ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={python}", "run"],
+            cwd=ROOT,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode != 0
+        assert result.stderr.splitlines()[0] == f"Kedge needs Python 3.11 or newer, and {said}"
+        assert not (tmp_path / "venv").exists()
