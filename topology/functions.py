@@ -1,8 +1,8 @@
 """Bolts from plain functions: `@bolt`. Knows the contracts, nothing that runs them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from topology.components import A, Bolt, Out, Outputs
 
@@ -11,20 +11,25 @@ class FunctionBolt(Bolt, Generic[A, Out]):
     """A bolt whose `process` is a function of one record."""
 
     def __init__(self, function: Callable[[A], Outputs[Out]]) -> None:
-        self.process: Any = function
+        vars(self)["process"] = function  # itself, not a method around it: no further call for each record
         update_wrapper(self, function, updated=())
+
+    if TYPE_CHECKING:
+
+        def process(self, record: A, /) -> Outputs[Out]:
+            """The function."""
 
     def __call__(self, record: A) -> Outputs[Out]:
         """The function itself, so that a decorated one can still be called and tested."""
-        result: Outputs[Out] = self.process(record)
-        return result
+        return self.process(record)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "FunctionBolt[A, Out]":
+    def __deepcopy__(self, memo: dict[int, object]) -> "FunctionBolt[A, Out]":
         return FunctionBolt(self.process)
 
 
-def bolt(function: Callable[[A], Iterable[Out] | None]) -> FunctionBolt[A, Out]:
-    """Makes a bolt of a function from a record to an iterable of records, or None: a generator, most of the time.
+def bolt(function: Callable[[A], Outputs[Out]]) -> FunctionBolt[A, Out]:
+    """Makes a bolt of a function from a record to an iterable of records, or None: a generator, most of the time. It
+    may be async.
 
     Use it as a decorator, `@bolt`, and give the result to `topology.bolt(name, function, …)`.
     """
