@@ -4,7 +4,6 @@ Both give a batch and the epochs that its partitions had. Must not know trees or
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -12,6 +11,7 @@ from typing import Any, Final, Protocol
 from topology.components import Message
 from topology.errors import KedgeError
 
+CLOSE_S: Final = 10.0  # how long a generator may take to end
 AHEAD_MAX: Final = 128  # messages that a generator may be ahead of what was emitted
 
 
@@ -84,8 +84,9 @@ class Pumped:
         """Ends the generator; its `finally` blocks run."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):  # its error was raised by `poll` already
-                await self._task
+            await asyncio.wait({self._task}, timeout=CLOSE_S)  # it may ignore its cancellation
+            if self._task.done() and not self._task.cancelled():
+                self._task.exception()  # raised by `poll` already
 
 
 def polling(spout: Any) -> Polling:

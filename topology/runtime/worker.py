@@ -1,20 +1,21 @@
-"""One worker: the tasks of a plan that run in one event loop, their ledger, and the clockwork around them.
+"""One worker: the tasks of a plan that run in one event loop, and their ledger.
 
 Builds, opens, runs, drains and closes; the order of each is written here and nowhere else. It is the `Home` that
 executors ack and fail to. It must not know signals, commands or how many workers there are.
 """
 
 import asyncio
-import inspect
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, ClassVar, Final
 
-from acker.ledger import STALL_S, Ledger
-from acker.roots import RootSource, message_of, owner, worker_of
+from acker.ledger import Ledger
+from acker.roots import RootSource, owner, worker_of
 from topology.components import Clock, Notes, Task
-from topology.errors import KedgeError, StartError
 from topology.plan import Plan, seconds
+from topology.runtime.clockwork import Clockwork
+from topology.runtime.calling import called, opened, summaries
 from topology.runtime.collecting import CollectingExecutor, TaskCollector
 from topology.runtime.copying import prototype_copy
 from topology.runtime.counting import counted
@@ -28,11 +29,7 @@ from topology.runtime.peers import Peer, Peers
 from topology.runtime.reporting import Reporter
 from topology.runtime.sourcing import Polling, polling
 from topology.runtime.spouting import Pending, Spouting
-from topology.runtime.watch import SILENT_S, tell_opening
 
-TURN_S: Final = 0.1  # how often deadlines and time limits are looked at
-FLOOR_S: Final = 0.2  # how often finished messages are announced to those who remember them
-REMIND_S: Final = 60.0
 CLOSE_S: Final = 10.0  # how long one component's `close` may take
 
 EXECUTORS: Final[dict[str, type[Executor]]] = {
@@ -74,13 +71,12 @@ class Worker:
         self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
         self.can_drain = True  # False once a task of the runtime has died: what it had is lost
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
-        self._floor = 0
         self.sources_ended = asyncio.Event()
-        self._roots = RootSource(worker, incarnation, renew)
+        self.roots = RootSource(worker, incarnation, renew)
         self.peers = Peers(self, list(plan.placement), lost)
         for other in sorted(set(plan.placement.values()) - {worker}):
             assert carrier is not None, "a plan of several workers needs links"
-            self.peers.by_worker[other] = Peer(self._roots.owner, owner(other, incarnation), carrier)
+            self.peers.by_worker[other] = Peer(self.roots.owner, owner(other, incarnation), carrier)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self._topology_id = topology_id
         self._random = random
@@ -90,6 +86,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[str, Any]] = []
+        self._closing = False
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self._build()
@@ -152,7 +149,7 @@ class Worker:
             self,
             topology_id=self._topology_id,
             config=self.config,
-            roots=self._roots,
+            roots=self.roots,
             key=self._key,
             random=random,
         )
@@ -166,17 +163,8 @@ class Worker:
             random = Random(self._random.getrandbits(64))
             task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
             self._opened.append((name, component))
-            slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, name)
-            try:
-                opened = component.open(task) if declared.kind == "bolt" else component.open(task, {})
-                if inspect.isawaitable(opened):
-                    await opened
-            except KedgeError:
-                raise
-            except Exception as error:
-                raise StartError(f"{name!r} could not be opened: {type(error).__name__}: {error}") from error
-            finally:
-                slow.cancel()
+            arguments = (task,) if declared.kind == "bolt" else (task, {})
+            await opened(name, partial(component.open, *arguments))
 
     def start(self) -> None:
         """Starts every task. Returns at once."""
@@ -187,7 +175,7 @@ class Worker:
                 self._spawn(self._tick(executor, seconds(every)), f"{name}.{index} tick")
         for (name, index), spouting in self.spoutings.items():
             self._spout_tasks.add(self._spawn(spouting.run(), f"{name}.{index}"))
-        self._spawn(self._clockwork(), "clockwork")
+        self._spawn(Clockwork(self).run(), "clockwork")
         if not self.spoutings:
             self.sources_ended.set()
 
@@ -202,7 +190,12 @@ class Worker:
         self._tasks.discard(task)
         if all(one.ended for one in self.spoutings.values()):
             self.sources_ended.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error: BaseException | None = None
+        if not task.cancelled():
+            error = task.exception()
+        elif not self._closing:
+            error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
+        if error is not None:
             self.broken = self.broken or error
             if task not in self._spout_tasks:
                 self.can_drain = False
@@ -254,65 +247,10 @@ class Worker:
         if self.config.on_dead == "stop":
             self.stopping.set()
 
-    # -- clockwork
-
-    async def _clockwork(self) -> None:
-        """Deadlines, time limits, touches, floors, reminders: all on the loop's clock."""
-        touch_every = self.config.tree_timeout_s / 3
-        last = touched = announced = reminded = self.clock.monotonic()
-        while True:
-            await asyncio.sleep(TURN_S)
-            now = self.clock.monotonic()
-            if (stood_still := now - last - TURN_S) > STALL_S:
-                for executor in self.executors.values():
-                    executor.shift(stood_still)
-            elif any(spouting.paused_by is not None for spouting in self.spoutings.values()):
-                self.ledger.shift(now - last)
-            self._fail_silent(self.ledger.advance(now))
-            last = now
-            self.peers.check(now)
-            for executor in self.executors.values():
-                executor.check_time_limits(now)
-            if now - touched >= touch_every:
-                touched = now
-                for executor in self.executors.values():
-                    executor.touch_waiting()
-            if now - announced >= FLOOR_S:
-                announced = now
-                self._announce_floor()
-            if now - reminded >= REMIND_S:
-                reminded = now
-                self.reporter.remind()
-
-    def _fail_silent(self, trees: list[Pending]) -> None:
-        """Fails trees without progress, naming who holds a tuple of theirs and has forgotten it (A13)."""
-        holders = {}
-        if trees:
-            held = [(one.component, tup) for one in self.executors.values() for tup in one.held()]
-            holders = {root: component for component, tup in held for root in tup.roots}
-        for tree in trees:
-            holder = holders.get(tree.root)
-            failure = Failure(Reason.TIMED_OUT, tree.spouting.component)
-            if holder is not None:
-                failure = Failure(Reason.TIMED_OUT, holder, "it holds the tuple")
-            self.reported(failure)
-            tree.spouting.failed_tree(tree, failure)
-
     async def _tick(self, executor: Executor, every_s: float) -> None:
         while True:
             await asyncio.sleep(every_s)
             await executor.tick(self.clock.utc())
-
-    def _announce_floor(self) -> None:
-        """Tells those who remember inputs, here and elsewhere, below which message all of this home are done."""
-        roots = [tree.root for tree in self.ledger.trees()]
-        roots += [root for one in self.spoutings.values() if (root := one.oldest_later()) is not None]
-        floor = message_of(min(roots)) if roots else message_of(self._roots.latest) + 1
-        if floor != self._floor:
-            self._floor = floor
-            self.forget_below(floor)
-            for peer in self.peers.by_worker.values():
-                peer.tell_floor(floor)
 
     def forget_below(self, floor: int) -> None:
         """Lets the bolts with state forget the messages of a home that precede `floor`."""
@@ -347,16 +285,10 @@ class Worker:
         for executor in executors:
             self.flushed[executor.component, executor.task] = executor.executed
             flush = getattr(executor.bolt, "flush", None)
-            if flush is None:
-                continue
-            try:
-                result = flush(TaskCollector(executor, None))
-                if inspect.isawaitable(result):
-                    await result
-            except Exception as error:
-                text = f"flush: {type(error).__name__}: {error}"
-                self.reporter.failed(Failure(Reason.RAISED, executor.component, text, error))
-            executor.wake_downstream()
+            if flush is not None:
+                call = partial(flush, TaskCollector(executor, None))
+                await called(self.reporter, executor.component, call, self.config.process_timeout_s)
+                executor.wake_downstream()
 
     def drain(self) -> None:
         """Stops the spouts; what waits for a replay is replayed now."""
@@ -365,14 +297,7 @@ class Worker:
 
     def summaries(self) -> dict[str, list[str]]:
         """What the components say at the end, sources first. Called before `close`."""
-        said: dict[str, list[str]] = {name: [] for name in self.plan.components}
-        for name, component in self._opened:
-            try:
-                said[name] += [str(line) for line in component.summary()]
-            except Exception as error:
-                text = f"summary: {type(error).__name__}: {error}"
-                self.reporter.failed(Failure(Reason.RAISED, name, text, error))
-        return {name: lines for name, lines in said.items() if lines}
+        return summaries(self.reporter, self._in_order())
 
     async def close(self) -> None:
         """Ends everything, in the order that loses least: spouts stop, inputs under way fail, sources close, then bolts
@@ -384,20 +309,20 @@ class Worker:
             executor.cut_off()
         for source in self._sources:
             await source.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for name, component in sorted(self._opened, key=lambda one: list(self.plan.components).index(one[0])):
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    closed = component.close()
-                    if inspect.isawaitable(closed):
-                        await closed
-            except Exception as error:
-                text = f"close: {type(error).__name__}: {error}"
-                self.reporter.failed(Failure(Reason.RAISED, name, text, error))
+        self._closing = True
+        if tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=CLOSE_S)  # a poll may ignore its cancellation
+        for name, component in self._in_order():
+            await called(self.reporter, name, component.close, CLOSE_S)
         self._opened.clear()
         self.reporter.remind()
+
+    def _in_order(self) -> list[tuple[str, Any]]:
+        """The components that were opened, in the order of the flow."""
+        order = list(self.plan.components)
+        return sorted(self._opened, key=lambda one: order.index(one[0]))
 
     # -- what it tells
 
