@@ -132,6 +132,7 @@ class Grouping:
         return f"{self.name}({', '.join(f'{key!r:.80}' for key in self.keys())})"
 
 
+@dataclass(frozen=True)
 class Shuffle(Grouping):
     """One task after the other, starting at a random one."""
 
@@ -142,6 +143,7 @@ class Shuffle(Grouping):
         return _round_robin(range(tasks), random)
 
 
+@dataclass(frozen=True)
 class LocalOrShuffle(Grouping):
     """The tasks in the emitter's own worker, one after the other; all of them where there is none."""
 
@@ -165,6 +167,7 @@ def _round_robin(targets: Sequence[int], random: Random) -> One:
     return one
 
 
+@dataclass(frozen=True)
 class ByIdentity(Grouping):
     """By the slot of the tuple's identity: put in place of shuffles before a non-deterministic bolt (B2)."""
 
@@ -229,6 +232,7 @@ class PartialKey(Grouping):
         return one
 
 
+@dataclass(frozen=True)
 class All(Grouping):
     """Every task gets a copy."""
 
@@ -239,6 +243,7 @@ class All(Grouping):
         return lambda record: everyone
 
 
+@dataclass(frozen=True)
 class Global(Grouping):
     """Task 0 gets everything."""
 
@@ -249,6 +254,7 @@ class Global(Grouping):
         return lambda record, identity: 0
 
 
+@dataclass(frozen=True)
 class Direct(Grouping):
     """The emitter names the task: `out.emit(record, task=n)`."""
 
