@@ -265,7 +265,7 @@ class Spouting:
         """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
         times = tree.own + tree.others - 1
         delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
-        if self.draining or (not tree.own and tree.others == 1):
+        if not tree.own and tree.others == 1:
             delay = 0.0
         heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
         self._set_timer()

@@ -14,8 +14,8 @@ from acker.ledger import Ledger
 from acker.roots import RootSource, owner, worker_of
 from topology.components import Clock, Notes, Task
 from topology.plan import Plan, seconds
-from topology.runtime.clockwork import Clockwork
 from topology.runtime.calling import called, opened, summaries
+from topology.runtime.clockwork import Clockwork
 from topology.runtime.collecting import CollectingExecutor, TaskCollector
 from topology.runtime.copying import prototype_copy
 from topology.runtime.counting import counted
@@ -163,8 +163,8 @@ class Worker:
             random = Random(self._random.getrandbits(64))
             task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
             self._opened.append((name, component))
-            arguments = (task,) if declared.kind == "bolt" else (task, {})
-            await opened(name, partial(component.open, *arguments))
+            call = partial(component.open, task) if declared.kind == "bolt" else partial(component.open, task, {})
+            await opened(name, call)
 
     def start(self) -> None:
         """Starts every task. Returns at once."""

@@ -1,0 +1,441 @@
+"""How runs end: by themselves, by a drain, by force, by a broken part. Flush, tick, held tuples. F6, F7, F10, F55."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from runtime_kit import Doing, Number, Same, balanced, line, numbers
+
+from topology import Bolt, Collector, Config, ConfigurationError, StartError, Task, Tuple
+from topology.runtime.failures import Reason
+from topology.runtime.report import Report
+from topology.runtime.worker import Worker
+from topology.testing import (
+    Fail,
+    Pause,
+    ScriptedSpout,
+    Stop,
+    Wait,
+    Watch,
+    run_bolt,
+    run_topology,
+    run_virtual,
+)
+
+
+class Slow(Bolt):
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def process(self, number: Number) -> list[Number]:
+        await asyncio.sleep(self.seconds)
+        return [number]
+
+
+class Sums(Bolt):
+    """Holds all its inputs until the end of input, then gives their sum, anchored to up to eight of them."""
+
+    def __init__(self, flushed: list[int]) -> None:
+        self.flushed = flushed
+
+    def __deepcopy__(self, memo: Any) -> "Sums":
+        return Sums(self.flushed)
+
+    def open(self, task: Task) -> None:
+        self.kept: list[Tuple[Number]] = []
+
+    def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+        self.kept.append(tup)
+
+    def flush(self, out: Collector[Number]) -> None:
+        self.flushed.append(len(self.kept))
+        while self.kept:
+            some, self.kept = self.kept[:8], self.kept[8:]
+            out.emit(Number(sum(one.record.n for one in some)), anchors=some)
+            for one in some:
+                out.ack(one)
+
+
+def test_a_bounded_run_ends_by_itself_when_all_is_done() -> None:
+    topology, captured = line(ScriptedSpout(numbers(30)), Slow(1.0))
+    report = run_topology(topology)
+    assert (report.ended, report.aborted, report.exit_status, report.error) == ("ended", 0, 0, None)
+    assert len(captured.records) == 30
+    assert 30 <= report.snapshot.seconds < 31
+
+
+def test_a_source_without_records_ends_at_once() -> None:
+    topology, captured = line(ScriptedSpout[Number]([Stop(), Number(1)], emits=[Number]), Same())
+    report = run_topology(topology)
+    assert (report.ended, report.snapshot.spouts["numbers"].emitted) == ("ended", 0)
+    assert captured.records == []
+
+
+def test_held_tuples_are_flushed_once_at_the_end_of_input() -> None:
+    flushed: list[int] = []
+    spout = ScriptedSpout(numbers(20))
+    topology, captured = line(spout, Sums(flushed))
+    report = run_topology(topology)
+    assert flushed == [20]
+    assert sum(one.n for one in captured.records) == sum(range(20))
+    assert sorted(spout.acked) == list(range(20))
+    assert report.exit_status == 0
+
+
+def test_a_bolt_is_flushed_only_after_all_that_can_reach_it_was_flushed() -> None:
+    first, second = [], []  # type: ignore[var-annotated]
+    topology, captured = line(ScriptedSpout(numbers(8)), Slow(0.5), Sums(first), Slow(3.0), Sums(second))
+    report = run_topology(topology)
+    assert (first, second) == ([8], [1])
+    assert captured.records == [Number(sum(range(8)))]
+    assert report.exit_status == 0
+
+
+def test_what_is_replayed_after_the_flush_is_flushed_again() -> None:
+    flushed: list[int] = []
+    failed: list[int] = []
+
+    class Once(Bolt):
+        def process(self, number: Number) -> list[Number]:
+            if not failed:
+                failed.append(number.n)
+                raise ValueError("once")
+            return [number]
+
+    spout = ScriptedSpout(numbers(3))
+    topology, captured = line(spout, Sums(flushed), Once())
+    report = run_topology(topology)
+    assert flushed == [3, 3]
+    assert captured.records == [Number(3)]
+    assert sorted(spout.acked) == [0, 1, 2]
+    assert report.exit_status == 0
+
+
+def test_what_flush_emits_without_an_anchor_is_sent_with_random_identities() -> None:
+    class Farewell(Bolt):
+        def process(self, number: Number) -> Iterator[Number]:
+            yield number
+
+        async def flush(self, out: Collector[Number]) -> None:
+            await asyncio.sleep(1)
+            out.emit(Number(-1))
+
+    topology, captured = line(ScriptedSpout(numbers(2)), Farewell(), tasks=2)
+    run_topology(topology)
+    assert sorted(one.n for one in captured.records) == [-1, -1, 0, 1]
+    assert len(captured.distinct) == 4
+
+
+def test_a_drain_does_not_flush_but_lets_what_is_under_way_finish_F55() -> None:
+    flushed: list[int] = []
+    spout = ScriptedSpout[Number]([*numbers(10), Wait()])
+    topology, captured = line(spout, Slow(1.0), concurrency=3)
+    report = run_topology(topology, until_s=1.5)
+    assert (report.ended, report.aborted, report.exit_status) == ("stopped", 0, 0)
+    assert len(captured.records) == len(spout.acked) == 10
+    held, _ = line(ScriptedSpout[Number]([*numbers(3), Wait()]), Sums(flushed), config=Config(drain_timeout_s=4))
+    report = run_topology(held, until_s=1)
+    assert flushed == []
+    assert (report.ended, report.aborted, report.exit_status) == ("stopped", 3, 1)
+    assert report.snapshot.seconds == pytest.approx(5, abs=0.1)
+
+
+def test_a_drain_replays_what_waits_for_its_back_off_at_once() -> None:
+    class AtFirst(Bolt):
+        def open(self, task: Task) -> None:
+            self.clock = task.clock
+
+        def process(self, number: Number) -> list[Number]:
+            if self.clock.monotonic() < 10:
+                raise ValueError("not yet")
+            return [number]
+
+    spout = ScriptedSpout[Number]([Number(0), Wait()])
+    topology, captured = line(spout, AtFirst(), config=Config(max_replays=50))
+    report = run_topology(topology, until_s=10.5)
+    assert captured.times[0] == pytest.approx(10.5, abs=0.01)
+    assert (report.ended, report.aborted) == ("stopped", 0)
+
+
+def test_what_fails_again_during_a_drain_backs_off_and_is_not_dead_at_once() -> None:
+    class Always(Bolt):
+        def process(self, number: Number) -> list[Number]:
+            raise ValueError("as ever")
+
+    topology, _ = line(ScriptedSpout[Number]([Number(0), Wait()]), Always(), config=Config(max_replays=50))
+    report = run_topology(topology, until_s=10)
+    assert (report.ended, report.snapshot.total("dead"), report.aborted) == ("stopped", 0, 1)
+    assert report.snapshot.spouts["numbers"].replayed < 15
+
+
+def test_a_drain_that_takes_too_long_aborts_the_rest_and_counts_it() -> None:
+    spout = ScriptedSpout[Number]([*numbers(10), Wait()])
+    topology, captured = line(spout, Slow(4.0), config=Config(drain_timeout_s=10))
+    report = run_topology(topology, until_s=1)
+    assert (report.ended, report.aborted, report.exit_status) == ("stopped", 8, 1)
+    assert len(captured.records) == 2
+    assert balanced(report)
+    assert report.snapshot.seconds == pytest.approx(11, abs=0.1)
+
+
+def test_an_abort_ends_the_run_now_and_counts_what_was_under_way() -> None:
+    async def abort(run: Any) -> None:
+        await asyncio.sleep(2)
+        run.drain()
+        await asyncio.sleep(2)
+        run.abort()
+
+    spout = ScriptedSpout[Number]([*numbers(5), Wait()])
+    topology, _ = line(spout, Slow(100.0), config=Config(process_timeout_s=1000, drain_timeout_s=1000))
+    report = run_topology(topology, during=abort)
+    assert (report.aborted, report.exit_status) == (5, 1)
+    assert report.snapshot.seconds < 4.1
+
+
+def test_a_source_that_raises_ends_the_run_with_status_1_after_a_drain() -> None:
+    spout = ScriptedSpout[Number]([*numbers(5), Pause(1), Fail(OSError("the file is gone")), Number(6)])
+    topology, captured = line(spout, Slow(2.0), concurrency=9)
+    report = run_topology(topology)
+    assert (report.ended, report.exit_status) == ("failed", 1)
+    assert isinstance(report.error, OSError)
+    assert sorted(one.n for one in captured.records) == [0, 1, 2, 3, 4]
+    assert balanced(report)
+
+
+def test_an_executor_that_dies_ends_the_run_with_an_error_F7() -> None:
+    def kill(worker: Worker) -> None:
+        def dies(count: int) -> int:
+            raise MemoryError("in the runtime itself")
+
+        worker.executors["bolt", 0].slice = dies  # type: ignore[method-assign]
+
+    topology, _ = line(ScriptedSpout[Number]([*numbers(5), Wait()]), Same())
+    report = run_topology(topology, watch=Watch(before=kill))
+    assert (report.ended, report.exit_status) == ("failed", 1)
+    assert isinstance(report.error, MemoryError)
+    assert report.aborted == 5
+
+
+def test_a_sync_bolt_that_cancels_the_task_it_runs_in_does_not_stop_the_flow_in_silence_F7() -> None:
+    class CancelsItsExecutor(Bolt):
+        def process(self, number: Number) -> list[Number]:
+            if number.n == 2:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            return [number]
+
+    topology, captured = line(ScriptedSpout[Number]([*numbers(500), Wait()]), CancelsItsExecutor())
+    report = run_topology(topology, until_s=5)
+    assert report.ended == "failed" or len(captured.records) == 500
+    assert report.exit_status == (report.ended == "failed")
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("where", ["flush", "tick", "close"])
+def test_whatever_flush_tick_and_close_raise_is_told_and_ends_nothing_F6(
+    where: str, error: type[BaseException]
+) -> None:
+    class Raises(Bolt):
+        def process(self, number: Number) -> Iterator[Number]:
+            yield number
+
+        def raise_at(self, here: str) -> None:
+            if where == here:
+                raise error("here")
+
+        def flush(self, out: Collector[Number]) -> None:
+            self.raise_at("flush")
+
+        def tick(self, now: datetime) -> None:
+            self.raise_at("tick")
+
+        def close(self) -> None:
+            self.raise_at("close")
+
+    done = run_bolt(Raises(), [Number(0), Pause(5), Number(1)], every="1s")
+    assert done.outputs == done.acked == numbers(2)
+    assert [type(one) for one in done.errors] == [error] * (5 if where == "tick" else 1)
+
+
+def test_tick_is_called_every_so_often_with_the_time_and_emits_unanchored() -> None:
+    class Clock(Bolt):
+        def process(self, number: Number) -> list[Number]:
+            return []
+
+        def tick(self, now: datetime) -> Iterator[Number]:
+            ticks.append(now)
+            yield Number(len(ticks))
+
+    ticks: list[datetime] = []
+    done = run_bolt(Clock(), numbers(1), every="10s", until_s=35, start=datetime(2026, 5, 1, tzinfo=UTC))
+    assert ticks == [datetime(2026, 5, 1, tzinfo=UTC) + timedelta(seconds=10 * n) for n in (1, 2, 3)]
+    assert done.outputs == [Number(1), Number(2), Number(3)]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(ValueError("no"), StartError), (ConfigurationError("mend it"), ConfigurationError)]
+)
+def test_an_open_that_raises_is_told_before_anything_runs_and_all_is_closed(
+    error: Exception, raised: type[Exception]
+) -> None:
+    closed: list[str] = []
+
+    class Opens(Bolt):
+        def __init__(self, name: str, error: Exception | None = None) -> None:
+            self.name, self.error = name, error
+
+        def open(self, task: Task) -> None:
+            if self.error is not None:
+                raise self.error
+
+        def process(self, number: Number) -> list[Number]:
+            return [number]
+
+        def close(self) -> None:
+            closed.append(self.name)
+
+    topology, captured = line(ScriptedSpout(numbers(3)), Opens("bad", error), Opens("good"))
+    with pytest.raises(raised, match=str(error)):
+        run_topology(topology)
+    assert captured.records == []
+    assert sorted(closed) == ["bad", "good"]
+
+
+def test_open_and_close_may_be_async_and_each_task_has_its_own_copy() -> None:
+    closed: list[tuple[int, int]] = []
+
+    class Counts(Bolt):
+        async def open(self, task: Task) -> None:
+            await asyncio.sleep(1)
+            self.index, self.count = task.index, 0
+
+        def process(self, number: Number) -> list[Number]:
+            self.count += 1
+            return [number]
+
+        async def close(self) -> None:
+            await asyncio.sleep(1)
+            closed.append((self.index, self.count))
+
+    topology, captured = line(ScriptedSpout(numbers(30)), Counts(), tasks=3)
+    run_topology(topology)
+    assert sorted(closed) == [(0, 10), (1, 10), (2, 10)]
+    assert len(captured.records) == 30
+
+
+def test_a_held_tuple_that_belongs_to_no_tree_is_waited_for_at_the_end() -> None:
+    class Later(Bolt):
+        def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+            async def later() -> None:
+                await asyncio.sleep(3)
+                out.emit(tup.record)
+                out.ack(tup)
+
+            self.task = asyncio.ensure_future(later())
+
+    topology, captured = line(ScriptedSpout(numbers(1)), Later(), config=Config(guarantee="at-most-once"))
+    report = run_topology(topology)
+    assert captured.records == numbers(1)
+    assert report.ended == "ended"
+
+
+def test_a_bolt_that_forgets_an_untracked_tuple_does_not_keep_the_run_from_ending() -> None:
+    topology, _ = line(
+        ScriptedSpout(numbers(3)),
+        Doing(lambda bolt, tup, out: None),
+        config=Config(guarantee="at-most-once", drain_timeout_s=10),
+    )
+    report = run_topology(topology, limit_s=120)
+    assert report.ended == "ended"
+
+
+def test_serve_in_a_running_loop_drains_when_stop_is_done() -> None:
+    async def main() -> Report:
+        return await topology.serve(stop=asyncio.sleep(3))
+
+    spout = ScriptedSpout[Number]([*numbers(5), Wait()])
+    topology, captured = line(spout, Slow(2.0), concurrency=2)
+    report = run_virtual(main())
+    assert (report.ended, report.aborted) == ("stopped", 0)
+    assert len(captured.records) == 5
+
+
+def test_serve_drains_when_it_is_cancelled() -> None:
+    async def main() -> Report:
+        serving = asyncio.ensure_future(topology.serve())
+        await asyncio.sleep(3)
+        serving.cancel()
+        return await serving
+
+    spout = ScriptedSpout[Number]([*numbers(5), Wait()])
+    topology, captured = line(spout, Slow(2.0), concurrency=2)
+    report = run_virtual(main())
+    assert (report.ended, report.aborted) == ("stopped", 0)
+    assert len(captured.records) == 5
+
+
+def test_serve_whose_stop_raises_drains_too() -> None:
+    async def broken() -> None:
+        await asyncio.sleep(1)
+        raise OSError("the stop itself broke")
+
+    async def main() -> None:
+        await topology.serve(stop=broken())
+
+    topology, captured = line(ScriptedSpout[Number]([*numbers(5), Wait()]), Same())
+    with pytest.raises(OSError, match="the stop itself broke"):
+        run_virtual(main())
+    assert len(captured.records) == 5
+
+
+def test_run_works_in_a_thread_where_no_signal_arrives() -> None:
+    reports: list[Report] = []
+    topology, captured = line(ScriptedSpout(numbers(50)), Same())
+    thread = threading.Thread(target=lambda: reports.append(topology.run()))
+    thread.start()
+    thread.join(20)
+    assert [one.ended for one in reports] == ["ended"]
+    assert sorted(one.n for one in captured.records) == list(range(50))
+
+
+def test_one_topology_may_be_run_twice() -> None:
+    topology, captured = line(ScriptedSpout(numbers(5)), Same())
+    run_topology(topology)
+    run_topology(topology)
+    assert len(captured.records) == 10
+    assert len(captured.distinct) == 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_seed_gives_the_same_run(seed: int) -> None:
+    def trace() -> list[Any]:
+        class Uncertain(Bolt):
+            def open(self, task: Task) -> None:
+                self.random = task.random
+
+            async def process(self, number: Number) -> list[Number]:
+                await asyncio.sleep(self.random.choice([0, 0, 0.1, 1]))
+                if self.random.random() < 0.2:
+                    raise ValueError("unlucky")
+                return [number] * self.random.randrange(3)
+
+        watch = Watch()
+        topology, captured = line(
+            ScriptedSpout(numbers(60)), Uncertain(), Slow(0.1), tasks=3, concurrency=4, config=Config(max_replays=2)
+        )
+        report = run_topology(topology, seed=seed, watch=watch)
+        return [
+            [(tup.record, tup.root, tup.identity, at) for tup, at in zip(captured.tuples, captured.times, strict=True)],
+            [(one.id, str(one.failure)) for one in watch.dead],
+            [(one.reason, one.text) for one in watch.failures],
+            report.snapshot.as_json(),
+        ]
+
+    first = trace()
+    assert first == trace(), f"seed {seed}"
+    assert first[0]
+    assert any(reason is Reason.RAISED for reason, _ in first[2])

@@ -1,0 +1,82 @@
+"""Calls of user code that finish no input: open, flush, summary, close. What they raise ends nothing but the start.
+
+Must not know executors, trees or how a run ends.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from topology.errors import KedgeError, StartError
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.reporting import Reporter
+from topology.runtime.watch import SILENT_S, tell_opening
+
+
+async def opened(component: str, call: Callable[[], Any]) -> None:
+    """Opens a component, however long it takes. Raises its KedgeError, or a StartError that says what it raised."""
+    slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, component)
+    try:
+        result = call()
+        if inspect.isawaitable(result):
+            await result
+    except KedgeError:
+        raise
+    except Exception as error:
+        raise StartError(f"{component!r} could not be opened: {type(error).__name__}: {error}") from error
+    finally:
+        slow.cancel()
+
+
+async def called(reporter: Reporter, component: str, call: Callable[[], Any], limit_s: float) -> None:
+    """Calls flush or close. What it raises is told, and that it does not return; neither ends anything (F6, F9)."""
+    error: BaseException | None = None
+    try:
+        result = call()
+    except BaseException as raised:
+        error = raised
+    else:
+        if inspect.isawaitable(result):
+            error = await _outcome_within(result, limit_s)
+    if error is not None:
+        _tell(reporter, component, call, error)
+
+
+def summaries(reporter: Reporter, components: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
+    """What the components say at the end, by name."""
+    said: dict[str, list[str]] = {}
+    for name, component in components:
+        try:
+            lines = [str(line) for line in component.summary()]
+        except BaseException as error:
+            _tell(reporter, name, component.summary, error)
+        else:
+            if lines:
+                said.setdefault(name, []).extend(lines)
+    return said
+
+
+async def _outcome_within(result: Awaitable[Any], limit_s: float) -> BaseException | None:
+    """What awaiting this raises; in a task of its own, as it may ignore its cancellation."""
+    task = asyncio.ensure_future(_error_of(result))
+    await asyncio.wait({task}, timeout=limit_s)
+    if task.done():
+        return task.result()
+    task.cancel()
+    return TimeoutError(f"not done after {limit_s:g} s")
+
+
+async def _error_of(result: Awaitable[Any]) -> BaseException | None:
+    """Returned, not raised, so that SystemExit does not end the loop."""
+    try:
+        await result
+    except BaseException as error:
+        return error
+    return None
+
+
+def _tell(reporter: Reporter, component: str, call: Callable[..., Any], error: BaseException) -> None:
+    what = getattr(call, "__name__", "flush")
+    text = f"{what}: {type(error).__name__}: {error}"
+    reporter.failed(Failure(Reason.RAISED, component, text, error))
