@@ -191,9 +191,9 @@ class Spout(Component):
     `poll` waits until there is at least one message and returns up to `limit`; an empty list says that the source has
     ended, and it is not asked again. A cancelled `poll` has lost nothing: the next one returns what it would have.
 
-    What it emits is read from the annotation, `-> list[Message[Line]]`; a union of classes is as many streams. A generic
-    spout, whose annotation has a type variable, is declared as `Lines[Line]()`, derived from as `class Mine(Lines[Line])`,
-    or defines `emits(self)`, which returns the record classes; it is called once, when the spout is declared.
+    What it emits is read from the annotation, `-> list[Message[Line]]`; a union of classes is as many streams. A
+    generic spout, whose annotation has a type variable, is made as `Lines[Line]()`, is the base of a `class
+    Mine(Lines[Line])`, or defines `emits(self)`, which returns the record classes, and is called when it is declared.
     """
 
     outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
