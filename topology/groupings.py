@@ -8,6 +8,7 @@ keys (D8). This file must not know executors, workers or links.
 import copy
 import enum
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,7 +117,6 @@ class Grouping:
     A custom grouping is a prototype like a bolt: each emitting task has a copy. `choose` may raise: the input fails.
     """
 
-    one_target: ClassVar[bool] = False  # True: always exactly one target, so that the identity can be the edge
     name: ClassVar[str] = "custom"
 
     def choose(self, record: Any, tasks: int) -> Sequence[int]:
@@ -132,11 +132,26 @@ class Grouping:
         return f"{self.name}({', '.join(f'{key!r:.80}' for key in self.keys())})"
 
 
+class OneTarget(Grouping):
+    """A grouping that always has exactly one target."""
+
+    @abstractmethod
+    def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
+        """The chooser of one emitting task; `local` are the target tasks in its own worker."""
+
+
+class ManyTargets(Grouping):
+    """A grouping that has any number of targets."""
+
+    @abstractmethod
+    def many(self, tasks: int) -> Many:
+        """The chooser of one emitting task."""
+
+
 @dataclass(frozen=True)
-class Shuffle(Grouping):
+class Shuffle(OneTarget):
     """One task after the other, starting at a random one."""
 
-    one_target = True
     name = "shuffle"
 
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
@@ -144,10 +159,9 @@ class Shuffle(Grouping):
 
 
 @dataclass(frozen=True)
-class LocalOrShuffle(Grouping):
+class LocalOrShuffle(OneTarget):
     """The tasks in the emitter's own worker, one after the other; all of them where there is none."""
 
-    one_target = True
     name = "local_or_shuffle"
 
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
@@ -168,10 +182,9 @@ def _round_robin(targets: Sequence[int], random: Random) -> One:
 
 
 @dataclass(frozen=True)
-class ByIdentity(Grouping):
+class ByIdentity(OneTarget):
     """By the slot of the tuple's identity: put in place of shuffles before a non-deterministic bolt (B2)."""
 
-    one_target = True
     name = "by_identity"
 
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
@@ -179,11 +192,10 @@ class ByIdentity(Grouping):
 
 
 @dataclass(frozen=True)
-class Fields(Grouping):
+class Fields(OneTarget):
     """Equal values of these fields go to the same task."""
 
     names: tuple[str, ...]
-    one_target = True
     name = "fields"
 
     def keys(self) -> tuple[str, ...]:
@@ -208,11 +220,10 @@ class Fields(Grouping):
 
 
 @dataclass(frozen=True)
-class PartialKey(Grouping):
+class PartialKey(OneTarget):
     """Two candidate tasks a key; the one that this emitter has sent less to (Nasir et al., ICDE 2015)."""
 
     field: str
-    one_target = True
     name = "partial_key"
 
     def keys(self) -> tuple[str, ...]:
@@ -233,7 +244,7 @@ class PartialKey(Grouping):
 
 
 @dataclass(frozen=True)
-class All(Grouping):
+class All(ManyTargets):
     """Every task gets a copy."""
 
     name = "all"
@@ -244,10 +255,9 @@ class All(Grouping):
 
 
 @dataclass(frozen=True)
-class Global(Grouping):
+class Global(OneTarget):
     """Task 0 gets everything."""
 
-    one_target = True
     name = "global_"
 
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
@@ -262,7 +272,7 @@ class Direct(Grouping):
 
 
 @dataclass(frozen=True)
-class Custom(Grouping):
+class Custom(ManyTargets):
     """A user's own `Grouping`; what it chooses is checked."""
 
     prototype: Grouping

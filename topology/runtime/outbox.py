@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
 from topology.components import Source, Tuple
 from topology.errors import EmitError
-from topology.groupings import Direct, Many, One
+from topology.groupings import Direct, Many, ManyTargets, One, OneTarget
 from topology.groupings import key_function as key_of_fields
 from topology.plan import Plan, Subscription
 from topology.records import Record
@@ -40,8 +40,8 @@ class Route:
         self.subscriber = subscription.subscriber
         self.queues = queues
         self.direct = isinstance(grouping, Direct)
-        self.one: One | None = grouping.one(tasks, local, random) if hasattr(grouping, "one") else None
-        self.many: Many | None = grouping.many(tasks) if hasattr(grouping, "many") else None
+        self.one: One | None = grouping.one(tasks, local, random) if isinstance(grouping, OneTarget) else None
+        self.many: Many | None = grouping.many(tasks) if isinstance(grouping, ManyTargets) else None
         key = key_of_fields(subscription.key_fields)
         emitter, stream = subscription.emitter, subscription.cls.__name__
         self.source = Source(emitter, stream, subscription.tag, key)
