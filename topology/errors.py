@@ -39,7 +39,7 @@ class DeclarationError(KedgeError):
         self.mistakes = tuple(mistakes)
         count = len(self.mistakes)
         lines = "\n".join(f"  {mistake}" for mistake in self.mistakes)
-        super().__init__(f"topology {topology!r} has {count} mistake{'s' * (count != 1)}:\n{lines}")
+        super().__init__(f"topology {topology!r:.80} has {count} mistake{'s' * (count != 1)}:\n{lines}")
 
 
 class ConfigurationError(KedgeError):

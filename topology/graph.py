@@ -254,7 +254,8 @@ class Topology:
     def mistake(self, text: str, place: Place | None = None) -> Mistake:
         """A mistake at a place of the declaration; at the topology's own where none is given."""
         at = place or self.place
-        return Mistake(text, at.file, at.line)
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)  # a name may be anything, still (S11)
+        return Mistake(line, at.file, at.line)
 
 
 def _not_an_input(given: object, topology: Topology) -> str:

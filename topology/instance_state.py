@@ -33,7 +33,7 @@ ASKS_TOO: Final = frozenset(["pop", "popitem", "popleft", "setdefault"])  # chan
 
 def kept(declared: Declared) -> list[str]:
     """The attributes in which this bolt keeps state from record to record, in order of the alphabet."""
-    if not isinstance(declared.prototype, Bolt) or declared.shape == "execute" or not declared.streams:
+    if not isinstance(declared.prototype, Bolt) or not declared.streams:
         return []
     cls = type(declared.prototype)
     own = [base for base in cls.__mro__ if base.__module__.partition(".")[0] not in NOT_THE_USERS]

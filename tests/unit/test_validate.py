@@ -61,6 +61,13 @@ def test_a_name_that_is_not_possible_comes_with_one_that_is() -> None:
     assert declaring.one().endswith("like 'ssh-alerts'")
 
 
+def test_a_name_with_line_ends_and_escapes_does_not_break_the_line_that_tells_of_it_S11() -> None:
+    declaring = Declaring()
+    declaring.spout("a\n\x1b[2J\u202e", Lines())
+    assert len(declaring.said()) == 2
+    assert all(said.isprintable() and "a\\n\\x1b[2J\\u202e" in said for said in declaring.said())
+
+
 def test_a_record_class_is_named_like_a_stream_so_its_name_is_held_to_the_same_rule_S6() -> None:
     class Café(Record):
         x: int

@@ -270,6 +270,7 @@ def test_the_inputs_of_a_state_agree_in_number_and_types_of_key_fields_D8(
     declaring.bolt("x", CountAny(), keyed.fields(*one), second)
     assert agree == (declaring.said() == [])
     assert agree or "they have to agree (D8)" in declaring.one()
+    assert len(one) == len(other) or "the state's key has" in declaring.one()
 
 
 def test_a_state_of_a_type_that_can_not_be_stored_is_refused() -> None:
