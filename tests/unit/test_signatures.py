@@ -31,16 +31,13 @@ Either = TypeVar("Either", Line, Failure)
 def with_types(takes: Any, gives: Any, state: Any = None) -> Bolt:
     """A bolt whose `process` has these annotations."""
 
-    if state is None:
+    def plain(self: Any, record: Any) -> Any:
+        return None
 
-        def process(self: Any, record: Any) -> Any:
-            return None
+    def keyed(self: Any, record: Any, state: Any) -> Any:
+        return None
 
-    else:
-
-        def process(self: Any, record: Any, state: Any) -> Any:  # type: ignore[misc]
-            return None
-
+    process = plain if state is None else keyed
     process.__annotations__.update({"record": takes, "return": gives, **({"state": state} if state else {})})
     made: Bolt = type("Made", (Bolt,), {"process": process})()
     return made
@@ -49,7 +46,8 @@ def with_types(takes: Any, gives: Any, state: Any = None) -> Bolt:
 @pytest.mark.parametrize(
     "gives",
     [
-        *(many[Failure] for many in (Iterable, Iterator, AsyncIterable, AsyncIterator, Sequence, Collection, list)),
+        *(Iterable[Failure], Iterator[Failure], AsyncIterable[Failure], AsyncIterator[Failure]),
+        *(Sequence[Failure], Collection[Failure], list[Failure]),
         Generator[Failure, None, None],
         AsyncGenerator[Failure, None],
         tuple[Failure, ...],
