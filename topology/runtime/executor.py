@@ -16,7 +16,6 @@ from types import GeneratorType
 from typing import Any, Final, Protocol
 
 from acker.identity import edge
-from acker.ledger import STALL_S
 from topology.components import Tuple
 from topology.errors import EmitError, KedgeError, Reject, TupleStateError
 from topology.records import Record
@@ -28,7 +27,7 @@ SLICE_S: Final = 0.001  # about how long a slice may take
 QUEUE_HIGH: Final = 1024  # tuples waiting for a task; above it, the spouts that feed it pause
 QUEUE_LOW: Final = 512  # … and go on
 OUTPUTS_MAX: Final = 100_000  # records that `process` may return for one input; more is for `execute` and `drain`
-END: Final = object()
+END: Final[Any] = object()  # that a generator has ended
 
 
 class Home(Protocol):
@@ -66,7 +65,6 @@ class Executor:
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._limit = SLICE_MAX
-        self._checked = self._loop.time()
         self._last_seen: set[int] = set()
 
     # -- the loop
@@ -211,14 +209,7 @@ class Executor:
         self.raised(tup, error)
 
     def check_time_limits(self, now: float) -> None:
-        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks.
-
-        Called several times a second: time in which the loop stood still was nobody's (A10).
-        """
-        stood_still = now - self._checked
-        self._checked = now
-        if stood_still > STALL_S:
-            self.under_way = {task: (tup, begun + stood_still) for task, (tup, begun) in self.under_way.items()}
+        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
         for task, (tup, begun) in list(self.under_way.items()):
             if now - begun > self.time_limit_s:
                 del self.under_way[task]
@@ -254,18 +245,14 @@ class Executor:
 
     async def tick(self, now: datetime) -> None:
         """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
-        error: BaseException | None = None
         try:
-            outputs = self.bolt.tick(now)
-        except BaseException as raised:
-            error = raised
-        else:
-            outputs, error = await _outcome(outputs)
-        try:
+            outputs, error = await _outcome(self.bolt.tick(now))
             if error is not None:
                 raise error
             self.emit_unanchored(outputs)
         except BaseException as raised:
+            if _being_cancelled(raised):
+                raise
             text = f"tick: {type(raised).__name__}: {raised}"
             self.home.reported(Failure(Reason.RAISED, self.component, text, raised))
 
@@ -370,10 +357,13 @@ async def _outcome(outputs: Any) -> tuple[Sequence[Record], BaseException | None
                     raise too_many()
             return records, None
         return collected(outputs), None
-    except asyncio.CancelledError as error:
-        running = asyncio.current_task()
-        if running is not None and running.cancelling():
+    except BaseException as error:
+        if _being_cancelled(error):
             raise
         return (), error
-    except BaseException as error:
-        return (), error
+
+
+def _being_cancelled(error: BaseException) -> bool:
+    """Whether we cancel the task that this was raised in; a CancelledError can be the user's own, too (F6)."""
+    running = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and running is not None and running.cancelling() > 0
