@@ -5,6 +5,7 @@ Each test prints its seed, and the same seed gives the same run. Rules A1, A2, A
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from random_topologies import Drawn, Item, draw
 
 from topology.groupings import key_bytes
 from topology.runtime import executor
+from topology.runtime.links import Frame
 from topology.testing import Watch, run_topology
 
 SEEDS = range(40)
@@ -67,6 +69,23 @@ def test_tiny_queues_deadlock_nowhere_F40(seed: int, monkeypatch: pytest.MonkeyP
 def test_several_workers_come_to_the_same(seed: int) -> None:
     watch, drawn = Watch(), draw(seed)
     check(drawn, watch, run_topology(drawn.topology, seed=seed, watch=watch, workers=2 + seed % 3), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_several_workers_come_to_the_same_over_links_that_lose_repeat_and_delay_A11(seed: int) -> None:
+    random = Random(seed)
+
+    def faults(frame: Frame) -> Sequence[float]:
+        chance = random.random()
+        if chance < 0.01 and (frame.tuples or frame.acks):
+            return ()
+        if chance < 0.02:
+            return (0.0, random.random() / 100)
+        return (random.random() / 3,) if chance < 0.1 else (0.0,)
+
+    watch, drawn = Watch(), draw(seed, tree_timeout_s=5)
+    report = run_topology(drawn.topology, seed=seed, watch=watch, workers=2 + seed % 3, faults=faults)
+    check(drawn, watch, report, seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

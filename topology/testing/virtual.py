@@ -144,6 +144,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         while self._scheduled and self._scheduled[0].when() < due:
             handle = heapq.heappop(self._scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
+            self._now = max(self._now, handle.when())  # so that nobody is woken before the time that it asked for
             self._ready.append(handle)
         if self._random is not None and len(self._ready) > 1:
             self._shuffle(self._random)
