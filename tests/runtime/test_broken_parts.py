@@ -10,6 +10,7 @@ import pytest
 from runtime_kit import Number, Same, line, numbers
 
 from topology import Bolt, Collector, Config, ConfigurationError, StartError, Task
+from topology.runtime import hosting
 from topology.runtime.failures import Reason
 from topology.runtime.report import Report
 from topology.runtime.worker import Worker
@@ -241,3 +242,29 @@ def test_the_same_seed_gives_the_same_run(seed: int) -> None:
     assert first == trace(), f"seed {seed}"
     assert first[0]
     assert any(reason is Reason.RAISED for reason, _ in first[2])
+
+
+def test_run_returns_although_a_bolt_ignores_every_cancellation_F9(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosting, "GIVE_UP_S", 0.2)
+
+    class Stubborn(Bolt):
+        async def process(self, number: Number) -> list[Number]:
+            while number.n == 1:
+                try:
+                    await asyncio.get_running_loop().create_future()
+                except asyncio.CancelledError:
+                    continue
+            return [number]
+
+    topology, captured = line(
+        ScriptedSpout(numbers(3)), Stubborn(), config=Config(process_timeout_s=0.2, max_replays=0)
+    )
+    report = topology.run()
+    assert (report.ended, report.snapshot.total("dead"), report.exit_status) == ("ended", 1, 1)
+    assert sorted(one.n for one in captured.records) == [0, 2]
+
+
+async def test_run_in_a_running_loop_says_to_await_serve() -> None:
+    topology, _ = line(ScriptedSpout(numbers(1)), Same())
+    with pytest.raises(RuntimeError, match="await `serve`"):
+        topology.run()

@@ -21,6 +21,7 @@ from topology.plan import plan
 from topology.runtime.clock import LoopClock
 from topology.runtime.ending import drain, settle
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hosting import run_to_end
 from topology.runtime.memory import Faults, MemoryNetwork, faultless
 from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
@@ -225,7 +226,7 @@ def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
         with handled_signals(one):
             return await one.finish()
 
-    return asyncio.run(main())
+    return run_to_end(main())
 
 
 @contextlib.contextmanager

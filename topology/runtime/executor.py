@@ -59,7 +59,7 @@ class Executor:
         self.random: Random = settings.get("random") or Random(0)
         self.waits: bool = settings.get("waits", False)
         self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
-        self.abandoned = 0  # inputs over their time limit whose task would not end
+        self.abandoned: set[asyncio.Task[Any]] = set()  # of inputs that were failed before these would end
         self.told_full = False  # whether other workers know that this queue is full
         self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
         self._waiter: asyncio.Future[None] | None = None
@@ -183,7 +183,7 @@ class Executor:
     def _waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
         entry = self.under_way.pop(task, None)
         if entry is None:  # over its time limit: failed already, whatever it returns (A5)
-            self.abandoned -= 1
+            self.abandoned.discard(task)
             if not task.cancelled():
                 task.exception()
             return
@@ -213,7 +213,7 @@ class Executor:
         for task, (tup, begun) in list(self.under_way.items()):
             if now - begun > self.time_limit_s:
                 del self.under_way[task]
-                self.abandoned += 1
+                self.abandoned.add(task)
                 self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
                 task.cancel()
                 self.wake()
@@ -227,7 +227,7 @@ class Executor:
         """Fails everything that is under way (A5): cancelled is failed, whatever user code then returns."""
         for task, (tup, _) in list(self.under_way.items()):
             del self.under_way[task]
-            self.abandoned += 1
+            self.abandoned.add(task)
             self.fail_input(tup, None, Reason.CUT_OFF)
             task.cancel()
 

@@ -1,0 +1,46 @@
+"""Runs a coroutine in an event loop of its own, to an end that user code can't prevent. Knows no topology."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+GIVE_UP_S: Final = 5.0  # how long tasks that are left may take to end once they are cancelled
+
+logger = logging.getLogger("kedge")
+
+T = TypeVar("T")
+
+_given_up: Final[list[asyncio.Future[Any]]] = []  # kept: as garbage they would run on, without a loop
+
+
+def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, but a task that ignores its cancellation is given up after GIVE_UP_S, and named (F9, F10).
+
+    Raises RuntimeError in a running loop, where one awaits instead.
+    """
+    if asyncio._get_running_loop() is not None:
+        main.close()
+        raise RuntimeError("an event loop is running here already: await `serve` in it")
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        try:
+            return loop.run_until_complete(main)
+        finally:
+            loop.run_until_complete(_give_up_the_rest())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _give_up_the_rest() -> None:
+    loop = asyncio.get_running_loop()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    closing = [loop.create_task(loop.shutdown_asyncgens()), loop.create_task(loop.shutdown_default_executor())]
+    _, stubborn = await asyncio.wait({*left, *closing}, timeout=GIVE_UP_S)
+    _given_up.extend(stubborn)
+    for task in sorted(stubborn, key=lambda one: one.get_name()):
+        logger.warning("%s ignores that it was cancelled, and is given up", task.get_name())
