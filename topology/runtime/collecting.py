@@ -13,8 +13,9 @@ from acker.identity import MessageId, derive, edge, mixed
 from topology.components import Tuple
 from topology.errors import EmitError, TupleStateError
 from topology.records import Record
-from topology.runtime.executor import Executor, waits
+from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.outputs import waits
 
 Ordinal = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
 

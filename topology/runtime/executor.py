@@ -5,29 +5,26 @@ not know trees or spouts: it acks and fails through its `Home`, and emits throug
 """
 
 import asyncio
-import inspect
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import islice
 from random import Random
 from types import GeneratorType
 from typing import Any, Final, Protocol
 
 from acker.identity import edge
 from topology.components import Tuple
-from topology.errors import EmitError, KedgeError, Reject, TupleStateError
+from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.outbox import Outbox
+from topology.runtime.outputs import END, being_cancelled, collected, outcome, waits
 
 SLICE_MAX: Final = 128  # tuples between two yields
 SLICE_S: Final = 0.001  # about how long a slice may take
 QUEUE_HIGH: Final = 1024  # tuples waiting for a task; above it, the spouts that feed it pause
 QUEUE_LOW: Final = 512  # … and go on
-OUTPUTS_MAX: Final = 100_000  # records that `process` may return for one input; more is for `execute` and `drain`
-END: Final[Any] = object()  # that a generator has ended
 
 
 class Home(Protocol):
@@ -58,6 +55,7 @@ class Executor:
         self.time_limit_s: float = settings.get("time_limit_s", 30.0)
         self.random: Random = settings.get("random") or Random(0)
         self.waits: bool = settings.get("waits", False)
+        self.hand_on: bool = settings.get("hand_on", True)  # whether it works in the turn of the task that feeds it
         self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
         self.abandoned: set[asyncio.Task[Any]] = set()  # of inputs that were failed before these would end
         self.told_full = False  # whether other workers know that this queue is full
@@ -71,20 +69,37 @@ class Executor:
 
     async def run(self) -> None:
         """Works until cancelled."""
-        queue, time = self.queue, self._loop.time
         while True:
-            if not queue or len(self.under_way) >= self.concurrency:
+            self.work()
+            if self.workable:
+                await asyncio.sleep(0)
+            else:
                 await self._sleep()
-                continue
-            begun = time()
-            taken = self.slice(min(self._limit, len(queue)))
-            took = time() - begun
-            self.busy_s += took
-            self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
-            self.wake_downstream()
-            if self.waiting_room and len(queue) <= QUEUE_LOW:
-                self._let_in()
-            await asyncio.sleep(0)
+
+    @property
+    def workable(self) -> bool:
+        """Whether there is an input to take, and a place for it."""
+        return bool(self.queue) and len(self.under_way) < self.concurrency
+
+    def work(self) -> None:
+        """Takes a slice, if there is one; then the sleeping tasks below work on what that has sent them."""
+        queue = self.queue
+        if not queue or len(self.under_way) >= self.concurrency:
+            return
+        begun = self._loop.time()
+        taken = self.slice(min(self._limit, len(queue)))
+        took = self._loop.time() - begun
+        self.busy_s += took
+        self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
+        if self.waiting_room and len(queue) <= QUEUE_LOW:
+            self._let_in()
+        if self.downstream:
+            drive(self.downstream)
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it waits to be woken, and nobody has done so yet."""
+        return self._waiter is not None and not self._waiter.done()
 
     @abstractmethod
     def slice(self, count: int) -> int:
@@ -145,9 +160,14 @@ class Executor:
 
     def ack_input(self, tup: Tuple[Any], sent: int) -> None:
         """Acks an input whose emissions' edges XOR to `sent`."""
-        if tup.root:
-            value = edge(tup.identity, tup.source.tag) ^ sent
+        root = tup.root
+        if not root:
+            return
+        value = edge(tup.identity, tup.source.tag) ^ sent
+        if tup.others:
             self.ack_roots((root, value) for root in tup.roots)
+        elif (tree := self.home.ack(root, value)) is not None:
+            self.home.completed([tree])
 
     def ack_roots(self, values: Iterable[tuple[int, int]]) -> None:
         """Acks (root, value) pairs, and completes what they complete."""
@@ -176,7 +196,7 @@ class Executor:
 
     def begin_waiting(self, tup: Tuple[Any], outputs: Any) -> None:
         """Lets an input wait for its awaitable (or async iterable) outputs in an asyncio task of its own."""
-        task = self._loop.create_task(_outcome(outputs), name=f"{self.component}.{self.task}")
+        task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task}")
         self.under_way[task] = (tup, self._loop.time())
         task.add_done_callback(self._waited)
 
@@ -246,12 +266,12 @@ class Executor:
     async def tick(self, now: datetime) -> None:
         """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
         try:
-            outputs, error = await _outcome(self.bolt.tick(now))
+            outputs, error = await outcome(self.bolt.tick(now))
             if error is not None:
                 raise error
             self.emit_unanchored(outputs)
         except BaseException as raised:
-            if _being_cancelled(raised):
+            if being_cancelled(raised):
                 raise
             text = f"tick: {type(raised).__name__}: {raised}"
             self.home.reported(Failure(Reason.RAISED, self.component, text, raised))
@@ -320,50 +340,13 @@ class ProcessExecutor(Executor):
         return taken
 
 
-def collected(outputs: Any) -> Sequence[Record]:
-    """What an iterable yields, as a list. Raises EmitError where it is none, or yields without end."""
-    try:
-        records = list(islice(outputs, OUTPUTS_MAX + 1))
-    except TypeError as error:
-        if hasattr(outputs, "__iter__"):
-            raise
-        raise EmitError(f"`process` returned {outputs!r:.200}; it gives an iterable of records, or None") from error
-    if len(records) > OUTPUTS_MAX:
-        raise too_many()
-    return records
-
-
-def too_many() -> EmitError:
-    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute` and `out.drain()`")
-
-
-def waits(outputs: Any) -> bool:
-    """Whether this must be awaited, or iterated by `async for`, before there are records (A5)."""
-    return hasattr(outputs, "__aiter__") or inspect.isawaitable(outputs)
-
-
-async def _outcome(outputs: Any) -> tuple[Sequence[Record], BaseException | None]:
-    """Awaits whatever a bolt has returned. Its exception is returned, so that SystemExit does not end the loop."""
-    try:
-        if isinstance(outputs, Awaitable):
-            outputs = await outputs
-        if outputs is None:
-            return (), None
-        if hasattr(outputs, "__aiter__"):
-            records: list[Record] = []
-            async for record in outputs:
-                records.append(record)
-                if len(records) > OUTPUTS_MAX:
-                    raise too_many()
-            return records, None
-        return collected(outputs), None
-    except BaseException as error:
-        if _being_cancelled(error):
-            raise
-        return (), error
-
-
-def _being_cancelled(error: BaseException) -> bool:
-    """Whether we cancel the task that this was raised in; a CancelledError can be the user's own, too (F6)."""
-    running = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and running is not None and running.cancelling() > 0
+def drive(executors: Sequence[Executor]) -> None:
+    """Hands on within this turn of the loop: a lone tuple goes from its spout to the last sink in one, without a future
+    and a turn for each task on its way. A task that is awake works at its own turn, as does one whose queue is longer
+    than a slice. Called between slices only, never from user code; a topology has no cycles, so neither has this."""
+    for executor in executors:
+        if executor.queue and executor.asleep:
+            if executor.hand_on:
+                executor.work()
+            if executor.workable:
+                executor.wake()

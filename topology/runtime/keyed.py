@@ -14,11 +14,13 @@ from acker.roots import NUMBER_SHIFT, message_of, precedes, worker_of
 from topology.components import Tuple
 from topology.errors import EmitError
 from topology.records import Record
-from topology.runtime.executor import Executor, collected, waits
+from topology.runtime.executor import Executor
 from topology.runtime.failures import Reason
+from topology.runtime.outputs import collected, waits
 
 Pair = tuple[int, int]
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
+NUMBER_BITS: Final = 32
 MUTABLE: Final = (list, dict, set, bytearray)
 
 
@@ -78,7 +80,8 @@ class KeyedExecutor(Executor):
         return taken
 
     def _begin(self, tup: Tuple[Any]) -> None:
-        if tup.root and self._is_stale(tup):
+        messages = (tup.root >> NUMBER_SHIFT,) if tup.root and not tup.others else tuple(map(message_of, tup.roots))
+        if any(map(self._is_done, messages)):
             self.stale += 1
             return
         try:
@@ -154,11 +157,22 @@ class KeyedExecutor(Executor):
         Their trees are done, so a tuple of theirs that still comes is stale, and refused (D4, D5).
         """
         self._floors[worker_of(floor << NUMBER_SHIFT)] = floor
-        for messages in [one for one in self._filed if all(map(self._is_done, one))]:
+        incarnation = floor >> NUMBER_BITS  # most inputs are of one message, and that of the floor's own incarnation
+        done = [
+            one
+            for one in self._filed
+            if (
+                one[0] < floor
+                if len(one) == 1 and one[0] >> NUMBER_BITS == incarnation
+                else all(map(self._is_done, one))
+            )
+        ]
+        remembered = self.remembered
+        for messages in done:
             for pair in self._filed.pop(messages):
-                known = self.remembered.get(pair)
+                known = remembered.get(pair)
                 if known is not None and known[1] == messages:  # not filed again under other numbers since
-                    del self.remembered[pair]
+                    del remembered[pair]
 
     def _is_done(self, message: int) -> bool:
         floor = self._floors.get(worker_of(message << NUMBER_SHIFT))

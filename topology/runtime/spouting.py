@@ -16,7 +16,7 @@ from acker.roots import ROOT_STEP, RootSource
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import KedgeError, Reject
-from topology.runtime.executor import SLICE_MAX, Executor
+from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
 from topology.runtime.histogram import Histogram
 from topology.runtime.outbox import Outbox, Single, Staged
@@ -94,6 +94,7 @@ class Spouting:
 
     async def run(self) -> None:
         """Polls and emits until the source has ended or the run drains."""
+        since, yielded = 0, self._loop.time()
         while not self.draining:
             room = min(SLICE_MAX, self._max_pending - self.pending) if self._tracked else SLICE_MAX
             full = next((one for one in self.below if one.full), None)
@@ -108,8 +109,11 @@ class Spouting:
                 if not messages:
                     break
                 self._emit(messages)
-                self.wake_downstream()
-                await asyncio.sleep(0)
+                drive(self.downstream)
+                since += len(messages)
+                if since >= SLICE_MAX or self._loop.time() - yielded >= SLICE_S:
+                    await asyncio.sleep(0)  # a source that never waits must let the others in, one that does need not
+                    since, yielded = 0, self._loop.time()
         self.ended = True
 
     async def _polled(self, room: int) -> Sequence[Message[Any]]:

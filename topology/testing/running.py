@@ -77,7 +77,7 @@ def run_topology(
             utc=loop.utc,
             workers=workers,
             faults=faults,
-            worker_kind=partial(WatchedWorker, watch=watch, replay_all=replay_all),
+            worker_kind=partial(WatchedWorker, watch=watch, replay_all=replay_all, seed=seed),
         )
         if until_s is not None:
             loop.call_later(until_s, run.drain)

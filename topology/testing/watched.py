@@ -5,6 +5,7 @@ Must not know scripts, captures or virtual time.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from acker.identity import MessageId
@@ -60,19 +61,30 @@ class WatchedReporter(Reporter):
 
 
 class WatchedWorker(Worker):
-    """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost."""
+    """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost.
+
+    `seed`: that of which tasks work in the turn of the one that feeds them, and which at a turn of their own, so that
+    the loop shuffles them; None: all do as in a run.
+    """
 
     outbox_kind = CheckedOutbox
 
-    def __init__(self, *args: Any, watch: Watch, replay_all: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, watch: Watch, replay_all: bool = False, seed: int | None = None, **settings: Any
+    ) -> None:
         settings["reporter"] = WatchedReporter(watch)
         super().__init__(*args, **settings)
         watch.workers.append(self)
         self._watch = watch
         self._replay_all = replay_all
+        self._seed = seed
         self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
 
     def start(self) -> None:
+        if self._seed is not None:
+            random = Random(self._seed)
+            for executor in self.executors.values():
+                executor.hand_on = random.random() < 0.5
         self._watch.before(self)
         super().start()
 
