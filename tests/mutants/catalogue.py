@@ -1,0 +1,27 @@
+"""All mutants, and the rules of which each has to have one. Pure."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from tests.mutants.a_rules import MUTANTS as A_RULES
+from tests.mutants.b_rules import MUTANTS as B_RULES
+from tests.mutants.c_d_rules import MUTANTS as C_D_RULES
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final = (*A_RULES, *B_RULES, *C_D_RULES)
+
+# The rules that hold from the start (issue 1 of 7).
+RULES: Final = (
+    *(f"A{n}" for n in (*range(1, 11), 13, 17, 18)),
+    *(f"B{n}" for n in (1, 2, 3, 4, 6, 7, 8, 12, 13)),
+    *("C1", "C2", "C9", "D3", "D8", "D9"),
+)
+
+
+def of_rules(rules: Collection[str], mutants: Iterable[Mutant] = MUTANTS) -> list[Mutant]:
+    """The mutants of these rules, in their order; all where none is named. Raises KeyError for an unknown one."""
+    known = {one.rule for one in MUTANTS}
+    for rule in rules:
+        if rule not in known:
+            raise KeyError(rule)
+    return [one for one in mutants if not rules or one.rule in rules]
