@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any, ClassVar, Generic, Literal, Never, Protocol, TypeAlias, overload
+from typing import Any, ClassVar, Generic, Never, Protocol, TypeAlias, overload
 
 import msgspec
 from typing_extensions import TypeVar
@@ -178,7 +178,6 @@ class Bolt(Component):
     """
 
     deterministic: ClassVar[bool] = True  # False: the output is not a function of the input and the state alone
-    recovery: ClassVar[Literal["checkpoint", "replay", "none"]] = "checkpoint"
 
     def open(self, task: Task) -> Awaitable[None] | None:
         """Takes resources; may be async. Raises ConfigurationError for what the user has to mend."""

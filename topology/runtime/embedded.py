@@ -156,10 +156,14 @@ class EmbeddedRun:
         ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
         watching = asyncio.ensure_future(self._look())
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*ends, watching}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._drain.set()
         how = next((name for future, name in ends.items() if future.done()), "stopped")
+        for future in (*ends, watching):
+            if future.done() and (error := future.exception()) is not None:
+                self.workers[0].broke(error, "the run's end")
+                how = "failed"
         await _cancelled(*ends)
         if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
             await self._drained()

@@ -196,11 +196,14 @@ class Worker:
         elif not self._closing:
             error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
         if error is not None:
-            self.broken = self.broken or error
-            if task not in self._spout_tasks:
-                self.can_drain = False
-            self.reporter.failed(Failure(Reason.RAISED, task.get_name(), f"{type(error).__name__}: {error}", error))
-            self.stopping.set()
+            self.broke(error, task.get_name(), can_drain=task in self._spout_tasks)
+
+    def broke(self, error: BaseException, where: str, *, can_drain: bool = False) -> None:
+        """Ends the run for what a source, or a part of the runtime, has raised."""
+        self.broken = self.broken or error
+        self.can_drain = self.can_drain and can_drain
+        self.reporter.failed(Failure(Reason.RAISED, where, f"{type(error).__name__}: {error}", error))
+        self.stopping.set()
 
     # -- what executors call
 
