@@ -22,6 +22,7 @@ from examples.ssh_alerts import BruteForce, DetectBruteForce, ParseFailures
 from spouts import Line
 from topology import Bolt, Message, Spout, Task, Topology
 from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.hosting import settle_heap
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_MAX = 65_536  # bytes a read
@@ -118,6 +119,7 @@ def alert_latency(rate: int, seconds: float) -> dict[str, float]:
 
 async def _run(fd: int, feeder: IO[str], count: int, seconds: float) -> tuple[float, float]:
     """Runs the topology until the feeder has ended; returns when the first line was due, and the cores used."""
+    settle_heap()  # as `kedge run` does
     run = EmbeddedRun(alerts_topology(fd))
     finished = asyncio.ensure_future(run.finish())
     start = time.perf_counter() + LEAD_S

@@ -9,6 +9,7 @@ stores the alerts in the table `brute_force`. It reads syslog's classic times (`
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_address
 
 from bolts import SqliteSink
@@ -103,6 +104,7 @@ def topology(path: str = "auth.log", store: str = "alerts.db", reference: str = 
     return topology
 
 
+@lru_cache(maxsize=1024)  # lines come many a second
 def syslog_time(text: str, reference: datetime) -> datetime:
     """The time in the latest year that puts it not after `reference`; Feb 29 is in a leap year. Raises Reject."""
     if (match := SYSLOG_TIME.fullmatch(text)) and match[1] in MONTHS:
@@ -126,6 +128,7 @@ def utc_time(text: str) -> datetime:
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
+@lru_cache(maxsize=4096)  # and many from one address
 def is_address(text: str) -> bool:
     """Whether it is an IPv4 or IPv6 address."""
     try:

@@ -23,7 +23,7 @@ from topology.cli.progress import Display, display
 from topology.cli.summary import described, summary
 from topology.graph import Topology
 from topology.runtime.embedded import EmbeddedRun, handled_signals
-from topology.runtime.hosting import run_to_end
+from topology.runtime.hosting import run_to_end, settle_heap
 from topology.runtime.report import Report
 
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
@@ -69,6 +69,7 @@ def again(argv: list[str]) -> str:
 
 
 async def _run(topology: Topology, state_dir: Path, options: Options) -> Report:
+    settle_heap()
     one = EmbeddedRun(topology, state_dir=state_dir, fresh=options.fresh)
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None

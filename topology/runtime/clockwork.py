@@ -76,6 +76,7 @@ class Clockwork:
         worker.peers.check(now)
         for executor in worker.executors.values():
             executor.check_time_limits(now)
+            executor.tidy()
 
     def _fail_silent(self, trees: list[Pending]) -> None:
         """Fails trees without progress, naming who holds a tuple of theirs and has forgotten it (A13)."""

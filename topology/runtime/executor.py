@@ -253,6 +253,9 @@ class Executor:
 
     # -- deadlines and clocks
 
+    def tidy(self) -> None:
+        """Puts away a bounded bit of what is no longer needed. Called several times a second."""
+
     def touch_waiting(self) -> None:
         """Touches the trees of what waits here since the last call, of what is under way, and of what is held (A9)."""
         seen = {root for tup in self.queue for root in tup.roots}

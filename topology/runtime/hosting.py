@@ -1,6 +1,7 @@
 """Runs a coroutine in an event loop of its own, to an end that user code can't prevent. Knows no topology."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
@@ -12,6 +13,13 @@ logger = logging.getLogger("kedge")
 T = TypeVar("T")
 
 _given_up: Final[list[asyncio.Future[Any]]] = []  # kept: as garbage they would run on, without a loop
+
+
+def settle_heap() -> None:
+    """For a process that is all ours, before the run: takes what is loaded by now, modules above all, out of the
+    garbage collector's sight. A full collection takes 12 to 14 ms with it, in which no alert leaves, 2.5 without."""
+    gc.collect()
+    gc.freeze()
 
 
 def run_to_end(main: Coroutine[Any, Any, T]) -> T:

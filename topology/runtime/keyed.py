@@ -20,7 +20,7 @@ from topology.runtime.outputs import collected, waits
 
 Pair = tuple[int, int]
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
-NUMBER_BITS: Final = 32
+FORGOTTEN_A_TURN: Final = 500  # inputs that an idle task forgets at a turn of the clockwork
 MUTABLE: Final = (list, dict, set, bytearray)
 
 
@@ -67,7 +67,8 @@ class KeyedExecutor(Executor):
         self.values: dict[bytes, Any] = {}
         self.remembered: dict[Pair, tuple[Sequence[Record], Messages]] = {}
         self.stale = 0  # tuples of finished trees, refused (D5)
-        self._filed: dict[Messages, list[Pair]] = {}  # what to forget once all of these messages are done (D15)
+        self._filed: deque[tuple[Messages, Pair]] = deque()  # what is remembered, oldest first
+        self._tidied_at = 0
         self._floors: dict[int, int] = {}  # home worker → the message below which all are done
         self._busy: dict[bytes, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
         self._states: dict[int, tuple[bytes, KeyState]] = {}  # id of an input under way → its key and state
@@ -121,7 +122,8 @@ class KeyedExecutor(Executor):
     def _file(self, tup: Tuple[Any], records: Sequence[Record], messages: Messages) -> None:
         pair = tup.origin, tup.identity
         self.remembered[pair] = records, messages
-        self._filed.setdefault(messages, []).append(pair)
+        self._filed.append((messages, pair))
+        self._forget(2)  # more than one for each that comes, so that what is done is soon forgotten
 
     def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
         key, state = self._states.pop(id(tup))
@@ -152,31 +154,28 @@ class KeyedExecutor(Executor):
         return [tup for waiting in self._busy.values() for tup in waiting]
 
     def forget_below(self, floor: int) -> None:
-        """Forgets what was remembered for the messages of one home that precede `floor`, one of its messages.
+        """Takes note that all messages of one home which precede `floor`, one of its messages, are done.
 
-        Their trees are done, so a tuple of theirs that still comes is stale, and refused (D4, D5).
+        What was remembered for them is forgotten bit by bit, so that the loop never stands still for it. A tuple of
+        theirs that still comes is stale, and refused (D4, D5).
         """
         self._floors[worker_of(floor << NUMBER_SHIFT)] = floor
-        incarnation = floor >> NUMBER_BITS  # most inputs are of one message, and that of the floor's own incarnation
-        done = [
-            one
-            for one in self._filed
-            if (
-                one[0] < floor
-                if len(one) == 1 and one[0] >> NUMBER_BITS == incarnation
-                else all(map(self._is_done, one))
-            )
-        ]
-        remembered = self.remembered
-        for messages in done:
-            for pair in self._filed.pop(messages):
-                known = remembered.get(pair)
-                if known is not None and known[1] == messages:  # not filed again under other numbers since
-                    del remembered[pair]
+
+    def tidy(self) -> None:
+        if self.executed == self._tidied_at:  # idle: while inputs come, each of them forgets some
+            self._forget(FORGOTTEN_A_TURN)
+        self._tidied_at = self.executed
+
+    def _forget(self, most: int) -> None:
+        """Forgets up to so many inputs all of whose messages are done, oldest first (D15)."""
+        filed = self._filed
+        while most and filed and all(map(self._is_done, filed[0][0])):
+            most -= 1
+            messages, pair = filed.popleft()
+            known = self.remembered.get(pair)
+            if known is not None and known[1] == messages:  # not filed again under other numbers since
+                del self.remembered[pair]
 
     def _is_done(self, message: int) -> bool:
         floor = self._floors.get(worker_of(message << NUMBER_SHIFT))
         return floor is not None and precedes(message, floor)
-
-    def _is_stale(self, tup: Tuple[Any]) -> bool:
-        return any(self._is_done(message_of(root)) for root in tup.roots)
