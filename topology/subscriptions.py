@@ -33,6 +33,7 @@ BUILT_IN = (All, ByIdentity, Custom, Direct, Fields, Global, LocalOrShuffle, Par
 def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
     """What is wrong with each input, and with the inputs together: where it is written, and a sentence."""
     keys: list[tuple[Input[Any], list[Any]]] = []
+    yield from _read_twice(bolt, topology)
     for one in bolt.inputs:
         for text in _of_stream(one, bolt, topology):
             yield one.place, f"{said(one)}: {text}"
@@ -44,6 +45,23 @@ def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
             names = one.grouping.keys()
             keys.append((one, [types[name] for name in names if name in types]))
     yield from _of_keys(keys)
+
+
+def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
+    """Each stream is read by one input of a bolt: both deliveries of a record carry one identity, so what the bolt
+    emits for them has one identity and one edge, twice; they cancel, and the tree completes too early (A18)."""
+    first: dict[tuple[str, type[Record]], Input[Any]] = {}
+    for one in bolt.inputs:
+        if one.topology is not topology or not is_record(one.cls) or not isinstance(one.component, str):
+            continue  # told of by _of_stream
+        stream = one.component, one.cls
+        if stream in first:
+            yield (
+                one.place,
+                f"{said(one)}: it reads this stream already, by {said(first[stream])}, and can't tell the two "
+                f"deliveries of a record apart; keep one of the two, or declare a second bolt for the other (A18)",
+            )
+        first.setdefault(stream, one)
 
 
 def said(one: Input[Any]) -> str:

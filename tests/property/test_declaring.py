@@ -116,7 +116,7 @@ def topologies(draw: st.DrawFn) -> Topology:
     first = list(streams)
     for number in range(draw(st.integers(0, 6))):
         bolt = draw(st.sampled_from([OnlyA, AandB, Alike, Guess, Sink]))
-        chosen = draw(st.lists(st.sampled_from(streams), min_size=1, max_size=4))
+        chosen = draw(st.lists(st.sampled_from(streams), min_size=1, max_size=4, unique_by=id))
         inputs = [read(draw, handle, bolt) for handle in chosen]
         add(topology.bolt(f"bolt{number}", bolt(), *inputs, tasks=draw(TASKS)), bolt)
     topology.bolt("last", Sink(), *(read(draw, handle, Sink) for handle in first), tasks=draw(TASKS))

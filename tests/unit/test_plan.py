@@ -94,13 +94,12 @@ def test_what_a_component_reaches_is_all_below_it() -> None:
 def test_shuffles_before_a_bolt_that_is_not_deterministic_go_by_identity_B2() -> None:
     topology = Topology("guesses")
     words = topology.spout("words", Words())
-    topology.bolt("a", Guess(), words.shuffle(), words.local_or_shuffle(), words.fields("text"), words.global_())
-    topology.bolt("b", Split(), words.shuffle())
+    for name, read in {"a": words.shuffle(), "b": words.local_or_shuffle(), "c": words.fields("text")}.items():
+        topology.bolt(name, Guess(), read)
+    topology.bolt("d", Split(), words.shuffle())
     topology.validate()
     groupings = [type(one.grouping) for one in plan(topology).subscriptions]
-    assert groupings[:2] == [ByIdentity, ByIdentity]
-    assert groupings[2] is Fields
-    assert groupings[4] is Shuffle
+    assert groupings == [ByIdentity, ByIdentity, Fields, Shuffle]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])

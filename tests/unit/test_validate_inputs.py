@@ -20,6 +20,7 @@ from declaring_kit import (
 from topology import Bolt, Grouping, Input, Record, Topology
 from topology.graph import Place
 from topology.groupings import ByIdentity, Shuffle
+from topology.validate import mistakes
 
 # -- what is given as an input
 
@@ -87,6 +88,38 @@ def test_a_stream_chosen_by_anything_but_a_class_is_a_mistake(key: Any, said: st
     assert said in declaring.one()
 
 
+def test_a_stream_read_by_two_inputs_of_one_bolt_is_a_mistake_where_the_second_is_written() -> None:
+    """A18: both deliveries would have one identity, and what the bolt emits for them one edge, which cancels."""
+    declaring = Declaring()
+    lines = declaring.lines
+    first = lines.shuffle()
+    second = lines.fields("text")
+    third = lines[Line].all()
+    declaring.bolt("x", Parse(), first, second, third)
+    assert [mistake.line for mistake in mistakes(declaring.topology)] == [second.place.line, third.place.line]
+    advice = (
+        "it reads this stream already, by lines.shuffle(), and can't tell the two deliveries of a record apart; keep "
+        "one of the two, or declare a second bolt for the other (A18)"
+    )
+    assert declaring.said() == [f"'x': lines.fields('text'): {advice}", f"'x': lines.all(): {advice}"]
+
+
+def test_one_input_given_twice_is_a_mistake_as_well() -> None:
+    declaring = Declaring()
+    once = declaring.parse[Failure].fields("user")
+    declaring.bolt("x", Count(), once, once)
+    assert "reads this stream already, by parse[Failure].fields('user')" in declaring.one()
+
+
+def test_two_streams_of_one_component_and_one_class_of_two_components_may_be_read_by_one_bolt() -> None:
+    declaring = Declaring()
+    other = declaring.bolt("other", Parse(), declaring.lines.shuffle())
+    parse = declaring.parse
+    declaring.bolt("x", Sink(), parse[Failure].shuffle(), parse[Malformed].shuffle(), other[Failure].shuffle())
+    declaring.bolt("y", Sink(), parse[Failure].shuffle())
+    assert declaring.said() == []
+
+
 def test_a_sink_can_not_be_read() -> None:
     declaring = Declaring()
     sink = declaring.bolt("sink", Sink(), declaring.lines.shuffle())
@@ -132,11 +165,11 @@ def test_a_made_up_input_may_name_nobody_or_make_a_cycle_and_either_is_told() ->
 def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
     declaring = Declaring()
     failures = declaring.parse[Failure]
-    declaring.bolt("x", Sink(), failures.fields("sorce_ip", "user"), failures.partial_key("User"))
-    declaring.bolt("y", Sink(), declaring.parse[Malformed].fields("quite.else"))
+    declaring.bolt("x", Sink(), failures.fields("sorce_ip", "user"))
+    declaring.bolt("y", Sink(), failures.partial_key("User"), declaring.parse[Malformed].fields("quite.else"))
     assert declaring.said() == [
         "'x': parse[Failure].fields('sorce_ip', 'user'): Failure has no field 'sorce_ip'; did you mean 'source_ip'?",
-        "'x': parse[Failure].partial_key('User'): Failure has no field 'User'; did you mean 'user'?",
+        "'y': parse[Failure].partial_key('User'): Failure has no field 'User'; did you mean 'user'?",
         "'y': parse[Malformed].fields('quite.else'): Malformed has no field 'quite.else'; it has why",
     ]
 
@@ -144,7 +177,8 @@ def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
 def test_fields_names_fields_each_once_and_by_texts() -> None:
     declaring = Declaring()
     lines = declaring.lines
-    declaring.bolt("x", Sink(), lines.fields(), lines.fields("text", "text"), lines.fields(3), lines.partial_key(None))
+    for wrong in (lines.fields(), lines.fields("text", "text"), lines.fields(3), lines.partial_key(None)):
+        declaring.bolt(f"x{len(declaring.topology.components)}", Sink(), wrong)
     assert [said.partition(": ")[2].partition("): ")[2] for said in declaring.said()] == [
         "name the fields whose values are the key; for one task that gets everything, use global_()",
         "'text' is named twice",
@@ -265,8 +299,8 @@ def test_the_inputs_of_a_state_agree_in_number_and_types_of_key_fields_D8(
 
     Keyed.process.__annotations__["return"] = list[Keys]
     declaring = Declaring()
-    keyed = declaring.bolt("keyed", Keyed(), declaring.lines.shuffle())
-    second = keyed.fields(*other) if other else keyed.global_()
+    keyed, also = (declaring.bolt(name, Keyed(), declaring.lines.shuffle()) for name in ("keyed", "also"))
+    second = also.fields(*other) if other else also.global_()
     declaring.bolt("x", CountAny(), keyed.fields(*one), second)
     assert agree == (declaring.said() == [])
     assert agree or "they have to agree (D8)" in declaring.one()
@@ -300,12 +334,14 @@ def test_a_bolt_that_is_not_deterministic_reads_by_what_a_replay_meets_again_B2(
 
     declaring = Declaring()
     held = declaring.bolt("held", Holding(), declaring.lines.shuffle())
-    declaring.bolt("right", Guess(), held.shuffle(), held.local_or_shuffle(), held.fields("why"), held.global_())
-    declaring.bolt("wrong", Guess(), held.all(), held.direct(), held.partial_key("why"), held.custom(Own()))
+    for number, right in enumerate((held.shuffle(), held.local_or_shuffle(), held.fields("why"), held.global_())):
+        declaring.bolt(f"right{number}", Guess(), right)
+    for number, wrong in enumerate((held.all(), held.direct(), held.partial_key("why"), held.custom(Own()))):
+        declaring.bolt(f"wrong{number}", Guess(), wrong)
     said = "Guess is not deterministic, so a replay has to meet the task that did the work before; read by "
     assert [one.partition(said)[::2] for one in declaring.said()] == [
-        (f"'wrong': held.{grouping}: ", "shuffle(), fields(…) or global_() (B2)")
-        for grouping in ("all()", "direct()", "partial_key('why')", "custom(Own)")
+        (f"'wrong{number}': held.{grouping}: ", "shuffle(), fields(…) or global_() (B2)")
+        for number, grouping in enumerate(("all()", "direct()", "partial_key('why')", "custom(Own)"))
     ]
 
 
