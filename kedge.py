@@ -1,11 +1,13 @@
 """`import kedge` tells the version, `python -m kedge` is the command. Nothing else lives here: see `topology`."""
 
-from importlib.metadata import PackageNotFoundError, version
 
-try:
-    __version__ = version("kedge")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0+unknown"
+def __getattr__(name: str) -> str:
+    """`kedge.__version__`. Asked for late, since `main` has to look first whose package `topology` is."""
+    if name == "__version__":
+        from topology.version import version
+
+        return version()
+    raise AttributeError(f"module 'kedge' has no attribute {name!r}")
 
 
 def main() -> None:

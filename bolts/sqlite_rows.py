@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bolts.printing import printable
 from bolts.sqlite_table import Table, quoted
+from topology.text import printable
 
 ROWS_MAX: Final = 30  # shown of one table
 WIDTH_MAX: Final = 40  # characters of one value that are shown

@@ -19,6 +19,7 @@ from topology.errors import DeclarationError, Mistake
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
 from topology.signatures import Classes, Shape
+from topology.text import escaped
 
 if TYPE_CHECKING:
     from topology.runtime.report import Report
@@ -254,8 +255,7 @@ class Topology:
     def mistake(self, text: str, place: Place | None = None) -> Mistake:
         """A mistake at a place of the declaration; at the topology's own where none is given."""
         at = place or self.place
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)  # a name may be anything, still (S11)
-        return Mistake(line, at.file, at.line)
+        return Mistake(escaped(text), at.file, at.line)  # a name may be anything, still (S11)
 
 
 def _not_an_input(given: object, topology: Topology) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sink_kit import Alert, Sample
 
 from bolts import Print
-from bolts.printing import LINE_MAX, printable
 from topology.records import Record
+from topology.text import LINE_MAX, printable
 
 ROOT = Path(__file__).parents[2]
 

@@ -182,6 +182,9 @@ def test_the_first_output_comes_within_half_a_second(folder: Path) -> None:
 def test_version_and_help_need_no_topology(folder: Path) -> None:
     version = kedge("--version", cwd=folder)
     assert re.fullmatch(r"kedge \d\S*\n", version.stdout)
+    code = "import sys, kedge; print('kedge', kedge.__version__, hasattr(kedge, 'nothing'), 'typer' in sys.modules)"
+    imported = kedge("-c", code, cwd=folder, command=(sys.executable,))
+    assert imported.stdout == version.stdout.replace("\n", " False False\n")
     for arguments in ([], ["--help"], ["run", "--help"], ["check", "-h"]):
         result = kedge(*arguments, cwd=folder)
         assert result.returncode == 0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from topology.cli.terminal import LINE_MAX, block, plain
+from topology.cli.terminal import block
+from topology.text import LINE_MAX, printable
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from topology.cli.terminal import LINE_MAX, block, plain
     ],
 )
 def test_control_characters_are_escaped_and_long_lines_cut(text: str, shown: str) -> None:
-    assert plain(text) == shown
+    assert printable(text) == shown
 
 
 def test_a_line_in_a_text_can_not_pass_for_an_entry_of_its_own() -> None:

@@ -145,6 +145,62 @@ def test_check_says_when_there_is_no_mistake_and_runs_nothing(folder: Path) -> N
     assert not (folder / ".kedge").exists()
 
 
+FORGETFUL = """
+from collections.abc import Iterator
+from counting import Forget, Number, Numbers
+from topology import Bolt, Config, Topology
+
+
+class Third(Bolt):
+    def __init__(self) -> None:
+        self.seen = []
+
+    def process(self, number: Number) -> Iterator[Number]:
+        self.seen.append(number.value)
+        if len(self.seen) == 3:
+            yield number
+
+
+def topology(guarantee: str = "at-least-once") -> Topology:
+    topology = Topology("forgetful", Config(guarantee=guarantee))
+    numbers = topology.spout("numbers", Numbers(3))
+    topology.bolt("forget", Forget(), topology.bolt("third", Third(), numbers.shuffle()).shuffle())
+    return topology
+"""
+
+
+def test_state_in_a_bolts_attributes_is_warned_of_by_check_and_at_the_start_of_a_run_B4(folder: Path) -> None:
+    (folder / "forgetful.py").write_text(FORGETFUL)
+    warning = f"{folder / 'forgetful.py'}:20: 'third': Third keeps self.seen from record to record: "
+    checked = kedge("check", "forgetful.py", cwd=folder)
+    assert (checked.returncode, checked.stdout) == (0, "forgetful: 1 spout, 2 bolts, no mistakes, 1 warning\n")
+    assert checked.stderr.startswith(f"warning: {warning}")
+    assert len(checked.stderr.splitlines()) == 1
+    ran = kedge("run", "forgetful.py", cwd=folder)
+    assert (ran.returncode, ran.stderr.count(warning)) == (0, 1)
+    assert ran.stderr.index(warning) < ran.stderr.index("records/s")
+
+
+def test_where_nothing_is_replayed_there_is_nothing_to_warn_of(folder: Path) -> None:
+    (folder / "forgetful.py").write_text(FORGETFUL)
+    checked = kedge("check", "forgetful.py", "--set", "guarantee=at-most-once", cwd=folder)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_a_configuration_that_is_no_config_is_a_mistake_and_no_traceback(folder: Path) -> None:
+    (folder / "mapped.py").write_text(
+        "from counting import Forget, Numbers\n"
+        "from topology import Topology\n"
+        "topology = Topology('mapped', config={'max_pending': 3})\n"
+        "topology.bolt('forget', Forget(), topology.spout('numbers', Numbers(1)).shuffle())\n"
+    )
+    for arguments in (["check"], ["run"], ["run", "--config", "max_pending=5"]):
+        result = kedge(arguments[0], "mapped.py", *arguments[1:], cwd=folder, env={"KEDGE_MAX_REPLAYS": "2"})
+        assert result.returncode == 2
+        assert "Traceback" not in result.stderr
+        assert f"{folder / 'mapped.py'}:3: config is a Config(…), not a dict" in result.stderr
+
+
 @pytest.mark.parametrize("name", ["bolts", "spouts", "bridge"])
 @pytest.mark.parametrize("inside", ["__init__.py", "mine.txt"])
 def test_a_folder_that_hides_one_of_our_packages_is_named(folder: Path, name: str, inside: str) -> None:

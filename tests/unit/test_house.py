@@ -39,7 +39,18 @@ UPWARDS: dict[tuple[str, str], str] = {}  # (file, imported name) → why it has
 ACKER_MAY_USE = {"collections", "hashlib", "struct", "typing", "msgspec", "xxhash", "acker"}
 
 # The declaring part of `topology`, and what it may not import: it does no I/O and starts nothing.
-DECLARING = ("components", "config", "errors", "functions", "graph", "groupings", "plan", "records", "signatures")
+DECLARING = (
+    "components",
+    "config",
+    "errors",
+    "functions",
+    "graph",
+    "groupings",
+    "plan",
+    "records",
+    "signatures",
+    "text",
+)
 RUNNING = {"asyncio", "multiprocessing", "os", "selectors", "socket", "sqlite3", "subprocess", "threading", "zmq"}
 
 # Imports inside functions that would close a circle: (file, imported module) → why it has to be.

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.cli.hidden import HOME, refuse_hidden
-from topology.cli.settings import arguments, similar
-from topology.errors import ConfigurationError, KedgeError
+from topology.cli.settings import arguments
+from topology.errors import ConfigurationError, KedgeError, did_you_mean
 from topology.graph import Topology
 
 ATTRIBUTE: Final = "topology"  # what is looked for where none is named
@@ -51,7 +51,7 @@ def target_of(text: str) -> Target:
         raise ConfigurationError(f"{where} is a folder; name the Python file in it that has the topology")
     if not file.exists():
         beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
-        raise ConfigurationError(f"there is no file {where}{similar(where, beside)}")
+        raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}")
     return Target(where, attribute, file)
 
 
@@ -139,7 +139,7 @@ def _attribute(module: types.ModuleType, target: Target) -> Any:
     topologies = [name for name, value in vars(module).items() if isinstance(value, Topology) or _makes_one(value)]
     if target.attribute == ATTRIBUTE and topologies:
         raise ConfigurationError(f"{target.where} has no {ATTRIBUTE!r}; did you mean {target.where}:{topologies[0]}?")
-    near = similar(target.attribute, [name for name in vars(module) if not name.startswith("_")])
+    near = did_you_mean(target.attribute, [name for name in vars(module) if not name.startswith("_")])
     advice = near or f"; name what it has instead: {target.where}:NAME"
     raise ConfigurationError(f"{target.where} has no {target.attribute!r}{advice}")
 

@@ -15,6 +15,8 @@ import typer
 
 from topology.cli import terminal
 from topology.errors import ConfigurationError
+from topology.text import printable
+from topology.version import version
 
 if TYPE_CHECKING:
     from topology.graph import Topology
@@ -46,16 +48,6 @@ ConfigOption = Annotated[
     typer.Option("--config", metavar="NAME=VALUE", help="A field of the topology's Config; KEDGE_NAME does the same."),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show whole tracebacks, and log more.")]
-
-
-def version() -> str:
-    """The version of what is installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("kedge")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "0+unknown"
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,7 +85,7 @@ def run(
     debug: DebugOption = False,
 ) -> None:
     """Run a topology until its sources end, or until Ctrl-C: then it drains; a second one ends it now."""
-    terminal.say(f"kedge {version()}: {terminal.plain(target)}")
+    terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
     topology = _declared(target, set_ or [], config or [])
@@ -107,12 +99,17 @@ def run(
 def check(
     target: TargetArgument, set_: SetOption = None, config: ConfigOption = None, debug: DebugOption = False
 ) -> None:
-    """Find every mistake of a topology's declaration, without running it."""
+    """Find every mistake of a topology's declaration, without running it; warn of what a replay would make wrong."""
     topology = _declared(target, set_ or [], config or [])
     topology.validate()
     from topology.cli.summary import described
+    from topology.validate import warnings
 
-    terminal.put(f"{topology.name}: {described(topology)}, no mistakes")
+    found = warnings(topology)
+    for warning in found:
+        terminal.say(f"warning: {printable(str(warning))}")
+    count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
+    terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
 
 
 def _declared(target: str, set_: list[str], config: list[str]) -> "Topology":

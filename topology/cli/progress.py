@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, Self
 from topology.cli import terminal
 from topology.cli.summary import latencies
 from topology.runtime.metrics import Snapshot
+from topology.text import printable
 
 LIVE_S: Final = 0.25  # between two refreshes on a terminal
 FIRST_S: Final = 1.0  # until the first plain line
@@ -80,7 +81,7 @@ class Lines:
     def show(self, snapshot: Snapshot) -> None:
         if snapshot.seconds >= self._due_s - 0.1:
             self._due_s = snapshot.seconds + PLAIN_S
-            limit = f"  ({terminal.plain(snapshot.limit)})" if snapshot.limit else ""
+            limit = f"  ({printable(snapshot.limit)})" if snapshot.limit else ""
             terminal.say(counts(snapshot, self._rate.of(snapshot)) + limit)
 
     def last(self, snapshot: Snapshot) -> None:
@@ -117,7 +118,7 @@ class Live:
 
         figures = Text(counts(snapshot, self._rate.of(snapshot)), no_wrap=True, overflow="ellipsis")
         if snapshot.limit:
-            figures.append("\n" + terminal.plain(snapshot.limit), style="yellow")
+            figures.append("\n" + printable(snapshot.limit), style="yellow")
         try:
             self._live.update(figures, refresh=True)
         except OSError:

@@ -7,6 +7,7 @@ the run does is the runtime's; this file must not know workers or executors beyo
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -25,6 +26,9 @@ from topology.graph import Topology
 from topology.runtime.embedded import EmbeddedRun, handled_signals
 from topology.runtime.hosting import run_to_end, settle_heap
 from topology.runtime.report import Report
+from topology.validate import warnings
+
+logger = logging.getLogger("kedge")
 
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
 
@@ -47,6 +51,8 @@ def run(topology: Topology, options: Options) -> int:
     state_dir = options.state_dir or Path(".kedge") / topology.name
     terminal.say(f"{topology.name}: {described(topology)}; state in {state_dir}{' (fresh)' * options.fresh}")
     logs.configure(debug=options.debug)
+    for warning in warnings(topology):
+        logger.warning("%s", warning)
     report = run_to_end(_run(topology, state_dir, options))
     say = terminal.say if options.as_json else terminal.put
     say("\n".join(summary(report, again(sys.argv))))

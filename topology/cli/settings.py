@@ -5,19 +5,18 @@ name the key, the value and the type.
 """
 
 import dataclasses
-import difflib
 import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, Literal
 
 import msgspec
 
 from topology.config import Config
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, did_you_mean
 
 PREFIX: Final = "KEDGE_"
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -48,7 +47,7 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     for key, value in given.items():
         parameter = named.get(key, further)
         if parameter is None:
-            raise ConfigurationError(f"--set {key}={value}: {where} takes no {key!r}; {_known(key, named)}")
+            raise ConfigurationError(f"--set {key}={value}: {where} takes no {key!r}{_known(key, named)}")
         values[key] = _converted(value, _kind(parameter), f"--set {key}={value}")
     for one in parameters:
         required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
@@ -58,7 +57,13 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
 
 
 def configured(config: Config, given: Mapping[str, str], environment: Mapping[str, str]) -> Config:
-    """The topology's configuration with what `--config` says in it, and below that what `KEDGE_…` says."""
+    """The topology's configuration with what `--config` says in it, and below that what `KEDGE_…` says.
+
+    What is no Config, whatever its type says, stays as it is: `topology.validate` has a sentence for that.
+    """
+    declared: object = config
+    if not isinstance(declared, Config):
+        return config
     kinds = typing.get_type_hints(Config)
     changes: dict[str, Any] = {}
     for name, kind in kinds.items():
@@ -67,22 +72,15 @@ def configured(config: Config, given: Mapping[str, str], environment: Mapping[st
             changes[name] = _converted(text, kind, f"{PREFIX}{name.upper()}={text}")
     for name, text in given.items():
         if name not in kinds:
-            raise ConfigurationError(f"--config {name}={text}: there is no setting {name!r}; {_known(name, kinds)}")
+            raise ConfigurationError(f"--config {name}={text}: there is no setting {name!r}{_known(name, kinds)}")
         changes[name] = _converted(text, kinds[name], f"--config {name}={text}")
     return dataclasses.replace(config, **changes)
 
 
-def similar(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing where nothing comes near."""
-    found = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
-
-
-def _known(key: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(key, names, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    return meant + (f"It takes {', '.join(names)}" if names else "it takes none")
+def _known(key: str, known: Collection[str]) -> str:
+    """The end of a sentence about an unknown key: what was meant, and all that there is."""
+    meant = did_you_mean(key, known)
+    return f"{meant} It takes {', '.join(known)}" if meant else f"; it takes {', '.join(known) or 'none'}"
 
 
 def _kind(parameter: inspect.Parameter) -> Any:

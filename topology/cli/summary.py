@@ -5,10 +5,10 @@ Pure: a Report or a Topology in, lines out. Knows no terminal.
 
 from collections.abc import Iterator
 
-from topology.cli.terminal import plain
 from topology.graph import Topology
 from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
+from topology.text import printable
 
 
 def described(topology: Topology) -> str:
@@ -32,8 +32,8 @@ def summary(report: Report, again: str) -> Iterator[str]:
         yield f"  {name:<{width}}  {bolt.executed:,} executed, {bolt.emitted:,} emitted, {bolt.failed:,} failed"
     yield f"  {'latency':<{width}}  {latencies(snapshot)}, from a message's emission to its last ack"
     for name, lines in report.summaries.items():
-        yield f"{name}: {plain(lines[0])}"
-        yield from (f"  {plain(line)}" for line in lines[1:])
+        yield f"{name}: {printable(lines[0])}"
+        yield from (f"  {printable(line)}" for line in lines[1:])
     if report.exit_status:
         yield f"exit status {report.exit_status}: {_why(report)}"
     yield f"try next: {again}   # the same again: what is stored is not stored twice"
@@ -69,5 +69,5 @@ def _why(report: Report) -> str:
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")
     if report.error is not None:
-        reasons.append(plain(f"{type(report.error).__name__}: {report.error}"))
+        reasons.append(printable(f"{type(report.error).__name__}: {report.error}"))
     return "; ".join(reasons) or f"the run {_ended(report)}"

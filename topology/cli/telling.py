@@ -13,6 +13,7 @@ import typer
 
 from topology.cli import terminal
 from topology.errors import ConfigurationError, DeclarationError, KedgeError, StartError
+from topology.text import printable
 
 USAGE_ERROR: Final[Any] = (
     typer.BadParameter.__base__
@@ -38,7 +39,7 @@ def told(error: Any, *, debug: bool) -> int:
     if debug:
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
-    terminal.say("\n".join([f"kedge: {terminal.plain(first)}", *(terminal.plain(line) for line in others)]))
+    terminal.say("\n".join([f"kedge: {printable(first)}", *(printable(line) for line in others)]))
     return status
 
 

@@ -1,0 +1,11 @@
+"""The version of what is installed. Knows nothing else, and asks only when it is asked."""
+
+
+def version() -> str:
+    """As the package's metadata have it."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("kedge")
+    except metadata.PackageNotFoundError:  # run from a source tree that was never installed
+        return "0+unknown"

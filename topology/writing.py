@@ -1,0 +1,29 @@
+"""Writes lines to stdout and stderr, whatever their encoding. What is to be done when that fails is for the caller.
+
+Knows streams and descriptors, and nothing of what the lines say: make them safe first, with `topology.text`.
+"""
+
+import os
+from typing import TextIO
+
+
+def write_line(stream: TextIO | None, line: str) -> None:
+    """Writes a line and flushes; nothing where the stream is closed or there is none. Characters that its encoding
+    lacks are escaped. Blocks as the stream does. Raises OSError where it can't be written: BrokenPipeError where its
+    reader has gone."""
+    if stream is None or stream.closed:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()
+
+
+def discard(stream: TextIO) -> None:
+    """Points the descriptor at nothing, or the interpreter's last flush would complain of the same pipe at exit."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # a replaced stream, which has none
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
