@@ -33,20 +33,8 @@ def pack(owner_bits: int, number: int, attempt: int) -> int:
     return owner_bits << OWNER_SHIFT | number << NUMBER_SHIFT | attempt
 
 
-def owner_of(root: int) -> int:
-    return root >> OWNER_SHIFT
-
-
 def worker_of(root: int) -> int:
     return root >> OWNER_SHIFT + 12
-
-
-def incarnation_of(root: int) -> int:
-    return root >> OWNER_SHIFT & INCARNATIONS - 1
-
-
-def number_of(root: int) -> int:
-    return root >> NUMBER_SHIFT & NUMBERS - 1
 
 
 def attempt_of(root: int) -> int:

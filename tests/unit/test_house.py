@@ -40,16 +40,8 @@ ACKER_MAY_USE = {"collections", "hashlib", "struct", "typing", "msgspec", "xxhas
 
 # The declaring part of `topology`, and what it may not import: it does no I/O and starts nothing.
 DECLARING = (
-    "components",
-    "config",
-    "errors",
-    "functions",
-    "graph",
-    "groupings",
-    "plan",
-    "records",
-    "signatures",
-    "text",
+    *("components", "config", "errors", "functions", "graph"),
+    *("groupings", "plan", "records", "signatures", "text"),
 )
 RUNNING = {"asyncio", "multiprocessing", "os", "selectors", "socket", "sqlite3", "subprocess", "threading", "zmq"}
 
