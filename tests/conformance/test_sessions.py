@@ -11,7 +11,7 @@ SENDER, RECEIVER = owner(1, 7), owner(0, 7)
 
 
 def frame(number: int, *, session: int = 0, sender: int = SENDER) -> Frame:
-    return Frame(sender, RECEIVER, session, number, [], {number + 1: 1}, [], set(), 0, {})
+    return Frame(sender, RECEIVER, session, number, [], {number + 1: 1}, [], set(), None, {})
 
 
 def session() -> Session:

@@ -290,9 +290,11 @@ MUTANTS: Final = (
         rule="A17",
         breaks="an emission without anchors counts among the anchored ones",
         file="topology/runtime/collecting.py",
-        old="            executor.emit_unanchored([record])\n",
-        new="            executor.emit_unanchored([record])\n"
-        "            self._by_ordinal(record, (self._current,))  # type: ignore\n",
+        old="            executor.emit_unanchored([record], task)\n",
+        new="            executor.emit_unanchored([record], task)\n"
+        "            one = self._current\n"
+        "            name = (type(record), frozenset([one.tup.identity]))\n"
+        "            one.ordinals[name] = one.ordinals.get(name, 0) + 1\n",
         test=f"{ANCHORS}test_what_is_emitted_without_an_anchor_neither_delays_nor_numbers_anything_A17",
     ),
     Mutant(
@@ -323,7 +325,7 @@ MUTANTS: Final = (
         rule="A18",
         breaks="a key may be emitted twice for one input",
         file="topology/runtime/collecting.py",
-        old="        if named in holder.keys:",
+        old="        if (name, key) in holder.keys:",
         new="        if None in holder.keys:",
         test=f"{ANCHORS}test_a_key_repeated_for_one_input_raises_and_fails_that_input_A18",
     ),

@@ -81,8 +81,8 @@ MUTANTS: Final = (
         rule="B2",
         breaks="a key does not name its emission: the ordinal does",
         file="topology/runtime/collecting.py",
-        old="seed = self._by_ordinal(record, opens) if key is None else self._by_key(record, opens, key)",
-        new="seed = self._by_ordinal(record, opens)",
+        old="self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)",
+        new="self._by_ordinal(record, holder, name)",
         test=f"{ANCHORS}test_keys_name_emissions_whatever_their_order_B2",
     ),
     Mutant(
@@ -211,10 +211,8 @@ MUTANTS: Final = (
         rule="B7",
         breaks="how manyth a result is counts with the side that came last",
         file="topology/runtime/collecting.py",
-        old="""        holder = min(opens, key=lambda one: one.tup.identity)
-        if self._executor.waits:""",
-        new="""        holder = opens[0]
-        if self._executor.waits:""",
+        old="        holder = min(opens, key=lambda one: one.tup.identity)",
+        new="        holder = opens[0]",
         test=f"{RULES_B}test_several_results_of_one_pair_have_the_same_identities_in_any_order_of_anchors_B7",
     ),
     Mutant(

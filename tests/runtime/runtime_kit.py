@@ -3,11 +3,14 @@
 All of it goes through the public test kit, so through the real runtime on virtual time.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
+from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.report import Report
+from topology.runtime.worker import Worker
 from topology.testing import Captured
 
 
@@ -105,6 +108,13 @@ def line(
     captured = Captured[Number]()
     topology.bolt("captured", captured, stream.shuffle())
     return topology, captured
+
+
+async def built(run: EmbeddedRun) -> Worker:
+    """The first worker of a run, once it is there: for what is done beside a run, which may begin before it."""
+    while not run.workers:  # noqa: ASYNC110 – virtual time, and nothing tells
+        await asyncio.sleep(0)
+    return run.workers[0]
 
 
 def balanced(report: Report) -> bool:

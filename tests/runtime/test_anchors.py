@@ -1,6 +1,7 @@
 """Trees with joins, copies, keys and taps: rules A1, A2, A17, A18, B1, B3, B7, with the real runtime."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -344,3 +345,41 @@ def test_a_batch_is_anchored_to_all_its_inputs_and_waited_for() -> None:
     assert watch.failures == []
     assert report.exit_status == 0
     assert Config().max_pending >= 10
+
+
+def test_an_emission_without_anchors_goes_to_the_task_that_a_direct_grouping_is_told() -> None:
+    def send(bolt: Any, tup: Tuple[Number], out: Any) -> None:
+        out.emit(Number(7), anchors=(), task=1)
+        out.ack(tup)
+
+    captured = Captured[Number]()
+    topology = Topology("direct")
+    stream = topology.spout("numbers", ScriptedSpout(numbers(1)))
+    sent = topology.bolt("send", Doing(send), stream.shuffle())
+    topology.bolt("captured", captured, sent.direct(), tasks=2)
+    assert run_topology(topology, seed=1).exit_status == 0
+    assert captured.records == [Number(7)]
+
+
+def test_a_key_without_anchors_is_refused_for_it_would_name_nothing() -> None:
+    def send(bolt: Any, tup: Tuple[Number], out: Any) -> None:
+        out.emit(Number(7), anchors=(), key="a")
+
+    done = run_bolt(Doing(send), numbers(1))
+    assert "has none" in done.failed[0].reason
+
+
+def test_an_emission_that_could_not_be_sent_can_be_tried_again_under_its_key() -> None:
+    def send(bolt: Any, tup: Tuple[Number], out: Any) -> None:
+        with contextlib.suppress(EmitError):
+            out.emit(Number(7), key="a", task=9)  # there is no such task
+        out.emit(Number(7), key="a", task=0)
+        out.ack(tup)
+
+    captured = Captured[Number]()
+    topology = Topology("direct", Config(max_replays=0))
+    stream = topology.spout("numbers", ScriptedSpout(numbers(1)))
+    sent = topology.bolt("send", Doing(send), stream.shuffle())
+    topology.bolt("captured", captured, sent.direct())
+    assert run_topology(topology, seed=1).exit_status == 0
+    assert captured.records == [Number(7)]

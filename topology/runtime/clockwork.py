@@ -1,4 +1,4 @@
-"""A worker's clockwork: deadlines, time limits, touches, floors, reminders, all on the loop's clock.
+"""A worker's clockwork: deadlines, time limits, touches, progress, reminders, all on the loop's clock.
 
 Looks at the clock ten times a second. What is due is done by the worker's parts; this only says when.
 """
@@ -7,9 +7,11 @@ import asyncio
 from typing import Final, Protocol
 
 from acker.ledger import STALL_S, Ledger
+from acker.progress import Progress
 from acker.roots import RootSource, message_of
 from topology.components import Clock
 from topology.config import Config
+from topology.plan import Plan
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.peers import Peers
@@ -17,7 +19,7 @@ from topology.runtime.reporting import Reporter
 from topology.runtime.spouting import Pending, Spouting
 
 TURN_S: Final = 0.1  # between two looks at the clock
-FLOOR_S: Final = 0.2  # how often finished messages are announced to those who remember them
+PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to those who remember them
 REMIND_S: Final = 60.0  # how often repeated failures are told again
 
 
@@ -26,6 +28,7 @@ class Wound(Protocol):
 
     clock: Clock
     config: Config
+    plan: Plan
     ledger: Ledger[Pending]
     roots: RootSource
     executors: dict[tuple[str, int], Executor]
@@ -34,7 +37,7 @@ class Wound(Protocol):
     reporter: Reporter
 
     def reported(self, failure: Failure) -> None: ...
-    def forget_below(self, floor: int) -> None: ...
+    def progressed(self, progress: Progress) -> None: ...
 
 
 class Clockwork:
@@ -42,7 +45,8 @@ class Clockwork:
 
     def __init__(self, worker: Wound) -> None:
         self._worker = worker
-        self._floor = 0
+        self._progress: Progress | None = None
+        self._remembers = any(one.shape == "state" for one in worker.plan.components.values())
 
     async def run(self) -> None:
         worker, now = self._worker, self._worker.clock.monotonic
@@ -57,9 +61,9 @@ class Clockwork:
                 touched = this
                 for executor in worker.executors.values():
                     executor.touch_waiting()
-            if this - announced >= FLOOR_S:
+            if self._remembers and this - announced >= PROGRESS_S:
                 announced = this
-                self._announce_floor()
+                self._announce_progress()
             if this - reminded >= REMIND_S:
                 reminded = this
                 worker.reporter.remind()
@@ -92,14 +96,14 @@ class Clockwork:
             self._worker.reported(failure)
             tree.spouting.failed_tree(tree, failure)
 
-    def _announce_floor(self) -> None:
-        """Tells those who remember inputs, here and elsewhere, below which message all of this home are done."""
+    def _announce_progress(self) -> None:
+        """Tells those who remember inputs, here and elsewhere, which messages of this home are done."""
         worker = self._worker
-        roots = [tree.root for tree in worker.ledger.trees()]
-        roots += [root for one in worker.spoutings.values() if (root := one.oldest_later()) is not None]
-        floor = message_of(min(roots)) if roots else message_of(worker.roots.latest) + 1
-        if floor != self._floor:
-            self._floor = floor
-            worker.forget_below(floor)
+        trees = [*worker.ledger.trees(), *(tree for one in worker.spoutings.values() for tree in one.later())]
+        unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
+        progress = Progress(message_of(worker.roots.latest), frozenset(unfinished))
+        if progress != self._progress:
+            self._progress = progress
+            worker.progressed(progress)
             for peer in worker.peers.by_worker.values():
-                peer.tell_floor(floor)
+                peer.tell_progress(progress)

@@ -17,7 +17,7 @@ from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.outputs import waits
 
-Ordinal = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
+Name = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
 
 
 class Open(OpenTuple):
@@ -28,8 +28,8 @@ class Open(OpenTuple):
     def __init__(self, tup: Tuple[Any]) -> None:
         super().__init__(tup.roots, edge(tup.identity, tup.source.tag))
         self.tup = tup
-        self.ordinals: dict[Ordinal, int] = {}
-        self.keys: set[tuple[type, MessageId]] = set()
+        self.ordinals: dict[Name, int] = {}
+        self.keys: set[tuple[Name, MessageId]] = set()
         self.task: asyncio.Task[Any] | None = None  # which emitted without a key first
 
 
@@ -55,7 +55,9 @@ class TaskCollector:
         else:
             opens = tuple(executor.open_of(anchor, "emit on") for anchor in distinct(anchors))
         if not opens:
-            executor.emit_unanchored([record])
+            if key is not None:
+                raise EmitError("a key names an emission among those of its anchors, and this one has none")
+            executor.emit_unanchored([record], task)
             return
         for one in opens:
             if one.finished:
@@ -63,7 +65,9 @@ class TaskCollector:
         roots = roots_of(opens)
         if len(roots) > MAX_ROOTS:
             raise EmitError(f"a tuple may belong to {MAX_ROOTS} trees; these anchors belong to {len(roots)}")
-        seed = self._by_ordinal(record, opens) if key is None else self._by_key(record, opens, key)
+        holder = min(opens, key=lambda one: one.tup.identity)  # so that the anchors' order changes nothing (B7)
+        name = (type(record), frozenset(one.tup.identity for one in opens))
+        seed = self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)
         if len(opens) == 1:
             origin, parent = opens[0].tup.origin, opens[0].tup.identity
         else:
@@ -72,14 +76,18 @@ class TaskCollector:
         root, others = (roots[0], roots[1:]) if roots else (0, ())
         outbox = executor.outbox
         staged: list[Any] = []
-        register(opens, outbox.stage(staged, record, origin, derive(parent, seed), root, others, task))
+        edges = outbox.stage(staged, record, origin, derive(parent, seed), root, others, task)
+        if key is None:  # only now: what could not be staged was not emitted
+            holder.ordinals[name] = holder.ordinals.get(name, 0) + 1
+        else:
+            holder.keys.add((name, key))
+        register(opens, edges)
         outbox.send(staged)
         outbox.emitted += 1
         executor.wake_downstream()
 
-    def _by_ordinal(self, record: Record, opens: tuple[Open, ...]) -> int:
-        """Seeds with how manyth emission this is for these anchors on this stream, whatever their order (B7)."""
-        holder = min(opens, key=lambda one: one.tup.identity)
+    def _by_ordinal(self, record: Record, holder: Open, name: Name) -> int:
+        """Seeds with how manyth emission this is for these anchors on this stream."""
         if self._executor.waits:
             running = asyncio.current_task()
             if holder.task is None:
@@ -88,18 +96,12 @@ class TaskCollector:
                 raise EmitError(
                     "several asyncio tasks emit for one input: give each emission a key=, its order may change"
                 )
-        ordinal = (type(record), frozenset(one.tup.identity for one in opens))
-        k = holder.ordinals.get(ordinal, 0)
-        holder.ordinals[ordinal] = k + 1
-        return self._executor.outbox.outlet(record).salt + k
+        return self._executor.outbox.outlet(record).salt + holder.ordinals.get(name, 0)
 
-    def _by_key(self, record: Record, opens: tuple[Open, ...], key: MessageId) -> int:
-        named = (type(record), key)
-        holder = min(opens, key=lambda one: one.tup.identity)
+    def _by_key(self, record: Record, holder: Open, name: Name, key: MessageId) -> int:
         seed = self._executor.outbox.keyed(record, key)
-        if named in holder.keys:
+        if (name, key) in holder.keys:
             raise EmitError(f"key {key!r:.80} was emitted for this input already: two tuples would have one identity")
-        holder.keys.add(named)
         return seed
 
     def ack(self, tup: Tuple[Any]) -> None:

@@ -17,7 +17,7 @@ from acker.identity import edge
 from topology.components import Tuple
 from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
-from topology.runtime.failures import Failure, Reason
+from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.outbox import Outbox
 from topology.runtime.outputs import END, being_cancelled, collected, outcome, waits
 
@@ -64,6 +64,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._limit = SLICE_MAX
         self._last_seen: set[int] = set()
+        self._death: BaseException | None = None  # what `work` raised in another task's turn
 
     # -- the loop
 
@@ -71,6 +72,8 @@ class Executor:
         """Works until cancelled."""
         while True:
             self.work()
+            if self._death is not None:
+                raise self._death
             if self.workable:
                 await asyncio.sleep(0)
             else:
@@ -95,6 +98,11 @@ class Executor:
             self._let_in()
         if self.downstream:
             drive(self.downstream)
+
+    def die(self, error: BaseException) -> None:
+        """Ends this task, at its own turn, for what is wrong in the runtime; whoever handed on to it is not blamed."""
+        self._death = error
+        self.wake()
 
     @property
     def asleep(self) -> bool:
@@ -186,11 +194,11 @@ class Executor:
     def raised(self, tup: Tuple[Any], error: BaseException) -> None:
         """Fails an input for what its processing raised, be it SystemExit or CancelledError (F6)."""
         if isinstance(error, Reject):
-            self.fail_input(tup, error, Reason.REJECTED, str(error))
+            self.fail_input(tup, error, Reason.REJECTED, text_of(error))
         elif isinstance(error, KedgeError):
-            self.fail_input(tup, error, Reason.EMIT, str(error))
+            self.fail_input(tup, error, Reason.EMIT, text_of(error))
         else:
-            self.fail_input(tup, error, Reason.RAISED, f"{type(error).__name__}: {error}")
+            self.fail_input(tup, error, Reason.RAISED, described(error))
 
     # -- inputs that wait
 
@@ -279,12 +287,12 @@ class Executor:
             text = f"tick: {type(raised).__name__}: {raised}"
             self.home.reported(Failure(Reason.RAISED, self.component, text, raised))
 
-    def emit_unanchored(self, records: Iterable[Record]) -> None:
-        """Sends records that belong to no tree."""
+    def emit_unanchored(self, records: Iterable[Record], task: int | None = None) -> None:
+        """Sends records that belong to no tree; `task` is the target of a direct grouping."""
         staged: list[Any] = []
         for record in records:
             origin, identity = self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1
-            self.outbox.stage(staged, record, origin, identity, 0, ())
+            self.outbox.stage(staged, record, origin, identity, 0, (), task)
             self.outbox.emitted += 1
         self.outbox.send(staged)
         self.wake_downstream()
@@ -350,6 +358,9 @@ def drive(executors: Sequence[Executor]) -> None:
     for executor in executors:
         if executor.queue and executor.asleep:
             if executor.hand_on:
-                executor.work()
+                try:
+                    executor.work()
+                except BaseException as error:
+                    executor.die(error)
             if executor.workable:
                 executor.wake()

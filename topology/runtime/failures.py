@@ -48,6 +48,27 @@ class Failure:
         return "".join(traceback.format_exception(type(self.error), self.error, _beyond_runtime(self.error)))
 
 
+def text_of(error: BaseException) -> str:
+    """An exception's text; never raises, though the exception's own `__str__` may."""
+    try:
+        return str(error)
+    except BaseException:
+        return "its text can't be told"
+
+
+def described(error: BaseException) -> str:
+    """The class of an exception, and its text."""
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+def shown(value: object, most: int) -> str:
+    """The beginning of a value's repr; never raises, though its `__repr__` may."""
+    try:
+        return repr(value)[:most]
+    except BaseException:
+        return f"a {type(value).__name__} that can't be shown"
+
+
 def _beyond_runtime(error: BaseException) -> types.TracebackType | None:
     """The error's traceback without the runtime's own leading frames; whole where all of it is the runtime's."""
     frames = error.__traceback__

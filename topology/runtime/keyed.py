@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from types import GeneratorType
 from typing import Any, Final
 
-from acker.roots import NUMBER_SHIFT, message_of, precedes, worker_of
+from acker.progress import Progress
+from acker.roots import NUMBER_SHIFT, message_of, worker_of
 from topology.components import Tuple
 from topology.errors import EmitError
 from topology.records import Record
-from topology.runtime.executor import Executor
+from topology.runtime.executor import QUEUE_HIGH, Executor
 from topology.runtime.failures import Reason
 from topology.runtime.outputs import collected, waits
 
 Pair = tuple[int, int]
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
-FORGOTTEN_A_TURN: Final = 500  # inputs that an idle task forgets at a turn of the clockwork
-MUTABLE: Final = (list, dict, set, bytearray)
+LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of the clockwork
+PARKED_MAX: Final = QUEUE_HIGH  # inputs that may wait for a key that is under way; then no more are taken
 
 
 class KeyState:
@@ -39,10 +40,12 @@ class KeyState:
         return default if self._value is None else self._value
 
     def set(self, value: Any) -> None:
-        if isinstance(value, MUTABLE):
+        try:
+            hash(value)  # what is immutable through and through can be hashed, what holds a list somewhere can't (D9)
+        except TypeError as error:
             raise EmitError(
-                f"a state's value is immutable, a {type(value).__name__} is not: use a tuple, a frozenset or a record"
-            )
+                f"a state's value is immutable through and through ({error}): use tuples, frozensets and records"
+            ) from error
         self._value = value
         self._changed = True
 
@@ -69,13 +72,15 @@ class KeyedExecutor(Executor):
         self.stale = 0  # tuples of finished trees, refused (D5)
         self._filed: deque[tuple[Messages, Pair]] = deque()  # what is remembered, oldest first
         self._tidied_at = 0
-        self._floors: dict[int, int] = {}  # home worker → the message below which all are done
+        self._progress: dict[int, Progress] = {}  # home worker → which of its messages are done
         self._busy: dict[bytes, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
+        self._parked = 0  # inputs that wait for a key
+        self._cut_off = False
         self._states: dict[int, tuple[bytes, KeyState]] = {}  # id of an input under way → its key and state
 
     def slice(self, count: int) -> int:
         taken = 0
-        while taken < count and len(self.under_way) < self.concurrency:
+        while taken < count and len(self.under_way) < self.concurrency and self._parked < PARKED_MAX:
             self._begin(self.queue.popleft())
             taken += 1
         return taken
@@ -90,6 +95,7 @@ class KeyedExecutor(Executor):
             key = tup.source.key(tup.record)
             if key in self._busy:
                 self._busy[key].append(tup)
+                self._parked += 1
                 return
             self.executed += 1
             known = self.remembered.get((tup.origin, tup.identity)) if tup.root else None
@@ -123,7 +129,7 @@ class KeyedExecutor(Executor):
         pair = tup.origin, tup.identity
         self.remembered[pair] = records, messages
         self._filed.append((messages, pair))
-        self._forget(2)  # more than one for each that comes, so that what is done is soon forgotten
+        self._forget(2)  # more than one for each that comes
 
     def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
         key, state = self._states.pop(id(tup))
@@ -142,9 +148,27 @@ class KeyedExecutor(Executor):
             self._free(under_way[0])
 
     def _free(self, key: bytes) -> None:
-        """Puts the inputs that waited for this key back to the head of the queue, in their order."""
-        self.queue.extendleft(reversed(self._busy.pop(key, ())))
+        """Goes on with the inputs that waited for this key, in their order, up to one that is under way again."""
+        waiting = self._busy.pop(key, deque())
+        while waiting and not self._cut_off:
+            self._parked -= 1
+            self._begin(waiting.popleft())
+            if key in self._busy:
+                self._busy[key] = waiting
+                break
         self.wake()
+
+    def cut_off(self) -> None:
+        self._cut_off = True
+        super().cut_off()
+
+    @property
+    def workable(self) -> bool:
+        return super().workable and self._parked < PARKED_MAX
+
+    @property
+    def full(self) -> bool:
+        return len(self.queue) + self._parked > QUEUE_HIGH
 
     @property
     def quiet(self) -> bool:
@@ -153,29 +177,32 @@ class KeyedExecutor(Executor):
     def held(self) -> list[Tuple[Any]]:
         return [tup for waiting in self._busy.values() for tup in waiting]
 
-    def forget_below(self, floor: int) -> None:
-        """Takes note that all messages of one home which precede `floor`, one of its messages, are done.
+    def progressed(self, progress: Progress) -> None:
+        """Takes note of which messages of one home are done.
 
         What was remembered for them is forgotten bit by bit, so that the loop never stands still for it. A tuple of
         theirs that still comes is stale, and refused (D4, D5).
         """
-        self._floors[worker_of(floor << NUMBER_SHIFT)] = floor
+        self._progress[worker_of(progress.newest << NUMBER_SHIFT)] = progress
 
     def tidy(self) -> None:
         if self.executed == self._tidied_at:  # idle: while inputs come, each of them forgets some
-            self._forget(FORGOTTEN_A_TURN)
+            self._forget(LOOKED_AT_A_TURN)
         self._tidied_at = self.executed
 
-    def _forget(self, most: int) -> None:
-        """Forgets up to so many inputs all of whose messages are done, oldest first (D15)."""
+    def _forget(self, looked_at: int) -> None:
+        """Looks at so many of the inputs that are remembered, in turn; forgets those whose messages are all done (D15).
+
+        As each input that comes looks at two, no more are remembered than about twice those that are not done.
+        """
         filed = self._filed
-        while most and filed and all(map(self._is_done, filed[0][0])):
-            most -= 1
-            messages, pair = filed.popleft()
-            known = self.remembered.get(pair)
-            if known is not None and known[1] == messages:  # not filed again under other numbers since
-                del self.remembered[pair]
+        for _ in range(min(looked_at, len(filed))):
+            messages, pair = entry = filed.popleft()
+            if not all(map(self._is_done, messages)):
+                filed.append(entry)
+            elif (known := self.remembered.get(pair)) is not None and known[1] == messages:
+                del self.remembered[pair]  # not filed again under other numbers since
 
     def _is_done(self, message: int) -> bool:
-        floor = self._floors.get(worker_of(message << NUMBER_SHIFT))
-        return floor is not None and precedes(message, floor)
+        progress = self._progress.get(worker_of(message << NUMBER_SHIFT))
+        return progress is not None and progress.covers(message)

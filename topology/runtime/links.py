@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from acker.progress import Progress
 from topology.components import Tuple
 from topology.runtime.failures import Failure
 
@@ -26,7 +27,7 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
     acks: dict[int, int]  # root → value, merged: one pair a root
     fails: list[tuple[int, Failure]]
     touches: set[int]
-    floor: int  # the sender's message below which all of its own are done; 0: as before
+    progress: Progress | None  # which of the sender's messages are done; None: as before
     depths: dict[int, int]  # address → how many tuples wait there, where that has changed what a spout should do
 
 

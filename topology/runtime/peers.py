@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from acker.progress import Progress
 from acker.roots import worker_of
 from topology.components import Tuple
 from topology.runtime.executor import QUEUE_HIGH, Executor
@@ -68,7 +69,7 @@ class Peer:
         self.fails: list[tuple[int, Failure]] = []
         self.touches: set[int] = set()
         self.depths: dict[int, int] = {}
-        self.floor = 0
+        self.progress: Progress | None = None
         self.queues: dict[int, RemoteQueue] = {}
         self._carrier = carrier
         self._loop = asyncio.get_running_loop()
@@ -95,8 +96,8 @@ class Peer:
         self.touches.add(root)
         self.leave_soon()
 
-    def tell_floor(self, floor: int) -> None:
-        self.floor = floor
+    def tell_progress(self, progress: Progress) -> None:
+        self.progress = progress
         self.leave_soon()
 
     def tell_depth(self, address: int, depth: int) -> None:
@@ -121,7 +122,7 @@ class Peer:
             self.acks,
             self.fails,
             self.touches,
-            self.floor,
+            self.progress,
             self.depths,
         )
         self._number += 1
@@ -129,7 +130,7 @@ class Peer:
         self._carrier.send(frame)
 
     def _clear(self) -> None:
-        self.tuples, self.acks, self.fails, self.touches, self.depths, self.floor = [], {}, [], set(), {}, 0
+        self.tuples, self.acks, self.fails, self.touches, self.depths, self.progress = [], {}, [], set(), {}, None
 
     @property
     def idle(self) -> bool:
@@ -201,8 +202,8 @@ class Peers:
             self._home.fail(root, failure)
         for root in frame.touches:
             self._home.touch(root)
-        if frame.floor:
-            self._home.forget_below(frame.floor)
+        if frame.progress is not None:
+            self._home.progressed(frame.progress)
         for address, depth in frame.depths.items():
             queue = peer.queues.get(address)
             if queue is not None:

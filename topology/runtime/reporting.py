@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from topology.records import Record
-from topology.runtime.failures import Failure
+from topology.runtime.failures import Failure, shown
 
 KINDS_MAX: Final = 1_000  # kinds of failure that are told apart; further ones are counted together
 TEXT_MAX: Final = 2_000  # characters of a record that are shown
@@ -40,7 +40,7 @@ class Reporter:
             component,
             attempts,
             failure,
-            repr(record)[:TEXT_MAX],
+            shown(record, TEXT_MAX),
             failure.traceback().rstrip(),
         )
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from acker.identity import MessageId, message_pair, outside_pair, partition_seed
 from acker.ledger import Tree
-from acker.roots import ROOT_STEP, RootSource
+from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import KedgeError, Reject
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
-from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
+from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
 from topology.runtime.histogram import Histogram
 from topology.runtime.outbox import Outbox, Single, Staged
 from topology.runtime.peers import RemoteQueue
@@ -39,6 +39,7 @@ class Pending(Tree):
     begun: float  # loop time of the first emission
     own: int = 0  # failures that count against max_replays
     others: int = 0  # failures of what is around it (E6)
+    renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
 
 
 class Spouting:
@@ -200,7 +201,7 @@ class Spouting:
             origin, identity = self._pair(tree.message.id, tree.seed)
             tree.value = self.outbox.stage(staged, record, origin, identity, tree.root, ())
         except BaseException as error:
-            failure = Failure(Reason.EMIT, self.component, f"{type(error).__name__}: {error}", error)
+            failure = Failure(Reason.EMIT, self.component, described(error), error)
             self.home.reported(failure)
             self.failed_tree(tree, failure)
             return
@@ -218,7 +219,7 @@ class Spouting:
             self.outbox.stage(staged, message.record, origin, identity, 0, ())
         except BaseException as error:
             self.failed += 1
-            self.home.reported(Failure(Reason.EMIT, self.component, f"{type(error).__name__}: {error}", error))
+            self.home.reported(Failure(Reason.EMIT, self.component, described(error), error))
             return
         self.outbox.emitted += 1
         self.outbox.send(staged)
@@ -288,7 +289,10 @@ class Spouting:
             due.append(heapq.heappop(self._later)[2])
         for tree in sorted(due, key=lambda one: one.root):
             self.replayed += 1
-            tree.root = self._roots.next_attempt(tree.root)
+            root = self._roots.next_attempt(tree.root)
+            if message_of(root) != message_of(tree.root):
+                tree.renamed = (*tree.renamed, message_of(tree.root))
+            tree.root = root
             self._begin(tree)
         self.wake_downstream()
         self._set_timer()
@@ -298,16 +302,16 @@ class Spouting:
         """Messages that wait for their replay: pending, and in no ledger."""
         return len(self._later)
 
-    def oldest_later(self) -> int | None:
-        """The smallest root among them."""
-        return min((tree.root for _, _, tree in self._later), default=None)
+    def later(self) -> list[Pending]:
+        """Those messages, in no promised order."""
+        return [tree for _, _, tree in self._later]
 
     def _tell(self, callback: Callable[[MessageId], None], message_id: MessageId) -> None:
         """A source's own ack or fail; what it raises is reported and changes nothing."""
         try:
             callback(message_id)
         except BaseException as error:
-            told = f"{callback.__name__}: {type(error).__name__}: {error}"
+            told = f"{callback.__name__}: {described(error)}"
             self.home.reported(Failure(Reason.RAISED, self.component, told, error))
 
     def wake(self) -> None:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
+from acker.progress import Progress
 from acker.roots import RootSource, owner, worker_of
 from topology.components import Clock, Notes, Task
 from topology.plan import Plan, seconds
@@ -40,7 +41,7 @@ EXECUTORS: Final[dict[str, type[Executor]]] = {
 
 
 class Worker:
-    """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, `settle` or `drain`, `close`."""
+    """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, `drain` where it has to, `close`."""
 
     outbox_kind: ClassVar[type[Outbox]] = Outbox  # the test kit has one that checks every record
 
@@ -255,11 +256,11 @@ class Worker:
             await asyncio.sleep(every_s)
             await executor.tick(self.clock.utc())
 
-    def forget_below(self, floor: int) -> None:
-        """Lets the bolts with state forget the messages of a home that precede `floor`."""
+    def progressed(self, progress: Progress) -> None:
+        """Lets the bolts with state forget the messages of a home that are done."""
         for executor in self.executors.values():
             if isinstance(executor, KeyedExecutor):
-                executor.forget_below(floor)
+                executor.progressed(progress)
 
     # -- the end
 
