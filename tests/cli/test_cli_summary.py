@@ -1,9 +1,11 @@
 """How a run's end is told, and what a line of progress says."""
 
+from dataclasses import replace
+
 from topology.cli.progress import Rate, counts
 from topology.cli.summary import summary
 from topology.runtime.histogram import Histogram
-from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
+from topology.runtime.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
 from topology.runtime.report import Report
 
 
@@ -21,6 +23,19 @@ def test_every_count_and_percentile_is_in_the_summary() -> None:
     assert told[3].startswith("  latency  p50 0.50")
     assert "max 2.5 s" in told[3]
     assert told[4] == "exit status 1: 4 dead, each logged above"
+
+
+def test_what_happens_rarely_has_a_line_where_it_has_happened_and_none_where_it_has_not() -> None:
+    rare = {**dict.fromkeys(RARE, 0), "late or unknown acks": 3, "stalls of the loop": 1}
+    told = list(summary(Report(replace(snapshot(), rare=rare)), "again"))
+    assert told[4] == "  rare     3 late or unknown acks, 1 stall of the loop"
+    never = list(summary(Report(replace(snapshot(), rare=dict.fromkeys(RARE, 0))), "again"))
+    assert never == list(summary(Report(snapshot()), "again"))
+
+
+def test_the_figures_in_json_are_those_that_were_promised_and_no_others() -> None:
+    figures = replace(snapshot(), rare={"stalls of the loop": 1}).as_json()
+    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms"]
 
 
 def test_a_run_that_was_not_done_says_how_many_messages_were_not() -> None:

@@ -6,7 +6,7 @@ Pure: a Report or a Topology in, lines out. Knows no terminal.
 from collections.abc import Iterator
 
 from topology.graph import Topology
-from topology.runtime.metrics import Snapshot
+from topology.runtime.metrics import RARE, Snapshot
 from topology.runtime.report import Report
 from topology.text import printable
 
@@ -31,6 +31,8 @@ def summary(report: Report, again: str) -> Iterator[str]:
     for name, bolt in snapshot.bolts.items():
         yield f"  {name:<{width}}  {bolt.executed:,} executed, {bolt.emitted:,} emitted, {bolt.failed:,} failed"
     yield f"  {'latency':<{width}}  {latencies(snapshot)}, from a message's emission to its last ack"
+    if any(snapshot.rare.values()):
+        yield f"  {'rare':<{width}}  {rarities(snapshot)}"
     for name, lines in report.summaries.items():
         yield f"{name}: {printable(lines[0])}"
         yield from (f"  {printable(line)}" for line in lines[1:])
@@ -42,6 +44,12 @@ def summary(report: Report, again: str) -> Iterator[str]:
 def latencies(snapshot: Snapshot) -> str:
     """The percentiles, each with its unit."""
     return ", ".join(f"{name} {_ms(value)}" for name, value in snapshot.latency_ms().items())
+
+
+def rarities(snapshot: Snapshot) -> str:
+    """What should hardly ever happen and has: "3 late or unknown acks, 1 stall of the loop"."""
+    happened = ((name, count) for name, count in snapshot.rare.items() if count)
+    return ", ".join(f"{count:,} {RARE[name] if count == 1 else name}" for name, count in happened)
 
 
 def _ms(value: float | None) -> str:

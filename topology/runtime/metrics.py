@@ -1,10 +1,23 @@
 """What a run tells about itself: one snapshot value of counters and latencies. Knows nobody; the worker fills it in."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from topology.runtime.histogram import Histogram
+
+# What should hardly ever happen, and is counted so that people can tell (A3, A5, A10, D5): as it is called in
+# `Snapshot.rare`, and when it has happened once.
+RARE: Final = {
+    "late or unknown acks": "late or unknown ack",  # acks, fails and touches for trees that are not open
+    "stalls of the loop": "stall of the loop",  # it stood still for longer than a second
+    "stale tuples refused": "stale tuple refused",  # of messages that were done, by bolts with state
+    "acts on finished tuples": "act on a finished tuple",  # emits, acks and fails: mistakes in a bolt
+    "abandoned inputs": "abandoned input",  # failed, and still run at this moment: their bolt ignores the cancellation
+    "repeated frames": "repeated frame",  # that came over a link, and were dropped
+    "foreign frames": "foreign frame",  # of a session that is over, dropped as well
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,10 @@ class BoltCounts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment. Latencies are of whole trees, from emission to the last ack, replays included."""
+    """A run at one moment. Latencies are of whole trees, from emission to the last ack, replays included.
+
+    `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted.
+    """
 
     topology: str
     seconds: float
@@ -45,6 +61,7 @@ class Snapshot:
     bolts: dict[str, BoltCounts]
     latency: Histogram = field(default_factory=Histogram)
     limit: str = ""  # why nothing was acked of late; empty while something is
+    rare: dict[str, int] = field(default_factory=dict)
 
     def total(self, name: str) -> int:
         """The sum of one counter over all spouts."""
@@ -83,9 +100,10 @@ C = TypeVar("C", SpoutCounts, BoltCounts)
 def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
     """One snapshot of several workers': counters are added up."""
     first = snapshots[0]
-    latency = Histogram()
+    latency, rare = Histogram(), Counter[str]()
     for one in snapshots:
         latency.merge(one.latency)
+        rare.update(one.rare)
     return Snapshot(
         first.topology,
         max(one.seconds for one in snapshots),
@@ -94,6 +112,7 @@ def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
         {name: _added(BoltCounts, [one.bolts[name] for one in snapshots]) for name in first.bolts},
         latency,
         " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
+        dict(rare),
     )
 
 

@@ -74,10 +74,14 @@ class Peer:
         self._carrier = carrier
         self._loop = asyncio.get_running_loop()
         self._leaving = False
+        self.repeated = self.foreign = 0  # frames that were dropped in the sessions before this one
+        self.session = Session(theirs, mine, 0)
         self.restart(0)
 
     def restart(self, session: int) -> None:
         """Begins a session: frames are numbered anew, what waited for the old one is dropped (its trees fail)."""
+        self.repeated += self.session.duplicates
+        self.foreign += self.session.foreign
         self.session = Session(self.theirs, self.mine, session)
         self._number = 0
         self._clear()

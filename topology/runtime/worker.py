@@ -304,20 +304,25 @@ class Worker:
         return summaries(self.reporter, self._in_order())
 
     async def close(self) -> None:
-        """Ends everything, in the order that loses least: spouts stop, inputs under way fail, sources close, then bolts
-        in the order of the flow, so that each can still hand over what it holds. Safe after a failed `open`."""
+        """Ends everything, in the order that loses least: no task takes an input any more, what is under way fails and is
+        waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10). What
+        ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
+        self._closing = True
         for spouting in self.spoutings.values():
             spouting.draining = True
             spouting.close()
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
         for executor in self.executors.values():
             executor.cut_off()
+            tasks |= executor.abandoned
+        if tasks:
+            _, stubborn = await asyncio.wait(tasks, timeout=CLOSE_S)
+            for name in sorted({task.get_name() for task in stubborn}):
+                self.reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
         for source in self._sources:
             await source.close()
-        self._closing = True
-        if tasks := list(self._tasks):
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=CLOSE_S)  # a poll may ignore its cancellation
         for name, component in self._in_order():
             await called(self.reporter, name, component.close, CLOSE_S)
         self._opened.clear()
@@ -346,4 +351,5 @@ class Worker:
     def snapshot(self) -> Snapshot:
         """All counters of this worker at this moment, tasks of a component added up."""
         seconds_run = self.clock.monotonic() - self._begun
-        return counted(self.plan, seconds_run, list(self.spoutings.values()), list(self.executors.values()))
+        tasks = list(self.spoutings.values()), list(self.executors.values())
+        return counted(self.plan, seconds_run, *tasks, self.ledger, self.peers.by_worker.values())
