@@ -173,8 +173,9 @@ class Bolt(Component):
 
     `process` returns or yields records, or None; it may be async. What it returns leaves when it has returned, anchored
     to its input, which is then acked; if it raises, nothing leaves and the input fails. `execute` controls all of it.
-    `tick(now)`, where defined and the bolt is declared with `every`, and `flush(out)`, called once when all inputs of a
-    bounded run have ended, may emit too: what they emit without an anchor has a random identity, at most once.
+    `tick(now)`, where defined and the bolt is declared with `every`, and `flush(out)` may emit too: what they emit
+    without an anchor has a random identity, at most once. `flush` is called once when all inputs of a bounded run have
+    ended, and again only if a replay has brought the bolt inputs after that; not when a run drains.
     """
 
     deterministic: ClassVar[bool] = True  # False: the output is not a function of the input and the state alone

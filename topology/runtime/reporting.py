@@ -10,7 +10,8 @@ from typing import Final
 from topology.records import Record
 from topology.runtime.failures import Failure, shown
 
-KINDS_MAX: Final = 1_000  # kinds of failure that are told apart; further ones are counted together
+KINDS_MAX: Final = 1_000  # kinds of failure that are told apart; further ones are counted together, as OTHERS
+OTHERS: Final = f"failures of other kinds than the first {KINDS_MAX:,}"
 TEXT_MAX: Final = 2_000  # characters of a record that are shown
 
 logger = logging.getLogger("kedge")
@@ -24,10 +25,13 @@ class Reporter:
         self._known: set[str] = set()
 
     def failed(self, failure: Failure) -> None:
-        """Tells of a failure, or counts it where its kind was told before."""
+        """Tells of a failure, or counts it where its kind was told before, or too many kinds were."""
         kind = _kind(failure)
-        if kind in self._known or len(self._known) >= KINDS_MAX:
+        if kind in self._known:
             self._since[kind] += 1
+            return
+        if len(self._known) >= KINDS_MAX:
+            self._since[OTHERS] += 1
             return
         self._known.add(kind)
         logger.warning("%s; further ones like it are counted\n%s", failure, failure.traceback().rstrip())
