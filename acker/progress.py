@@ -4,9 +4,11 @@ A low-water mark alone would let one stuck message hold on to everything after i
 few that are not done yet, at most as many as may be pending. Pure values; must not know who remembers what.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from acker.roots import precedes
+
+NUMBER_BITS: Final = 32  # of a message's number; above it, a message has its owner
 
 
 class Progress(NamedTuple):
@@ -18,4 +20,6 @@ class Progress(NamedTuple):
 
     def covers(self, message: int) -> bool:
         """Whether this message of the home is done: nothing of it will be processed or counted again."""
-        return (message == self.newest or precedes(message, self.newest)) and message not in self.unfinished
+        newest = self.newest
+        begun = message <= newest if message >> NUMBER_BITS == newest >> NUMBER_BITS else precedes(message, newest)
+        return begun and message not in self.unfinished

@@ -11,13 +11,15 @@ from types import GeneratorType
 from typing import Any, Final
 
 from acker.progress import Progress
-from acker.roots import NUMBER_SHIFT, message_of, worker_of
+from acker.roots import NUMBER_SHIFT, OWNER_SHIFT, message_of
 from topology.components import Tuple
 from topology.errors import EmitError
 from topology.records import Record
 from topology.runtime.executor import QUEUE_HIGH, Executor
 from topology.runtime.failures import Reason
 from topology.runtime.outputs import collected, waits
+
+WORKER_SHIFT: Final = OWNER_SHIFT + 12 - NUMBER_SHIFT  # of a message: what is above it is its home worker
 
 Pair = tuple[int, int]
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
@@ -86,8 +88,8 @@ class KeyedExecutor(Executor):
         return taken
 
     def _begin(self, tup: Tuple[Any]) -> None:
-        messages = (tup.root >> NUMBER_SHIFT,) if tup.root and not tup.others else tuple(map(message_of, tup.roots))
-        if any(map(self._is_done, messages)):
+        root = tup.root
+        if root and (self._is_done(root >> NUMBER_SHIFT) if not tup.others else self._is_stale(tup)):
             self.stale += 1
             return
         try:
@@ -102,7 +104,7 @@ class KeyedExecutor(Executor):
             if known is not None:
                 records, filed = known
                 sent = self.outbox.emit(records, tup) if records else 0
-                if filed != (messages := tuple(map(message_of, tup.roots))):
+                if filed != (messages := messages_of(tup)):
                     self._file(tup, records, messages)  # known again under new numbers (D4)
                 self.ack_input(tup, sent)
                 return
@@ -122,7 +124,7 @@ class KeyedExecutor(Executor):
         sent = self.outbox.emit(records, tup) if records else 0
         state.merge()
         if tup.root:
-            self._file(tup, records, tuple(map(message_of, tup.roots)))
+            self._file(tup, records, messages_of(tup))
         self.ack_input(tup, sent)
 
     def _file(self, tup: Tuple[Any], records: Sequence[Record], messages: Messages) -> None:
@@ -183,7 +185,7 @@ class KeyedExecutor(Executor):
         What was remembered for them is forgotten bit by bit, so that the loop never stands still for it. A tuple of
         theirs that still comes is stale, and refused (D4, D5).
         """
-        self._progress[worker_of(progress.newest << NUMBER_SHIFT)] = progress
+        self._progress[progress.newest >> WORKER_SHIFT] = progress
 
     def tidy(self) -> None:
         if self.executed == self._tidied_at:  # idle: while inputs come, each of them forgets some
@@ -195,14 +197,24 @@ class KeyedExecutor(Executor):
 
         As each input that comes looks at two, no more are remembered than about twice those that are not done.
         """
-        filed = self._filed
+        filed, is_done = self._filed, self._is_done
         for _ in range(min(looked_at, len(filed))):
             messages, pair = entry = filed.popleft()
-            if not all(map(self._is_done, messages)):
+            if not (is_done(messages[0]) if len(messages) == 1 else all(map(is_done, messages))):
                 filed.append(entry)
             elif (known := self.remembered.get(pair)) is not None and known[1] == messages:
                 del self.remembered[pair]  # not filed again under other numbers since
 
     def _is_done(self, message: int) -> bool:
-        progress = self._progress.get(worker_of(message << NUMBER_SHIFT))
+        progress = self._progress.get(message >> WORKER_SHIFT)
         return progress is not None and progress.covers(message)
+
+    def _is_stale(self, tup: Tuple[Any]) -> bool:
+        return any(map(self._is_done, messages_of(tup)))
+
+
+def messages_of(tup: Tuple[Any]) -> Messages:
+    """The messages that an input belongs to."""
+    if tup.others:
+        return tuple(map(message_of, tup.roots))
+    return (tup.root >> NUMBER_SHIFT,)
