@@ -6,12 +6,14 @@ Must not know executors, trees or how a run ends.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from topology.errors import KedgeError, StartError
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.reporting import Reporter
 from topology.runtime.watch import SILENT_S, tell_opening
+
+ENDING_S: Final = 1.0  # how long a call may take to end once it is cancelled
 
 
 async def opened(component: str, call: Callable[[], Any]) -> None:
@@ -58,12 +60,17 @@ def summaries(reporter: Reporter, components: Iterable[tuple[str, Any]]) -> dict
 
 
 async def _outcome_within(result: Awaitable[Any], limit_s: float) -> BaseException | None:
-    """What awaiting this raises; in a task of its own, as it may ignore its cancellation."""
+    """What awaiting this raises; in a task of its own, as it may ignore its cancellation. It is not left running, but
+    where it does that."""
     task = asyncio.ensure_future(_error_of(result))
-    await asyncio.wait({task}, timeout=limit_s)
-    if task.done():
-        return task.result()
-    task.cancel()
+    try:
+        await asyncio.wait({task}, timeout=limit_s)
+        if task.done():
+            return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=ENDING_S)
     return TimeoutError(f"not done after {limit_s:g} s")
 
 

@@ -1,0 +1,141 @@
+"""From `open` to `close`: what is told to end while it opens, runs or closes, what is cancelled, and what is left. F6–F10.
+
+Nothing that a run has started outlives it, and no component is closed while a call of it still runs.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from runtime_kit import Number, Same, line, numbers
+
+from topology import Bolt, Collector, Config, Message, Spout
+from topology.runtime.embedded import EmbeddedRun
+from topology.testing import ScriptedSpout, Wait, run_topology, run_virtual
+
+
+class Counting(Spout):
+    """Never ends, and takes a moment to close its generator."""
+
+    async def records(self) -> AsyncIterator[Message[Number]]:
+        n = 0
+        try:
+            while True:
+                yield Message(Number(n), n)
+                n += 1
+        finally:
+            await asyncio.sleep(0.5)
+
+
+class Told(Bolt):
+    """Writes down what happens to it; an input takes a minute, and a moment to end when it is cancelled."""
+
+    def __init__(self, said: list[str], name: str = "bolt", close_s: float = 0.0) -> None:
+        self.said, self.name, self.close_s = said, name, close_s
+
+    def __deepcopy__(self, memo: Any) -> "Told":
+        return Told(self.said, self.name, self.close_s)
+
+    async def process(self, number: Number) -> list[Number]:
+        self.said.append("begun")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+            self.said.append("over")
+        return [number]
+
+    async def close(self) -> None:
+        await asyncio.sleep(self.close_s)
+        self.said.append(f"{self.name} closed")
+
+
+def others() -> list[str]:
+    """The names of the tasks in this loop, but for the one that asks."""
+    return [task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}]
+
+
+def alone(main: Callable[[], Awaitable[Any]]) -> list[str]:
+    """Runs on virtual time; the names of the tasks that are left running afterwards."""
+
+    async def wrapped() -> list[str]:
+        await main()
+        return others()
+
+    return run_virtual(wrapped())
+
+
+# -- the end
+
+
+def test_no_bolt_is_closed_while_one_of_its_calls_runs_and_nothing_outlives_the_run_A5_F10() -> None:
+    said: list[str] = []
+    topology, _ = line(Counting(), Told(said), concurrency=16)
+
+    async def main() -> None:
+        run = EmbeddedRun(topology)
+        asyncio.get_running_loop().call_later(1, run.abort)
+        assert (await run.finish()).ended == "aborted"
+
+    assert alone(main) == []
+    assert said == ["begun"] * 16 + ["over"] * 16 + ["bolt closed"]
+
+
+def test_what_ignores_its_cancellation_at_the_end_is_named_and_does_not_hold_up_the_close_F9(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said: list[str] = []
+
+    class Stubborn(Told):
+        def __deepcopy__(self, memo: Any) -> "Stubborn":
+            return self
+
+        async def process(self, number: Number) -> list[Number]:
+            until = asyncio.get_running_loop().time() + 100
+            while (left := until - asyncio.get_running_loop().time()) > 0:
+                try:
+                    await asyncio.sleep(left)
+                except asyncio.CancelledError:
+                    said.append("ignored")
+            return [number]
+
+    topology, captured = line(ScriptedSpout[Number]([*numbers(1), Wait()]), Stubborn(said))
+
+    async def abort(run: EmbeddedRun) -> None:
+        await asyncio.sleep(2)
+        run.abort()
+
+    report = run_topology(topology, during=abort)
+    assert said[:2] == ["ignored", "bolt closed"]
+    assert (report.ended, report.aborted, captured.records) == ("aborted", 1, [])
+    assert report.snapshot.seconds == pytest.approx(12, abs=0.1)
+    assert "'bolt.0': it ignores that it was cancelled" in caplog.text
+
+
+def test_a_flush_that_an_abort_cuts_off_has_ended_before_its_bolt_is_closed() -> None:
+    said: list[str] = []
+
+    class Flushes(Told):
+        def __deepcopy__(self, memo: Any) -> "Flushes":
+            return self
+
+        async def process(self, number: Number) -> list[Number]:
+            return [number]
+
+        async def flush(self, out: Collector[Number]) -> None:
+            try:
+                await asyncio.sleep(20)
+            finally:
+                await asyncio.sleep(0.1)
+                said.append("flush over")
+
+    topology, _ = line(ScriptedSpout(numbers(1)), Flushes(said))
+
+    async def main() -> None:
+        run = EmbeddedRun(topology)
+        asyncio.get_running_loop().call_later(5, run.abort)
+        assert (await run.finish()).ended == "aborted"
+
+    assert alone(main) == []
+    assert said == ["flush over", "bolt closed"]
