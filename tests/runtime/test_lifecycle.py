@@ -1,4 +1,4 @@
-"""From `open` to `close`: what is told to end while it opens, runs or closes, what is cancelled, and what is left. F6–F10.
+"""From `open` to `close`: what is told to end, or cancelled, while it opens, runs or closes; what is left. F6, F9, F10.
 
 Nothing that a run has started outlives it, and no component is closed while a call of it still runs.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runtime_kit import Number, Same, line, numbers
 
-from topology import Bolt, Collector, Config, Message, Spout
+from topology import Bolt, Collector, Message, Spout, StartError, Task
 from topology.runtime.embedded import EmbeddedRun
 from topology.testing import ScriptedSpout, Wait, run_topology, run_virtual
 
@@ -139,3 +139,92 @@ def test_a_flush_that_an_abort_cuts_off_has_ended_before_its_bolt_is_closed() ->
 
     assert alone(main) == []
     assert said == ["flush over", "bolt closed"]
+
+
+# -- cancelled
+
+
+class Takes(Bolt):
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def process(self, number: Number) -> list[Number]:
+        await asyncio.sleep(self.seconds)
+        return [number]
+
+
+def test_a_timeout_around_serve_ends_it_when_it_has_drained_and_the_body_does_not_go_on_F10() -> None:
+    topology, captured = line(ScriptedSpout[Number]([*numbers(3), Wait()]), Takes(2), concurrency=3)
+    went_on = False
+
+    async def main() -> None:
+        nonlocal went_on
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await topology.serve()
+                went_on = True
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.1)
+
+    assert alone(main) == []
+    assert (went_on, sorted(captured.records, key=lambda one: one.n)) == (False, numbers(3))
+
+
+def test_a_second_cancellation_does_not_wait_for_the_drain_and_leaves_nothing_behind_F10() -> None:
+    said: list[str] = []
+    topology, _ = line(ScriptedSpout[Number]([*numbers(1), Wait()]), Told(said))
+
+    async def main() -> None:
+        serving = asyncio.ensure_future(topology.serve())
+        await asyncio.sleep(1)
+        serving.cancel()
+        await asyncio.sleep(1)
+        assert not serving.done()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert asyncio.get_running_loop().time() == pytest.approx(2.1, abs=0.1)
+
+    assert alone(main) == []
+    assert said == ["begun", "over", "bolt closed"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_every_bolt_is_closed_though_the_run_is_cancelled_while_one_closes_F10(times: int) -> None:
+    said: list[str] = []
+    topology, _ = line(ScriptedSpout(numbers(0), emits=[Number]), *(Told(said, f"b{n}", close_s=5) for n in range(3)))
+
+    async def main() -> None:
+        serving = asyncio.ensure_future(topology.serve())
+        for _ in range(times):
+            await asyncio.sleep(1)
+            serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+
+    assert alone(main) == []
+    assert said == ["b0 closed", "b1 closed", "b2 closed"]
+
+
+def test_who_cancels_a_run_that_can_not_begin_sees_why_it_could_not() -> None:
+    class Fails(Same):
+        async def open(self, task: Task) -> None:
+            await asyncio.sleep(5)
+            raise ValueError("no disk")
+
+        async def close(self) -> None:
+            await asyncio.sleep(5)
+
+    topology, _ = line(ScriptedSpout(numbers(1)), Fails())
+
+    async def main() -> None:
+        serving = asyncio.ensure_future(topology.serve())
+        await asyncio.sleep(7)
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await serving
+        assert isinstance(raised.value.__cause__, StartError)
+
+    assert alone(main) == []

@@ -35,7 +35,8 @@ class EmbeddedRun:
     """One run. Make it and `await finish()`; meanwhile `drain()`, `abort()` and `snapshot()` may be called.
 
     Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where it can't begin, and
-    nothing for what goes wrong later: that is in its Report. Cancelled, it drains.
+    nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts; only
+    when everything is closed it raises CancelledError. Told to drain or abort while it opens, it starts nothing.
 
     `workers` may be more than one: all in this loop, joined by memory links that do as `faults` says to their frames.
     """
@@ -87,6 +88,21 @@ class EmbeddedRun:
 
     async def finish(self) -> Report:
         """Opens, runs, and closes everything. Returns how it ended."""
+        running = asyncio.ensure_future(
+            self._finish()
+        )  # of its own: whoever is cancelled, it closes what it has opened
+        cancelled = False
+        while not running.done():
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                (self.abort if cancelled else self.drain)()
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError from None if running.cancelled() else running.exception()
+        return running.result()
+
+    async def _finish(self) -> Report:
         state = None
         if self._state_dir is not None:
             state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
@@ -150,26 +166,30 @@ class EmbeddedRun:
         """Runs until the end, however it comes; returns how."""
         for worker in self.workers:
             worker.start()
+        watching = asyncio.ensure_future(self._look())
+        try:
+            how = await self._ending(watching)
+            if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
+                await self._drained()
+        finally:
+            await _cancelled(watching)
+        return "aborted" if self._abort.is_set() else how
+
+    async def _ending(self, watching: asyncio.Future[Any]) -> str:
+        """Waits until something ends the run; returns what."""
         ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self.workers, self._links_idle)): "ended"}
         ends |= {asyncio.ensure_future(worker.stopping.wait()): "failed" for worker in self.workers}
         ends[asyncio.ensure_future(self._drain.wait())] = "stopped"
         ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
-        watching = asyncio.ensure_future(self._look())
         try:
             await asyncio.wait({*ends, watching}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            self._drain.set()
-        how = next((name for future, name in ends.items() if future.done()), "stopped")
-        for future in (*ends, watching):
-            if future.done() and (error := future.exception()) is not None:
-                self.workers[0].broke(error, "the run's end")
-                how = "failed"
-        await _cancelled(*ends)
-        if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
-            await self._drained()
-        await _cancelled(watching)
-        if self._abort.is_set():
-            how = "aborted"
+            how = next((name for future, name in ends.items() if future.done()), "stopped")
+            for future in (*ends, watching):
+                if future.done() and (error := future.exception()) is not None:
+                    self.workers[0].broke(error, "the run's end")
+                    how = "failed"
+        finally:
+            await _cancelled(*ends)
         return how
 
     async def _look(self) -> None:
@@ -183,8 +203,10 @@ class EmbeddedRun:
         draining = asyncio.ensure_future(drain(self.workers, self._links_idle))
         aborted = asyncio.ensure_future(self._abort.wait())
         timeout = self.topology.config.drain_timeout_s
-        await asyncio.wait({draining, aborted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        await _cancelled(draining, aborted)
+        try:
+            await asyncio.wait({draining, aborted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _cancelled(draining, aborted)
 
 
 async def _cancelled(*futures: asyncio.Future[Any]) -> None:

@@ -41,7 +41,7 @@ EXECUTORS: Final[dict[str, type[Executor]]] = {
 
 
 class Worker:
-    """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, `drain` where it has to, `close`."""
+    """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, perhaps `drain`, `close`."""
 
     outbox_kind: ClassVar[type[Outbox]] = Outbox  # the test kit has one that checks every record
 
@@ -304,9 +304,9 @@ class Worker:
         return summaries(self.reporter, self._in_order())
 
     async def close(self) -> None:
-        """Ends everything, in the order that loses least: no task takes an input any more, what is under way fails and is
-        waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10). What
-        ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
+        """Ends everything, in the order that loses least: no task takes an input any more, what is under way fails and
+        is waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10).
+        What ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
         self._closing = True
         for spouting in self.spoutings.values():
             spouting.draining = True
