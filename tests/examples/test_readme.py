@@ -1,4 +1,4 @@
-"""The README's snippets run as they stand there, and its links lead somewhere."""
+"""Snippets of the README and of docs/ run as they stand there, their figures are right, and links lead somewhere."""
 
 import re
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+ACKING = (ROOT / "docs/acking.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -40,7 +41,23 @@ def test_the_first_unit_test_passes(words: Path) -> None:
     assert tested.returncode == 0, tested.stderr
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_the_page_on_acking_computes_as_the_ledger_does() -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", ACKING, re.DOTALL)
+    exec(snippet, {})  # noqa: S102 - our own page's
+
+
+def test_every_figure_of_the_page_on_acking_is_the_xor_that_it_is_said_to_be() -> None:
+    sums = re.findall(r"`([0-9A-F]{2}(?: \^ [0-9A-F]{2})+)`[^`|]*(?:=|is) `([0-9A-F]{2})`", ACKING)
+    sums += [(right, left) for left, right in re.findall(r"`([0-9A-F]{2})`, which is `([^`]+)`", ACKING)]
+    assert len(sums) == 5
+    for terms, total in sums:
+        value = 0
+        for term in terms.split(" ^ "):
+            value ^= int(term, 16)
+        assert f"{value:02X}" == total, f"{terms} = {total}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/acking.md"])
 def test_every_link_to_a_file_leads_to_one(page: str) -> None:
     links = re.findall(r"\]\((?!https?://)([^)#]+)\)", (ROOT / page).read_text())
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
