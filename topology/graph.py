@@ -245,8 +245,8 @@ class Topology:
     async def serve(self, *, state_dir: str | Path | None = None, stop: Awaitable[Any] | None = None) -> "Report":
         """As `run`, in the running loop; touches no signal handler. Drains once `stop` is done.
 
-        Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait for
-        what is under way. Who wants the report ends it by `stop`.
+        Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait
+        for what is under way. Who wants the report ends it by `stop`.
         """
         from topology.runtime.embedded import serve
 

@@ -66,6 +66,138 @@ def alone(main: Callable[[], Awaitable[Any]]) -> list[str]:
     return run_virtual(wrapped())
 
 
+# -- told to end while it opens
+
+
+class Opens(Told):
+    """Takes a minute to open; `stubborn`: and does not mind being cancelled."""
+
+    stubborn = False
+
+    def __deepcopy__(self, memo: Any) -> "Opens":
+        return self
+
+    async def open(self, task: Task) -> None:
+        self.said.append(f"{self.name} opens")
+        until = task.clock.monotonic() + 60
+        while (left := until - task.clock.monotonic()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                self.said.append(f"{self.name} cancelled")
+                if not self.stubborn:
+                    raise
+
+
+@pytest.mark.parametrize(("how", "ended"), [("drain", "stopped"), ("abort", "aborted")])
+def test_a_run_that_is_told_to_end_while_a_bolt_opens_ends_at_once_and_starts_nothing(how: str, ended: str) -> None:
+    said: list[str] = []
+    spout = ScriptedSpout(numbers(3))
+    topology, captured = line(spout, Opens(said, "first"), Opens(said, "second"))
+
+    async def end(run: EmbeddedRun) -> None:
+        await asyncio.sleep(2)
+        getattr(run, how)()
+
+    report = run_topology(topology, during=end)
+    assert said == ["second opens", "second cancelled", "second closed"]
+    assert (report.ended, report.snapshot.seconds) == (ended, pytest.approx(2, abs=0.1))
+    assert (report.snapshot.total("emitted"), captured.records, report.summaries) == (0, [], {})
+    assert report.exit_status == (how == "abort")
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_serve_ends_at_once_where_it_is_told_to_before_everything_is_open_F10(how: str) -> None:
+    said: list[str] = []
+    topology, _ = line(ScriptedSpout(numbers(3)), Opens(said))
+
+    async def main() -> None:
+        if how == "stop":
+            assert (await topology.serve(stop=asyncio.sleep(2))).ended == "stopped"
+        else:
+            serving = asyncio.ensure_future(topology.serve())
+            await asyncio.sleep(2)
+            serving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await serving
+        assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.1)
+
+    assert alone(main) == []
+    assert said == ["bolt opens", "bolt cancelled", "bolt closed"]
+
+
+def test_an_open_that_ignores_its_cancellation_holds_up_the_end_for_ten_seconds_F9(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said: list[str] = []
+    bolt = Opens(said)
+    bolt.stubborn = True
+    topology, _ = line(ScriptedSpout(numbers(3)), bolt)
+    report = run_topology(topology, until_s=2)
+    assert said[:3] == ["bolt opens", "bolt cancelled", "bolt closed"]
+    assert (report.ended, report.snapshot.seconds) == ("stopped", pytest.approx(12, abs=0.1))
+    assert "it ignores that it was cancelled" in caplog.text
+
+
+def test_a_run_that_was_told_to_end_opens_no_more_bolts_though_none_of_them_waits() -> None:
+    opened: list[int] = []
+
+    class Plain(Same):
+        def open(self, task: Task) -> None:
+            opened.append(task.index)
+            if len(opened) == 2:
+                runs[0].drain()
+
+    runs: list[EmbeddedRun] = []
+    topology, _ = line(ScriptedSpout(numbers(3)), Plain(), tasks=20)
+
+    async def remember(run: EmbeddedRun) -> None:
+        runs.append(run)
+        await asyncio.sleep(9)
+
+    report = run_topology(topology, during=remember)
+    assert report.ended == "stopped"
+    assert len(opened) < 10
+
+
+# -- who else waits for `stop`
+
+
+def test_a_stop_that_is_the_callers_own_is_left_alone_when_the_run_has_ended() -> None:
+    short, _ = line(ScriptedSpout(numbers(1)), Same())
+    endless, captured = line(ScriptedSpout[Number]([*numbers(1), Wait()]), Same())
+
+    async def main() -> None:
+        stop = asyncio.get_running_loop().create_future()
+        serving = asyncio.ensure_future(endless.serve(stop=stop))
+        assert (await short.serve(stop=stop)).ended == "ended"
+        await asyncio.sleep(5)
+        assert not stop.done()
+        assert not serving.done()
+        stop.set_result(None)
+        assert (await serving).ended == "stopped"
+
+    assert alone(main) == []
+    assert captured.records == numbers(1)
+
+
+def test_a_stop_that_serve_made_a_task_of_is_cancelled_when_the_run_has_ended() -> None:
+    said: list[str] = []
+    topology, _ = line(ScriptedSpout(numbers(1)), Same())
+
+    async def stop() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            said.append("over")
+
+    async def main() -> None:
+        assert (await topology.serve(stop=stop())).ended == "ended"
+        assert said == ["over"]
+
+    assert alone(main) == []
+
+
 # -- the end
 
 
@@ -159,13 +291,14 @@ def test_a_timeout_around_serve_ends_it_when_it_has_drained_and_the_body_does_no
 
     async def main() -> None:
         nonlocal went_on
-        with pytest.raises(TimeoutError):
+        try:
             async with asyncio.timeout(1):
                 await topology.serve()
                 went_on = True
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
+        except TimeoutError:
+            task = asyncio.current_task()
+            assert task is not None
+            assert task.cancelling() == 0
         assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.1)
 
     assert alone(main) == []

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from topology.errors import KedgeError, StartError
-from topology.runtime.failures import Failure, Reason
+from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.outputs import being_cancelled
 from topology.runtime.reporting import Reporter
 from topology.runtime.watch import SILENT_S, tell_opening
 
@@ -17,7 +18,8 @@ ENDING_S: Final = 1.0  # how long a call may take to end once it is cancelled
 
 
 async def opened(component: str, call: Callable[[], Any]) -> None:
-    """Opens a component, however long it takes. Raises its KedgeError, or a StartError that says what it raised."""
+    """Opens a component, however long it takes. Raises its KedgeError, or a StartError that says what it raised, be it
+    SystemExit; CancelledError where it is cancelled, whatever `open` makes of that."""
     slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, component)
     try:
         result = call()
@@ -25,10 +27,14 @@ async def opened(component: str, call: Callable[[], Any]) -> None:
             await result
     except KedgeError:
         raise
-    except Exception as error:
-        raise StartError(f"{component!r} could not be opened: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if being_cancelled(error):
+            raise
+        raise StartError(f"{component!r} could not be opened: {described(error)}") from error
     finally:
         slow.cancel()
+    if (running := asyncio.current_task()) is not None and running.cancelling():
+        raise asyncio.CancelledError
 
 
 async def called(reporter: Reporter, component: str, call: Callable[[], Any], limit_s: float) -> None:
@@ -85,5 +91,5 @@ async def _error_of(result: Awaitable[Any]) -> BaseException | None:
 
 def _tell(reporter: Reporter, component: str, call: Callable[..., Any], error: BaseException) -> None:
     what = getattr(call, "__name__", "flush")
-    text = f"{what}: {type(error).__name__}: {error}"
+    text = f"{what}: {described(error)}"
     reporter.failed(Failure(Reason.RAISED, component, text, error))

@@ -28,15 +28,15 @@ from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
 from topology.runtime.statedir import MemoryNotes, StateDir
 from topology.runtime.watch import LOOK_S, StallWatch, facts_of, held
-from topology.runtime.worker import Worker
+from topology.runtime.worker import CLOSE_S, Worker
 
 
 class EmbeddedRun:
     """One run. Make it and `await finish()`; meanwhile `drain()`, `abort()` and `snapshot()` may be called.
 
     Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where it can't begin, and
-    nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts; only
-    when everything is closed it raises CancelledError. Told to drain or abort while it opens, it starts nothing.
+    nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts;
+    only when everything is closed it raises CancelledError. Told to end while it opens, it starts nothing.
 
     `workers` may be more than one: all in this loop, joined by memory links that do as `faults` says to their frames.
     """
@@ -110,12 +110,13 @@ class EmbeddedRun:
             self._build(state)
             summaries: dict[str, list[str]] = {}
             try:
-                for worker in self.workers:
-                    await worker.open()
-                ended = await self._serve()
-                for worker in self.workers:
-                    for name, lines in worker.summaries().items():
-                        summaries.setdefault(name, []).extend(lines)
+                if await self._opened():
+                    ended = await self._serve()
+                    for worker in self.workers:
+                        for name, lines in worker.summaries().items():
+                            summaries.setdefault(name, []).extend(lines)
+                else:
+                    ended = "aborted" if self._abort.is_set() else "stopped"
             finally:
                 for worker in self.workers:
                     await worker.close()
@@ -161,6 +162,33 @@ class EmbeddedRun:
 
     def _links_idle(self) -> bool:
         return not self._network.under_way
+
+    async def _opened(self) -> bool:
+        """Opens every component, one after the other; False where the run was told to end before that was done. An
+        `open` that ignores its cancellation is left behind after CLOSE_S."""
+        told = [asyncio.ensure_future(one.wait()) for one in (self._drain, self._abort)]
+        opening = asyncio.ensure_future(self._open())
+        opening.set_name("open")
+        try:
+            await asyncio.wait({opening, *told}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            opening.cancel()
+            await asyncio.wait({opening}, timeout=CLOSE_S)
+            await _cancelled(*told)
+        if not opening.done():
+            self.workers[0].reported(Failure(Reason.CUT_OFF, "open", "it ignores that it was cancelled"))
+        elif not opening.cancelled():
+            opening.result()
+        return not self._told_to_end
+
+    async def _open(self) -> None:
+        for worker in self.workers:
+            if not self._told_to_end:
+                await worker.open()
+
+    @property
+    def _told_to_end(self) -> bool:
+        return self._drain.is_set() or self._abort.is_set()
 
     async def _serve(self) -> str:
         """Runs until the end, however it comes; returns how."""
@@ -234,14 +262,24 @@ async def serve(
     run = EmbeddedRun(topology, state_dir=state_dir)
     if stop is None:
         return await run.finish()
-    stopping = asyncio.ensure_future(stop)
-    stopping.add_done_callback(lambda _: run.drain())
+
+    def drain(stopping: asyncio.Future[Any]) -> None:
+        run.drain()
+
+    stopping = asyncio.ensure_future(
+        stop
+    )  # the same, where it is a future: the caller's, who may wait for it elsewhere
+    stopping.add_done_callback(drain)
     try:
-        return await run.finish()
+        report = await run.finish()
     finally:
-        stopping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await stopping
+        stopping.remove_done_callback(drain)
+        if stopping is not stop:
+            stopping.cancel()
+            await asyncio.wait({stopping}, timeout=CLOSE_S)
+    if stopping.done() and not stopping.cancelled():
+        stopping.result()
+    return report
 
 
 def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
