@@ -58,6 +58,10 @@ def test_progress_has_rate_acked_failed_pending_and_latencies() -> None:
     assert line.startswith("0:00:12  100 records/s  acked 1,100  failed 3  pending 97  latency p50 ")
 
 
+def test_a_line_that_comes_a_little_early_tells_the_second_that_it_was_due_at() -> None:
+    assert counts(replace(snapshot(), seconds=0.96), 1.0).startswith("0:00:01  ")
+
+
 def test_the_rate_is_that_since_the_last_look() -> None:
     rate = Rate()
     assert rate.of(snapshot(emitted=1200)) == 100.0

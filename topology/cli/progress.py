@@ -59,7 +59,7 @@ def counts(snapshot: Snapshot, rate: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    whole = int(seconds)
+    whole = round(seconds)  # a look that is due after a second may come a little early
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
