@@ -123,7 +123,7 @@ class EmbeddedRun:
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
             snapshot = self.snapshot()
             assert snapshot is not None
-            return Report(snapshot, ended, snapshot.total("pending"), broken, summaries)
+            return Report(snapshot, ended, sum(worker.aborted for worker in self.workers), broken, summaries)
         finally:
             if state is not None:
                 state.close()

@@ -25,6 +25,7 @@ class SpoutCounts:
     """`emitted` messages, `acked` trees, `failed` trees, `replayed` ones, `dead` messages, `pending` at this moment.
 
     At every moment: emitted = acked + dead + pending, and every failed tree is replayed, dead or waiting for a replay.
+    At-most-once no tree is followed: messages are emitted, or failed where they can't be, and nothing else is counted.
     """
 
     emitted: int = 0

@@ -12,7 +12,7 @@ class Report:
 
     ended    'ended': by itself; 'stopped': drained for a signal or the caller; 'aborted': told to end at once;
              'failed': a source raised, a part of the runtime broke, or on_dead="stop" met a dead message.
-    aborted  messages whose trees were not done at the end.
+    aborted  messages whose trees were not done at the end; at-most-once, inputs that were left queued or in hand.
     error    what the source or the runtime raised, or None.
     summaries  component → the lines that its tasks' `summary` gave; those that gave none are not in it.
     """

@@ -88,6 +88,7 @@ class Worker:
         self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[str, Any]] = []
         self._closing = False
+        self._in_hand = 0  # inputs that `close` has cut off, or found held
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self._build()
@@ -315,6 +316,7 @@ class Worker:
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
+        self._in_hand = sum(map(_in_hand, self.executors.values()))
         for executor in self.executors.values():
             executor.cut_off()
             tasks |= executor.abandoned
@@ -342,6 +344,13 @@ class Worker:
         return sum(one.pending for one in self.spoutings.values())
 
     @property
+    def aborted(self) -> int:
+        """What was not done at the end: messages; at-most-once, where none is followed, inputs. Read after `close`."""
+        if self.config.guarantee == "at-least-once":
+            return self.pending
+        return self._in_hand + sum(len(one.queue) for one in self.executors.values())
+
+    @property
     def later(self) -> int:
         """Messages that wait for their replay."""
         return sum(one.waiting for one in self.spoutings.values())
@@ -354,3 +363,9 @@ class Worker:
         seconds_run = self.clock.monotonic() - self._begun
         tasks = list(self.spoutings.values()), list(self.executors.values())
         return counted(self.plan, seconds_run, *tasks, self.ledger, self.peers.by_worker.values())
+
+
+def _in_hand(executor: Executor) -> int:
+    """Inputs that are neither queued nor done."""
+    held = len(executor.held())
+    return held if isinstance(executor, CollectingExecutor) else held + len(executor.under_way)
