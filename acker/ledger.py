@@ -10,7 +10,8 @@ Deadlines are those of Storm's RotatingMap: two generations, `young` and `old`. 
 `old` has expired, and `young` becomes `old`; progress moves a tree back to `young`. So a tree fails after
 T <= silence < 2T (A8), and at most two intervals between calls of `advance` later, at no cost to an ack. Deviations:
 time in which the caller did not run does not count (A10), and a `touch` for a tuple that waits in a queue is progress
-too, but only `hard_cap` times in a row without an ack (A9).
+too (A9). The hard cap has a clock of its own, that no touch and no `shift` holds up: every `timeout_s` the ledger looks
+at all trees, and one in which it has found no ack `hard_cap` times in a row has expired.
 """
 
 from typing import Final, Generic, TypeVar
@@ -20,7 +21,14 @@ import msgspec
 STALL_S: Final = 1.0  # two calls of `advance` further apart than this: the process stood still, the trees did not
 
 
-class Tree(msgspec.Struct, gc=False, eq=False):
+class Looked(msgspec.Struct, gc=False, eq=False, kw_only=True):
+    """What the hard cap needs of a tree. The ledger's own: nobody else reads or sets it."""
+
+    seen: int = 0  # the tree's value when the ledger looked last
+    idle: int = 0  # looks in a row that have found this same value: no ack between them
+
+
+class Tree(Looked, gc=False, eq=False):
     """One open tree. `value` is the XOR of its open edges, never zero while the tree is in a ledger."""
 
     root: int
@@ -44,12 +52,17 @@ class Ledger(Generic[T]):
         self.stalls = 0
         self._young: dict[int, T] = {}
         self._old: dict[int, T] = {}
-        self._touched: dict[int, tuple[int, int]] = {}  # root: (its value when touched, touches since that value)
         self._due = now + timeout_s
+        self._look_due = now + timeout_s
         self._last = now
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
+
+    @property
+    def cap_s(self) -> float:
+        """Seconds without an ack after which a tree expires, whatever touches it; up to about `timeout_s` later."""
+        return self.hard_cap * self.timeout_s
 
     def __contains__(self, root: int) -> bool:
         return root in self._young or root in self._old
@@ -57,16 +70,18 @@ class Ledger(Generic[T]):
     def begin(self, tree: T) -> None:
         """Opens a tree; called before its first tuple leaves, so that no ack can come too early.
 
-        `tree.value` is the XOR of its first edges and not zero. A root is never used twice (A7).
+        `tree.value` is the XOR of its first edges and not zero. A root is never used twice (A7). A tree that has just
+        expired may be opened again as it is: all its deadlines begin anew.
         """
         root = tree.root
         assert tree.value, "a tree begins with an open edge"
         assert not (self._old and root in self._old), "a root is begun once"
         previous = self._young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
+        tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt's
 
     def begin_all(self, trees: list[T]) -> None:
-        """Opens several trees at once, as `begin` does each."""
+        """Opens several trees at once, as `begin` does each; none of them was in a ledger before."""
         young, old = self._young, self._old
         count = len(young)
         for tree in trees:
@@ -101,19 +116,12 @@ class Ledger(Generic[T]):
         return tree
 
     def touch(self, root: int) -> None:
-        """Says that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9)."""
-        tree = self._old.get(root)
-        if tree is None:
-            if root not in self._young:
-                self.unknown += 1
-            return
-        value, count = self._touched.get(root, (0, 0))
-        if value != tree.value:
-            count = 0  # there was an ack since
-        if count >= self.hard_cap:
-            return
-        self._touched[root] = (tree.value, count + 1)
-        self._young[root] = self._old.pop(root)
+        """Says that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9). The cap goes on."""
+        tree = self._old.pop(root, None)
+        if tree is not None:
+            self._young[root] = tree
+        elif root not in self._young:
+            self.unknown += 1
 
     def advance(self, now: float) -> list[T]:
         """Takes note of the time, in the caller's monotonic seconds; returns the trees that expired, now closed."""
@@ -122,22 +130,44 @@ class Ledger(Generic[T]):
         if gap > STALL_S:
             self.stalls += 1
             self._due += gap
-        if now < self._due:
-            return []
-        expired = list(self._old.values())
-        self._old, self._young = self._young, {}
-        self._touched = {root: seen for root, seen in self._touched.items() if root in self._old}
-        self._due = now + self.timeout_s
+            self._look_due += gap
+        expired: list[T] = []
+        if now >= self._due:
+            expired = list(self._old.values())
+            self._old, self._young = self._young, {}
+            self._due = now + self.timeout_s
+        if now >= self._look_due:
+            self._look_due = now + self.timeout_s
+            expired += self._look()
         return expired
 
+    def _look(self) -> list[T]:
+        """Looks at all trees; ends and returns those without an ack since `hard_cap` looks ago (A9)."""
+        over: list[T] = []
+        for tree in self.trees():
+            if tree.value != tree.seen:
+                tree.seen, tree.idle = tree.value, 0
+                continue
+            tree.idle += 1
+            if self.over_the_cap(tree):
+                over.append(tree)
+        for tree in over:
+            if self._young.pop(tree.root, None) is None:
+                del self._old[tree.root]
+        return over
+
+    def over_the_cap(self, tree: T) -> bool:
+        """Whether this tree, which has just expired, did so by the hard cap."""
+        return tree.idle >= self.hard_cap
+
     def shift(self, seconds: float) -> None:
-        """Moves all deadlines: the time in which a spout was paused is not silence (A9)."""
+        """Moves all deadlines but the hard cap: the time in which a spout was paused is not silence (A9)."""
         self._due += seconds
 
     def fail_all(self) -> list[T]:
         """Ends every tree and returns them by root, so the oldest first: a worker they need has died (A11, A14)."""
         trees = sorted([*self._old.values(), *self._young.values()], key=lambda tree: tree.root)
-        self._old, self._young, self._touched = {}, {}, {}
+        self._old, self._young = {}, {}
         return trees
 
     def trees(self) -> list[T]:

@@ -25,6 +25,7 @@ from acker.roots import RootSource
 
 T = 10.0  # tree_timeout_s
 TURN_S = 0.5
+HARD_CAP = 3
 SEED = partition_seed("model", "spout", "", "1")
 
 
@@ -71,7 +72,7 @@ class LedgerAgainstSets(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.ledger: Ledger[Tree] = Ledger(T, now=0.0)
+        self.ledger: Ledger[Tree] = Ledger(T, now=0.0, hard_cap=HARD_CAP)
         self.source = RootSource(1, 1, lambda: 2)
         self.messages = 0
         self.waiting: list[Delivery] = []  # not yet acked or failed, whether their trees are open or not
@@ -158,17 +159,23 @@ class LedgerAgainstSets(RuleBasedStateMachine):
         self.unknown += 1
 
     @precondition(lambda self: self.open)
-    @rule(turns=st.integers(1, 30))
-    def pass_time(self, turns: int) -> None:
-        """A8: no tree ends before T of silence, and untouched ones soon after 2 T."""
+    @rule(turns=st.integers(1, 30), paused=st.booleans())
+    def pass_time(self, turns: int, paused: bool) -> None:
+        """A8, A9: no tree ends before T of silence, untouched ones soon after 2 T unless a spout was paused, and all of
+        them by the hard cap."""
+        if paused:
+            self.touched |= set(self.open)
         for _ in range(turns):
             self.now += TURN_S
+            if paused:
+                self.ledger.shift(TURN_S)
             for tree in self.ledger.advance(self.now):
                 assert tree.root in self.open
                 assert self.now - self.progress[tree.root] >= T
                 self.close(tree.root)
         for root in self.open:
-            assert root in self.touched or self.now - self.progress[root] < 2 * T + 2 * TURN_S
+            silence = self.now - self.progress[root]
+            assert silence < (2 * T + 2 * TURN_S if root not in self.touched else (HARD_CAP + 2) * (T + TURN_S))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())

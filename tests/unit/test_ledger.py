@@ -288,13 +288,53 @@ def test_touches_do_not_count_while_there_are_acks_between_them() -> None:
     assert not driven.expired
 
 
-def test_a_done_tree_leaves_no_trace_of_its_touches() -> None:
-    driven = Driven(ledger_with((1, A)))
+def touched_until_it_expires(driven: Driven, *, paused: bool = False, stalls: bool = False) -> float:
+    """How long tree 1 lasts although a tuple of it is touched at every turn; the caller's clock, without its stalls."""
+    begun, stood_still = driven.now, 0.0
+    driven.expired.clear()
+    while 1 not in driven.expired:
+        driven.ledger.touch(1)
+        if paused:
+            driven.ledger.shift(TURN_S)
+        driven.turn()
+        if stalls and driven.now % T < TURN_S:
+            driven.turn(100.0)
+            stood_still += 100.0
+        assert driven.now - begun < 1_000 * T, "never given up"
+    return driven.now - begun - stood_still
+
+
+def test_a_pause_does_not_hold_up_the_hard_cap() -> None:
+    """A9: under lasting back-pressure a spout is paused nearly all the time."""
+    driven = Driven(ledger_with((1, A), hard_cap=3))
+    assert 3 * T <= touched_until_it_expires(driven, paused=True) <= 5 * T
+    assert 1 not in driven.ledger
+
+
+def test_a_pause_does_not_hold_up_the_hard_cap_of_an_old_tree_either() -> None:
+    driven = Driven(ledger_with((1, A), hard_cap=3))
     driven.until(T + TURN_S)
-    driven.ledger.touch(1)
-    driven.ledger.ack(1, A)
-    driven.until(3 * T)
-    assert not driven.ledger._touched
+    while 1 not in driven.expired and driven.now < 9 * T:
+        driven.ledger.shift(TURN_S)
+        driven.turn()
+    assert 3 * T <= driven.expired[1] <= 5 * T
+    assert len(driven.ledger) == 0
+
+
+def test_time_in_which_the_caller_stood_still_does_not_count_for_the_hard_cap() -> None:
+    """A10."""
+    driven = Driven(ledger_with((1, A), hard_cap=3))
+    assert 3 * T <= touched_until_it_expires(driven, stalls=True) <= 5 * T
+    assert driven.ledger.stalls > 0
+
+
+def test_a_tree_that_is_begun_again_with_the_same_value_has_all_of_its_time_anew() -> None:
+    """A replay's identities are those of the first attempt, and so is its tree's first value."""
+    driven = Driven(ledger_with(hard_cap=3))
+    tree = Tree(1, A)
+    for _ in range(3):
+        driven.ledger.begin(tree)
+        assert 3 * T <= touched_until_it_expires(driven) <= 5 * T
 
 
 # -- stalls and pauses (A9, A10)
