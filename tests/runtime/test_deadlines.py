@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from runtime_kit import Doing, Number, Same, balanced, line, numbers
+from runtime_kit import Doing, Given, Number, Poisoned, Same, balanced, line, numbers
 
 from topology import Bolt, Collector, Config, State, Tuple
 from topology.runtime.embedded import EmbeddedRun
@@ -173,8 +173,66 @@ def test_a_tuple_that_was_held_and_forgotten_fails_by_the_hard_cap_naming_its_ho
     assert sorted(one.n for one in captured.records) == [0, 1, 2, 3, 4]
     assert 20 <= captured.times[-1] <= 25
     assert report.snapshot.spouts["numbers"].replayed == 1
-    assert [str(one) for one in watch.failures] == ["no progress in 'bolt': it holds the tuple"]
+    assert [str(one) for one in watch.failures] == ["held and forgotten in 'bolt': no other ack in its tree for 20 s"]
     assert (report.ended, report.exit_status) == ("ended", 0)
+
+
+def test_an_ack_that_is_always_forgotten_ends_in_a_dead_message_and_the_run_in_its_end_A13() -> None:
+    def forgets_one(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+        if tup.record.n:
+            out.ack(tup)
+
+    watch = Watch()
+    config = Config(tree_timeout_s=1, max_replays=2)
+    topology, _ = line(ScriptedSpout(numbers(3)), Doing(forgets_one), config=config)
+    report = run_topology(topology, watch=watch)
+    assert [(one.id, one.failure.reason, one.failure.component) for one in watch.dead] == [
+        (0, Reason.FORGOTTEN, "bolt")
+    ]
+    assert report.snapshot.spouts["numbers"].replayed == 2
+    assert report.snapshot.spouts["numbers"].acked == 2
+    assert 3 * 20 <= report.snapshot.seconds <= 3 * 23
+    assert report.ended == "ended"
+    assert watch.executor("bolt").held() == []
+
+
+def test_all_tuples_of_a_tree_that_a_bolt_forgot_are_freed_and_fail_its_message_once_A13() -> None:
+    def forgets_all(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+        pass
+
+    watch = Watch()
+    topology, _ = line(
+        ScriptedSpout(numbers(2)),
+        Given(lambda number: [number] * 5),
+        Doing(forgets_all),
+        config=Config(tree_timeout_s=1, max_replays=0),
+    )
+    report = run_topology(topology, watch=watch)
+    assert sorted(one.id for one in watch.dead) == [0, 1]
+    assert report.snapshot.spouts["numbers"].failed == 2
+    assert len(watch.failures) == 10
+    assert watch.executor("bolt1").held() == []
+
+
+def test_a_forgotten_tuple_of_several_trees_fails_all_of_them_A13() -> None:
+    def joins(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+        bolt.kept.append(tup)
+        if len(bolt.kept) == 3:
+            out.emit(Number(6), anchors=bolt.kept)
+            for one in bolt.kept:
+                out.ack(one)
+
+    def forgets(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+        pass
+
+    watch = Watch()
+    config = Config(tree_timeout_s=1, max_replays=0)
+    topology, _ = line(ScriptedSpout(numbers(3)), Doing(joins), Doing(forgets), config=config)
+    run_topology(topology, watch=watch)
+    assert sorted(one.id for one in watch.dead) == [0, 1, 2]
+    assert {one.failure.reason for one in watch.dead} == {Reason.FORGOTTEN}
+    assert len(watch.failures) == 1
+    assert watch.executor("bolt1").held() == []
 
 
 def test_touching_or_holding_for_less_than_the_hard_cap_fails_nothing_A13() -> None:
@@ -200,14 +258,15 @@ def test_a_run_whose_bolt_forgets_a_tuple_for_ever_names_who_waits() -> None:
 def test_a_late_ack_of_an_earlier_attempt_changes_nothing() -> None:
     def keeps_the_first(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
         kept.append(tup)
+        out.emit(Number(len(kept)))
         if len(kept) == 2:
-            out.ack(kept[0])  # its tree was failed by the hard cap
-            out.emit(Number(7))
+            out.ack(kept[0])  # its tree has failed below
             out.ack(kept[1])
 
     kept: list[Any] = []
-    topology, captured = line(ScriptedSpout(numbers(1)), Doing(keeps_the_first), config=Config(tree_timeout_s=1))
+    below = Poisoned(1, ValueError)
+    topology, captured = line(ScriptedSpout(numbers(1)), Doing(keeps_the_first), below)
     report = run_topology(topology)
-    assert captured.records == [Number(7)]
+    assert captured.records == [Number(2)]
     assert report.snapshot.spouts["numbers"].acked == 1
     assert balanced(report)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_kit import Doing, Number, Same, line, numbers
+from runtime_kit import Doing, Given, Number, Same, line, numbers
 
 from acker.ledger import Ledger, Tree
 from acker.roots import message_of
@@ -109,18 +109,24 @@ def test_two_readers_of_one_stream_do_not_cancel_each_other_A18() -> None:
 
 
 def test_a_late_ack_of_an_earlier_attempt_does_not_complete_the_next_one_A7() -> None:
-    """The bolt acks the first attempt, given up long ago, and still works on the second."""
+    """The bolt acks the first attempt, which has failed below it, and still works on the second."""
 
     def late(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+        out.emit(tup.record)
         bolt.kept.append(tup)
         if len(bolt.kept) == 2:
             out.ack(bolt.kept[0])
             seen.append(list(spout.acked))
             out.ack(tup)
 
+    def raises_once(number: Number) -> list[Number]:
+        raised.append(number)
+        return [number] if len(raised) > 1 else [Number(1 // 0)]
+
     seen: list[list[Any]] = []
+    raised: list[Number] = []
     spout = ScriptedSpout(numbers(1))
-    topology, _ = line(spout, Doing(late), config=Config(tree_timeout_s=1))
+    topology, _ = line(spout, Doing(late), Given(raises_once))
     watch = Watch()
     run_topology(topology, watch=watch)
     assert seen == [[]]

@@ -4,14 +4,15 @@ Looks at the clock ten times a second. What is due is done by the worker's parts
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from acker.ledger import STALL_S, Ledger
 from acker.progress import Progress
 from acker.roots import RootSource, message_of
-from topology.components import Clock
+from topology.components import Clock, Tuple
 from topology.config import Config
 from topology.plan import Plan
+from topology.runtime.collecting import CollectingExecutor
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.peers import Peers
@@ -69,32 +70,55 @@ class Clockwork:
                 worker.reporter.remind()
 
     def _turn(self, last: float, now: float) -> None:
-        """Deadlines and limits. Time in which the loop stood still, or a queue paused a spout, counts for neither."""
+        """Deadlines and limits. Time in which the loop stood still counts for neither (A10).
+
+        Deadlines stop while spouts are paused (A9): all of those that wait for their trees, as they share a ledger.
+        """
         worker = self._worker
         if (stood_still := now - last - TURN_S) > STALL_S:
             for executor in worker.executors.values():
                 executor.shift(stood_still)
-        elif any(spouting.paused_by is not None for spouting in worker.spoutings.values()):
-            worker.ledger.shift(now - last)
-        self._fail_silent(worker.ledger.advance(now))
+        else:
+            waiting = [spouting for spouting in worker.spoutings.values() if spouting.pending]
+            if waiting and all(spouting.paused_by is not None for spouting in waiting):
+                worker.ledger.shift(now - last)
+        if silent := worker.ledger.advance(now):
+            self._fail_silent(silent, now)
         worker.peers.check(now)
         for executor in worker.executors.values():
             executor.check_time_limits(now)
             executor.tidy()
 
-    def _fail_silent(self, trees: list[Pending]) -> None:
-        """Fails trees without progress, naming who holds a tuple of theirs and has forgotten it (A13)."""
-        holders = {}
-        if trees:
-            held = [(one.component, tup) for one in self._worker.executors.values() for tup in one.held()]
-            holders = {root: component for component, tup in held for root in tup.roots}
+    def _fail_silent(self, trees: list[Pending], now: float) -> None:
+        """Fails trees without progress.
+
+        Over the hard cap, those of which a bolt holds a tuple fail at the bolt, which has forgotten it (A13). A tuple
+        in a queue that moves, or that has come to its turn, is not stuck, however long the queue takes (A9): its tree
+        is given its time anew.
+        """
+        worker, ledger = self._worker, self._worker.ledger
+        over = {tree.root for tree in trees if ledger.over_the_cap(tree)}
+        queued: set[int] = set()
+        held: list[tuple[CollectingExecutor, Tuple[Any]]] = []
+        for executor in worker.executors.values():
+            waiting = _moving(executor, now - ledger.cap_s)
+            if isinstance(executor, CollectingExecutor):
+                held += ((executor, tup) for tup in executor.held() if not over.isdisjoint(tup.roots))
+            else:
+                waiting += executor.held()  # they wait for their key
+            queued.update(root for tup in waiting for root in tup.roots)
+        forgotten = over.intersection(root for _, tup in held for root in tup.roots) - queued
         for tree in trees:
-            holder = holders.get(tree.root)
+            if tree.root in forgotten or (tree.root in queued and tree.root in over):
+                ledger.begin(tree)  # open again, a forgotten one for its holder to fail it
+                continue
             failure = Failure(Reason.TIMED_OUT, tree.spouting.component)
-            if holder is not None:
-                failure = Failure(Reason.TIMED_OUT, holder, "it holds the tuple")
-            self._worker.reported(failure)
+            worker.reported(failure)
             tree.spouting.failed_tree(tree, failure)
+        for executor, tup in held:
+            if not forgotten.isdisjoint(tup.roots):
+                text = f"no other ack in its tree for {ledger.cap_s:g} s"
+                executor.fail_input(tup, None, Reason.FORGOTTEN, text)
 
     def _announce_progress(self) -> None:
         """Tells those who remember inputs, here and elsewhere, which messages of this home are done."""
@@ -107,3 +131,14 @@ class Clockwork:
             worker.progressed(progress)
             for peer in worker.peers.by_worker.values():
                 peer.tell_progress(progress)
+
+
+def _moving(executor: Executor, since: float) -> list[Tuple[Any]]:
+    """The inputs that are under way since that time or later, and those that wait, unless older ones have all places.
+
+    Places are seldom held for so long: an input under way has a time limit of its own (F9).
+    """
+    moving = [tup for tup, begun in executor.under_way.values() if begun >= since]
+    if moving or len(executor.under_way) < executor.concurrency:
+        moving += executor.queue
+    return moving

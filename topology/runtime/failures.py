@@ -21,12 +21,15 @@ class Reason(enum.Enum):
     EMIT = "could not emit"
     REJECTED = "rejected"
     TIMED_OUT = "no progress"
+    FORGOTTEN = "held and forgotten"
     PEER_LOST = "a link or worker was lost"
     CUT_OFF = "cut off by the drain"
     STALE = "stale"
 
 
-OWN: Final = frozenset({Reason.RAISED, Reason.FAILED, Reason.TIME_LIMIT, Reason.EMIT, Reason.REJECTED})
+OWN: Final = frozenset(
+    {Reason.RAISED, Reason.FAILED, Reason.TIME_LIMIT, Reason.EMIT, Reason.REJECTED, Reason.FORGOTTEN}
+)
 
 
 @dataclass(frozen=True)
