@@ -2,14 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from runtime_kit import Number, Same, line, numbers
 
-from topology import Bolt, Collector, Config, ConfigurationError, StartError, Task
+from acker.identity import MessageId
+from topology import Bolt, Collector, Config, ConfigurationError, Message, Spout, StartError, Task
 from topology.runtime import hosting
 from topology.runtime.failures import Reason
 from topology.runtime.report import Report
@@ -132,6 +133,70 @@ def test_an_open_that_raises_is_told_before_anything_runs_and_all_is_closed(
         run_topology(topology)
     assert captured.records == []
     assert sorted(closed) == ["bad", "good"]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("part", [Bolt, Spout])
+def test_an_open_that_raises_what_would_end_the_process_is_a_start_error_F6(
+    part: type[Bolt] | type[Spout], error: type[BaseException]
+) -> None:
+    class Opens(Same):
+        def open(self, task: Task) -> None:
+            if part is Bolt:
+                raise error(0)
+
+    class Reads(ScriptedSpout[Number]):
+        def __deepcopy__(self, memo: Any) -> "Reads":
+            return self
+
+        async def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:  # type: ignore[override]
+            if part is Spout:
+                raise error(0)
+
+    topology, captured = line(Reads(numbers(3)), Opens())
+    with pytest.raises(StartError, match=f"could not be opened: {error.__name__}"):
+        run_topology(topology)
+    assert captured.records == []
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("by", ["poll", "records", "records at once"])
+def test_a_source_that_would_end_the_process_ends_the_run_with_status_1_after_a_drain_F6(
+    by: str, error: type[BaseException]
+) -> None:
+    class Polls(Spout):
+        def __init__(self) -> None:
+            self.left = numbers(5)
+
+        async def poll(self, limit: int) -> list[Message[Number]]:
+            if not self.left:
+                raise error(0)
+            taken, self.left = self.left, []
+            return [Message(one, one.n) for one in taken]
+
+    class Generates(Spout):
+        async def records(self) -> AsyncIterator[Message[Number]]:
+            for one in numbers(5):
+                yield Message(one, one.n)
+            raise error(0)
+
+    class Returns(Spout):
+        def records(self) -> AsyncIterator[Message[Number]]:
+            raise error(0)
+
+    closed: list[str] = []
+
+    class Closes(Slow):
+        def close(self) -> None:
+            closed.append("bolt")
+
+    spout = {"poll": Polls, "records": Generates, "records at once": Returns}[by]()
+    topology, captured = line(spout, Closes(2.0), concurrency=9)
+    report = run_topology(topology)
+    assert (report.ended, report.exit_status, report.aborted) == ("failed", 1, 0)
+    assert isinstance(report.error, error)
+    assert sorted(one.n for one in captured.records) == ([] if by == "records at once" else [0, 1, 2, 3, 4])
+    assert closed == ["bolt"]
 
 
 def test_open_and_close_may_be_async_and_each_task_has_its_own_copy() -> None:

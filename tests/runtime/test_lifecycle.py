@@ -18,6 +18,12 @@ from topology.testing import ScriptedSpout, Wait, run_topology, run_virtual
 class Counting(Spout):
     """Never ends, and takes a moment to close its generator."""
 
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+
+    def __deepcopy__(self, memo: Any) -> "Counting":
+        return self
+
     async def records(self) -> AsyncIterator[Message[Number]]:
         n = 0
         try:
@@ -26,6 +32,7 @@ class Counting(Spout):
                 n += 1
         finally:
             await asyncio.sleep(0.5)
+            self.said.append("generator over")
 
 
 class Told(Bolt):
@@ -214,7 +221,7 @@ def test_a_stop_that_serve_made_a_task_of_is_cancelled_when_the_run_has_ended() 
 
 def test_no_bolt_is_closed_while_one_of_its_calls_runs_and_nothing_outlives_the_run_A5_F10() -> None:
     said: list[str] = []
-    topology, _ = line(Counting(), Told(said), concurrency=16)
+    topology, _ = line(Counting(said), Told(said), concurrency=16)
 
     async def main() -> None:
         run = EmbeddedRun(topology)
@@ -222,7 +229,7 @@ def test_no_bolt_is_closed_while_one_of_its_calls_runs_and_nothing_outlives_the_
         assert (await run.finish()).ended == "aborted"
 
     assert alone(main) == []
-    assert said == ["begun"] * 16 + ["over"] * 16 + ["bolt closed"]
+    assert said == ["begun"] * 16 + ["over"] * 16 + ["generator over", "bolt closed"]
 
 
 def test_what_ignores_its_cancellation_at_the_end_is_named_and_does_not_hold_up_the_close_F9(

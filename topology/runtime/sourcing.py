@@ -5,11 +5,12 @@ Both give a batch and the epochs that its partitions had. Must not know trees or
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from topology.components import Message
 from topology.errors import KedgeError
+from topology.runtime.hosting import outlived
 
 CLOSE_S: Final = 10.0  # how long a generator may take to end
 AHEAD_MAX: Final = 128  # messages that a generator may be ahead of what was emitted
@@ -50,14 +51,15 @@ class Pumped:
         self.epochs: Mapping[str, str] = {}
         self._ahead: deque[tuple[Message[Any], Mapping[str, str]]] = deque()
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[BaseException | None] | None = None
 
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         if self._task is None:
-            self._task = asyncio.create_task(self._pump(self._spout.records()), name="records")
+            self._task = asyncio.create_task(outlived(self._pump), name="records")
         while not self._ahead:
             if self._task.done():
-                self._task.result()  # raises what the generator raised
+                if (error := self._task.result()) is not None:
+                    raise error
                 return ()
             self._changed.clear()
             await self._changed.wait()
@@ -69,14 +71,19 @@ class Pumped:
         self._changed.set()
         return messages
 
-    async def _pump(self, records: AsyncIterator[Message[Any]]) -> None:
+    async def _pump(self) -> None:
         try:
-            async for message in records:
-                self._ahead.append((message, self._spout.partitions()))
-                self._changed.set()
-                while len(self._ahead) >= AHEAD_MAX:
-                    self._changed.clear()
-                    await self._changed.wait()
+            records = self._spout.records()
+            try:
+                async for message in records:
+                    self._ahead.append((message, self._spout.partitions()))
+                    self._changed.set()
+                    while len(self._ahead) >= AHEAD_MAX:
+                        self._changed.clear()
+                        await self._changed.wait()
+            finally:
+                if isinstance(records, AsyncGenerator):  # else the garbage collector ends it, when the run is over
+                    await records.aclose()
         finally:
             self._changed.set()
 
@@ -85,8 +92,6 @@ class Pumped:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSE_S)  # it may ignore its cancellation
-            if self._task.done() and not self._task.cancelled():
-                self._task.exception()  # raised by `poll` already
 
 
 def polling(spout: Any) -> Polling:

@@ -5,7 +5,7 @@ executors ack and fail to. It must not know signals, commands or how many worker
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 from typing import Any, ClassVar, Final
@@ -21,7 +21,8 @@ from topology.runtime.collecting import CollectingExecutor, TaskCollector
 from topology.runtime.copying import prototype_copy
 from topology.runtime.counting import counted
 from topology.runtime.executor import Executor, ProcessExecutor
-from topology.runtime.failures import Failure, Reason
+from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.hosting import outlived
 from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.links import Carrier
 from topology.runtime.metrics import Snapshot
@@ -172,30 +173,30 @@ class Worker:
     def start(self) -> None:
         """Starts every task. Returns at once."""
         for (name, index), executor in self.executors.items():
-            self._spawn(executor.run(), f"{name}.{index}")
+            self._spawn(executor.run, f"{name}.{index}")
             every = self.plan.components[name].every
             if every is not None:
-                self._spawn(self._tick(executor, seconds(every)), f"{name}.{index} tick")
+                self._spawn(partial(self._tick, executor, seconds(every)), f"{name}.{index} tick")
         for (name, index), spouting in self.spoutings.items():
-            self._spout_tasks.add(self._spawn(spouting.run(), f"{name}.{index}"))
-        self._spawn(Clockwork(self).run(), "clockwork")
+            self._spout_tasks.add(self._spawn(spouting.run, f"{name}.{index}"))
+        self._spawn(Clockwork(self).run, "clockwork")
         if not self.spoutings:
             self.sources_ended.set()
 
-    def _spawn(self, coroutine: Any, name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+    def _spawn(self, work: Callable[[], Awaitable[Any]], name: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(outlived(work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[BaseException | None]) -> None:
         """A dead executor is a dead worker (A14), and a spout that raises ends the run: neither is passed over."""
         self._tasks.discard(task)
         if all(one.ended for one in self.spoutings.values()):
             self.sources_ended.set()
         error: BaseException | None = None
         if not task.cancelled():
-            error = task.exception()
+            error = task.result()
         elif not self._closing:
             error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
         if error is not None:
@@ -205,7 +206,7 @@ class Worker:
         """Ends the run for what a source, or a part of the runtime, has raised."""
         self.broken = self.broken or error
         self.can_drain = self.can_drain and can_drain
-        self.reporter.failed(Failure(Reason.RAISED, where, f"{type(error).__name__}: {error}", error))
+        self.reporter.failed(Failure(Reason.RAISED, where, described(error), error))
         self.stopping.set()
 
     # -- what executors call
