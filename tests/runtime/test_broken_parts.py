@@ -1,6 +1,7 @@
 """Broken parts and other hosts: what open, tick, flush and close raise, executors that die, serve, threads. F6, F7."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -269,6 +270,30 @@ def test_run_works_in_a_thread_where_no_signal_arrives() -> None:
     thread.join(20)
     assert [one.ended for one in reports] == ["ended"]
     assert sorted(one.n for one in captured.records) == list(range(50))
+
+
+def test_signals_are_handled_during_a_run_and_afterwards_as_before_it_F10() -> None:
+    received: list[int] = []
+
+    def host(number: int, frame: object) -> None:
+        received.append(number)
+
+    class Signals(Bolt):
+        def process(self, number: Number) -> list[Number]:
+            signal.raise_signal(signal.SIGTERM)
+            return [number]
+
+    topology, captured = line(ScriptedSpout[Number]([*numbers(1), Wait()]), Signals())
+    before = {number: signal.signal(number, host) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        report = topology.run()
+        assert (report.ended, received, captured.records) == ("stopped", [], numbers(1))
+        for number in before:
+            signal.raise_signal(number)
+        assert received == [signal.SIGINT, signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_one_topology_may_be_run_twice() -> None:

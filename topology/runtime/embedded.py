@@ -295,7 +295,8 @@ def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
 
 @contextlib.contextmanager
 def handled_signals(run: EmbeddedRun, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
-    """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive."""
+    """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive. Afterwards
+    they are handled as before."""
     loop = asyncio.get_running_loop()
     count = 0
 
@@ -310,8 +311,9 @@ def handled_signals(run: EmbeddedRun, told: Callable[[str], None] = lambda text:
             told(f"{name} again: ending now")
             run.abort()
 
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     installed = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in before:
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not the main thread, or Windows
             loop.add_signal_handler(number, received, number)
             installed.append(number)
@@ -320,3 +322,4 @@ def handled_signals(run: EmbeddedRun, told: Callable[[str], None] = lambda text:
     finally:
         for number in installed:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number] or signal.SIG_DFL)  # None: no Python handler, and none to be set
