@@ -58,6 +58,7 @@ class Executor:
         self.hand_on: bool = settings.get("hand_on", True)  # whether it works in the turn of the task that feeds it
         self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
         self.abandoned: set[asyncio.Task[Any]] = set()  # of inputs that were failed before these would end
+        self.ticking: asyncio.Task[Any] | None = None  # a `tick` that waits
         self.told_full = False  # whether other workers know that this queue is full
         self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
         self._waiter: asyncio.Future[None] | None = None
@@ -151,7 +152,7 @@ class Executor:
     @property
     def quiet(self) -> bool:
         """Whether nothing waits here and nothing is under way. Held inputs do not count."""
-        return not self.queue and not self.under_way
+        return not self.queue and not self.under_way and self.ticking is None
 
     def ack_held(self, tup: Tuple[Any]) -> None:
         """Acks an input that `open_of` has found."""
@@ -275,17 +276,35 @@ class Executor:
                 self.home.touch(root)
 
     async def tick(self, now: datetime) -> None:
-        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
+        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10). Given up, and told,
+        where that is not done within the time limit (F9)."""
         try:
-            outputs, error = await outcome(self.bolt.tick(now))
-            if error is not None:
-                raise error
-            self.emit_unanchored(outputs)
+            outputs = self.bolt.tick(now)
+            if outputs is not None:
+                self.emit_unanchored(await self._ticked(outputs) if waits(outputs) else collected(outputs))
         except BaseException as raised:
             if being_cancelled(raised):
                 raise
-            text = f"tick: {type(raised).__name__}: {raised}"
-            self.home.reported(Failure(Reason.RAISED, self.component, text, raised))
+            self.home.reported(Failure(Reason.RAISED, self.component, f"tick: {described(raised)}", raised))
+
+    async def _ticked(self, outputs: Any) -> Sequence[Record]:
+        """Awaits what `tick` has returned; in an asyncio task of its own, as it may ignore its cancellation."""
+        self.ticking = task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task} tick")
+        try:
+            await asyncio.wait({task}, timeout=self.time_limit_s)
+            if not task.done():
+                raise TimeoutError(f"not done after {self.time_limit_s:g} s")
+            records, error = task.result()
+            if error is not None:
+                raise error
+            return records
+        finally:
+            self.ticking = None
+            if not task.done():
+                self.abandoned.add(task)
+                task.add_done_callback(self._waited)
+                if not task.cancelling():  # a second cancellation would cut its `finally` short
+                    task.cancel()
 
     def emit_unanchored(self, records: Iterable[Record], task: int | None = None) -> None:
         """Sends records that belong to no tree; `task` is the target of a direct grouping."""

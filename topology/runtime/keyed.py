@@ -174,7 +174,7 @@ class KeyedExecutor(Executor):
 
     @property
     def quiet(self) -> bool:
-        return not self.queue and not self.under_way and not self._busy
+        return super().quiet and not self._busy
 
     def held(self) -> list[Tuple[Any]]:
         return [tup for waiting in self._busy.values() for tup in waiting]

@@ -321,6 +321,9 @@ class Worker:
         for executor in self.executors.values():
             executor.cut_off()
             tasks |= executor.abandoned
+            if executor.ticking is not None:
+                executor.ticking.cancel()
+                tasks.add(executor.ticking)
         if tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=CLOSE_S)
             for name in sorted({task.get_name() for task in stubborn}):
