@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_kit import started
+from cli_kit import started, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -45,6 +45,43 @@ def test_a_loop_that_a_bolt_blocks_is_ended_by_the_second_signal_with_the_line_t
         assert run.ended() == 1, run.said()
     line = next(n for n, text in enumerate((folder / "endless.py").read_text().splitlines(), 1) if "time.sleep" in text)
     assert f"ended now; the event loop was busy at {folder / 'endless.py'}:{line}, in process" in run.said()
+
+
+OPENING = """
+import asyncio
+from spouts import Tick, Ticker
+from topology import Bolt, Task, Topology
+
+
+class Opens(Bolt):
+    async def open(self, task: Task) -> None:
+        print("opening", flush=True)
+        await asyncio.sleep(600)
+
+    def process(self, tick: Tick) -> None:
+        return None
+
+
+def topology() -> Topology:
+    topology = Topology("opening")
+    topology.bolt("opens", Opens(), topology.spout("ticks", Ticker(0.01)).shuffle())
+    return topology
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_bolt_opens_ends_the_run_before_anything_was_read_F10(
+    folder: Path, number: signal.Signals
+) -> None:
+    (folder / "opening.py").write_text(OPENING)
+    with started("run", "opening.py", cwd=folder) as run:
+        wait_for(lambda: "opening" in (folder / "stdout.txt").read_text(), "the bolt's `open`")
+        run.process.send_signal(number)
+        assert run.ended() == 0, run.said()
+    summary = (folder / "stdout.txt").read_text()
+    assert "opening was stopped" in summary
+    assert "0 read" in summary
+    assert "Traceback" not in run.said()
 
 
 def test_a_signal_before_anything_runs_ends_in_one_sentence(folder: Path) -> None:

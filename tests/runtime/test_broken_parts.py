@@ -12,7 +12,7 @@ from runtime_kit import Number, Same, line, numbers
 
 from acker.identity import MessageId
 from topology import Bolt, Collector, Config, ConfigurationError, Message, Spout, StartError, Task
-from topology.runtime import hosting
+from topology.runtime import hosting, worker
 from topology.runtime.failures import Reason
 from topology.runtime.report import Report
 from topology.runtime.worker import Worker
@@ -337,6 +337,7 @@ def test_the_same_seed_gives_the_same_run(seed: int) -> None:
 
 def test_run_returns_although_a_bolt_ignores_every_cancellation_F9(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosting, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(worker, "CLOSE_S", 0.2)
 
     class Stubborn(Bolt):
         async def process(self, number: Number) -> list[Number]:
