@@ -10,13 +10,24 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module 'kedge' has no attribute {name!r}")
 
 
+def _interrupted(number: int, frame: object) -> None:
+    """A signal before there is a run to drain: one sentence, not a traceback out of an import."""
+    import os
+
+    os.write(2, b"kedge: interrupted before anything ran\n")
+    os._exit(1)
+
+
 def main() -> None:
     """The command. With `python -m` the current folder comes first on the import path: one of the user's that hides
     our package `topology` is named, since what would tell of it otherwise is in that package."""
+    import signal
     import sys
     from importlib.util import find_spec
     from pathlib import Path
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     ours = Path(__file__).resolve().parent / "topology"
     spec = find_spec("topology")
     found = [Path(path).resolve() for path in (spec.submodule_search_locations or ())] if spec else []

@@ -3,6 +3,7 @@
 What a user declares; the batches are `batching`'s, the file is `sqlite_store`'s.
 """
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
@@ -62,10 +63,13 @@ class SqliteSink(BatchingSink):
             Table(cls, table)
 
     def summary(self) -> Iterable[str]:
-        """What was stored, where, and the newest rows. Raises sqlite3.Error where the file can't be read."""
+        """What was stored, where, and the newest rows, or why they can't be read."""
         assert isinstance(self._store, SqliteStore), "open"
         yield f"{self.stored:,} stored, {self.duplicates:,} known already"
-        yield from rows_told(self._store.file, self.path, self._store.tables)
+        try:
+            yield from rows_told(self._store.file, self.path, self._store.tables)
+        except sqlite3.Error as error:
+            yield f"{self.path} can't be read any more: {error}"
 
     def _make_store(self) -> Store:
         return SqliteStore(self.path, self.table, self.records)

@@ -4,26 +4,25 @@ Decides which file is read next, and when. How lines are read is in `tailed_file
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import structlog
-
 from acker.identity import MessageId
 from spouts.known_files import KnownFile, KnownFiles, digest
 from spouts.lines import Line
 from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular
 from topology.components import Message, Notes, Spout, Task
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, StartError
 
 OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
 SHORTEST_WAIT_S: Final = 0.001  # after a line; doubles up to `poll_interval_s`, so a busy file's next line is seen soon
 EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the latest read, so that late acks find theirs
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger("kedge.spouts")
 
 
 class FileTail(Spout):
@@ -148,7 +147,9 @@ class FileTail(Spout):
         lines = file.lines
         found = lines.read()
         if found is Found.OTHER_CONTENT:
-            log.info("file-truncated", path=self.path, read_bytes=lines.offset)
+            log.info(
+                "%s was truncated, or written anew, after %d bytes; it is read from its start", self.path, lines.offset
+            )
             file.known = self._known.new(lines.descriptor, file.known.partition)
             lines.restart()
             found = lines.read()
@@ -165,7 +166,9 @@ class FileTail(Spout):
             self._note(file)
         if lines.pieces and not file.warned:
             file.warned = True
-            log.warning("line-too-long", path=self.path, max_line_bytes=self.max_line_bytes, cut="into pieces")
+            log.warning(
+                "%s has a line of more than %d bytes; such lines come in pieces", self.path, self.max_line_bytes
+            )
         return True
 
     def _batch(self, file: "_Named", limit: int) -> list[Message[Line]]:
@@ -203,11 +206,11 @@ class FileTail(Spout):
         except (OSError, ConfigurationError) as error:
             if str(error) != self._refused:
                 self._refused = str(error)
-                log.warning("rotated-file-refused", path=self.path, reason=str(error))
+                log.warning("what has taken the place of %s can't be read: %s", self.path, error)
             return
         self._refused = ""
         newest.quiet_since = None
-        log.info("file-rotated", path=self.path)
+        log.info("%s was rotated; the new file is read from its start", self.path)
         self._add(descriptor, self._known.new(descriptor), 0)
 
     def _let_go(self) -> bool:
@@ -255,7 +258,10 @@ def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:
     """
     name = f"first mtime of {os.path.realpath(path)}"
     if noted := notes.get(name):
-        return datetime.fromisoformat(noted)
+        try:
+            return datetime.fromisoformat(noted)
+        except ValueError as error:
+            raise StartError(f"the note {name!r} in the state directory is damaged: {noted!r:.80}") from error
     try:
         microseconds = os.stat(path).st_mtime_ns // 1_000
     except (OSError, ValueError) as error:

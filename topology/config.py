@@ -17,7 +17,8 @@ class Config:
     guarantee          'at-least-once' follows every tuple tree; 'at-most-once' follows none: nothing is replayed.
     max_pending        open trees a spout task; it waits at that many.
     tree_timeout_s     a tree without progress fails after this long, and before about twice as long.
-    process_timeout_s  one input that `process` or `execute` works on for longer is failed.
+    process_timeout_s  one input that `process` or `execute` works on for longer is failed; only where it awaits: what
+                       blocks the loop can't be interrupted, so give long computations to `run_in_executor`.
     max_replays        replays of a message whose own tuples fail; then it is dead.
     on_dead            'continue', or 'stop': the first dead message ends the run.
     drain_timeout_s    how long open trees may take to finish once the run is asked to stop.

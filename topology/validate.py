@@ -4,12 +4,13 @@ What can be said of one component alone is here; what is said of a subscription 
 that `signatures` and `graph` have found while declaring come in through `Declared.problems`.
 """
 
+import copy
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from topology import instance_state, plan, subscriptions
-from topology.components import Bolt
+from topology.components import Bolt, Spout
 from topology.config import Config
 from topology.errors import Mistake
 from topology.graph import Declared, Place, Topology
@@ -82,6 +83,9 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
     yield from _number_problems(one)
     if isinstance(one.prototype, Bolt) and one.kind == "bolt":
         yield from _bolt_problems(one)
+        yield from _copy_problems(one)
+    if isinstance(one.prototype, Spout) and one.kind == "spout":
+        yield from _copy_problems(one)
     yield from _class_problems(one, seen)
     if one.kind == "spout" and not any(
         read.component == one.name and read.topology is topology
@@ -129,6 +133,27 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
             yield f"every: {error}"
     if type(one.prototype.deterministic) is not bool:
         yield f"{name}.deterministic is True or False, not {one.prototype.deterministic!r:.80}"
+
+
+def _copy_problems(one: Declared) -> Iterator[str]:
+    """Each task gets a copy of what was given to the topology."""
+    try:
+        copy.deepcopy(one.prototype)
+    except Exception as error:
+        culprits = [name for name, value in vars(one.prototype).items() if not _copies(value)]
+        which = f"its attribute {culprits[0]!r}" if culprits else called(one.prototype)
+        yield (
+            f"{which} can't be copied for each task ({type(error).__name__}: {error}); "
+            "take resources in `open`, not in the constructor"
+        )
+
+
+def _copies(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:
+        return False
+    return True
 
 
 def _class_problems(one: Declared, seen: set[type]) -> Iterator[str]:

@@ -88,6 +88,8 @@ def run(
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
+    if state_dir == Path():
+        raise ConfigurationError("--state-dir takes a directory of its own, not the current one")
     topology = _declared(target, set_ or [], config or [])
     from topology.cli import running
 

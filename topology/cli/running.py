@@ -15,9 +15,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from topology.cli import logs, terminal
 from topology.cli.progress import Display, display
@@ -53,7 +54,7 @@ def run(topology: Topology, options: Options) -> int:
     logs.configure(debug=options.debug)
     for warning in warnings(topology):
         logger.warning("%s", warning)
-    report = run_to_end(_run(topology, state_dir, options))
+    report = run_to_end(_run(topology, state_dir, options))  # from here on signals change nothing: the run is over
     say = terminal.say if options.as_json else terminal.put
     say("\n".join(summary(report, again(sys.argv))))
     if options.as_json:
@@ -82,10 +83,14 @@ async def _run(topology: Topology, state_dir: Path, options: Options) -> Report:
     if options.for_s is not None:
         timer = loop.call_later(options.for_s, _time_is_up, one, options.for_s)
     signals = Signals(one)
+    early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in early.items():
+        signal.signal(number, partial(signals.outside, handler))
     with display() as shown, handled_signals(one, signals.told), signals.last_resort():
         showing = loop.create_task(_show(one, shown), name="progress")
         try:
             report = await one.finish()
+            signals.over = True
         finally:
             showing.cancel()
             await asyncio.gather(showing, return_exceptions=True)
@@ -114,6 +119,12 @@ class Signals:
     def __init__(self, run: EmbeddedRun) -> None:
         self._run = run
         self._told = 0
+        self.over = False  # whether the run has ended, and its exit status is known
+
+    def outside(self, handler: Any, number: int, frame: FrameType | None) -> None:
+        """A signal while the loop does not take them: as ever before the run, and nothing once it is over."""
+        if not self.over and callable(handler):
+            handler(number, frame)
 
     def told(self, text: str) -> None:
         """Called on the loop at each signal, before it takes effect; the second one ends the run."""

@@ -7,6 +7,7 @@
 
 import traceback
 import types
+from sysconfig import get_path
 from typing import Any, Final
 
 import typer
@@ -44,11 +45,13 @@ def told(error: Any, *, debug: bool) -> int:
 
 
 def users_frames(error: BaseException | None) -> str:
-    """The traceback of a user's exception, from the first frame that is not ours on; empty where all are ours."""
+    """The traceback of a user's exception, from the first frame of their own on; empty where there is none: an error of
+    the world (a directory that can't be written) has its sentence, and frames of ours and of Python's library."""
     from topology.cli.hidden import HOME, PACKAGES
 
     frames: types.TracebackType | None = error.__traceback__ if error is not None else None
-    ours = tuple(str(HOME / name) + "/" for name in PACKAGES)
+    library = {f"{path}/" for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := get_path(name))}
+    ours = (*(str(HOME / name) + "/" for name in PACKAGES), *library)
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(ours):
         frames = frames.tb_next
     if error is None or frames is None:

@@ -19,7 +19,7 @@ from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.outbox import Outbox
-from topology.runtime.outputs import END, being_cancelled, collected, outcome, waits
+from topology.runtime.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
 
 SLICE_MAX: Final = 128  # tuples between two yields
 SLICE_S: Final = 0.001  # about how long a slice may take
@@ -341,7 +341,10 @@ class ProcessExecutor(Executor):
                             outputs = () if first is END else (first,)
                         else:
                             outputs = [first, second, *collected(outputs)]
-                    elif kind is not list and kind is not tuple:
+                    elif kind is list or kind is tuple:
+                        if len(outputs) > OUTPUTS_MAX:
+                            raise too_many()
+                    else:
                         if waits(outputs):
                             self.begin_waiting(tup, outputs)
                             if len(self.under_way) >= self.concurrency:

@@ -9,6 +9,8 @@ import types
 from dataclasses import dataclass
 from typing import Final
 
+from topology.errors import KedgeError
+
 INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are not its own
 
 
@@ -46,9 +48,10 @@ class Failure:
 
     def traceback(self) -> str:
         """The traceback from the first frame of the user's code on; empty where nothing was raised."""
-        if self.error is None:
-            return ""
-        return "".join(traceback.format_exception(type(self.error), self.error, _beyond_runtime(self.error)))
+        frames = _beyond_runtime(self.error) if self.error is not None else None
+        if self.error is None or (frames is None and isinstance(self.error, KedgeError)):
+            return ""  # a sentence of ours says it all
+        return "".join(traceback.format_exception(type(self.error), self.error, frames or self.error.__traceback__))
 
 
 def text_of(error: BaseException) -> str:
@@ -73,8 +76,8 @@ def shown(value: object, most: int) -> str:
 
 
 def _beyond_runtime(error: BaseException) -> types.TracebackType | None:
-    """The error's traceback without the runtime's own leading frames; whole where all of it is the runtime's."""
+    """The error's traceback without the runtime's own leading frames; None where all of it is the runtime's."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("topology."):
         frames = frames.tb_next
-    return frames or error.__traceback__
+    return frames

@@ -19,6 +19,7 @@ from topology.errors import StartError
 
 FORMAT: Final = 1
 NOTES_BYTES_MAX: Final = 64 * 1024
+INCARNATION_MAX: Final = 1 << 53  # starts that a state directory can have counted; more is damage
 _STATE = "state.json"
 
 
@@ -112,7 +113,7 @@ class StateDir:
     def _load(self, topology: str) -> dict[str, Any]:
         file = self.path / _STATE
         try:
-            text = file.read_text()
+            content = file.read_bytes()
         except FileNotFoundError:
             return {
                 "format": FORMAT,
@@ -122,15 +123,16 @@ class StateDir:
                 "notes": {},
             }
         try:
-            state: dict[str, Any] = json.loads(text)
+            state: dict[str, Any] = json.loads(content)
             known = {"format": int, "topology": str, "incarnation": int, "key": str, "notes": dict}
             if not all(isinstance(state[name], kind) for name, kind in known.items()):
                 raise ValueError("a field has another type")
-            bytes.fromhex(state["key"])
-        except (ValueError, KeyError, TypeError):
-            raise StartError(
-                f"{file} is damaged; restore it, or start anew with --fresh after moving the directory away"
-            ) from None
+            if len(bytes.fromhex(state["key"])) != KEY_BYTES or not 0 <= state["incarnation"] < INCARNATION_MAX:
+                raise ValueError("a field is out of its range")
+            if not all(isinstance(note, str) for note in state["notes"].values()):
+                raise ValueError("a note is no text")
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise StartError(f"{file} is damaged; restore it, or move {self.path} away and run again") from None
         if state["format"] != FORMAT:
             raise StartError(f"{file} has format {state['format']}; this Kedge reads format {FORMAT}")
         if state["topology"] != topology:
