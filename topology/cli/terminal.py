@@ -33,6 +33,9 @@ def put(text: str) -> None:
         write_line(sys.stdout, text)
     except BrokenPipeError:
         discard(sys.stdout)
+    except OSError:
+        discard(sys.stdout)  # its buffer keeps the line, and the interpreter would try once more at exit
+        raise
 
 
 def live(stream: TextIO | None) -> bool:
