@@ -63,7 +63,6 @@ MAY_USE_MSGSPEC = {
     "topology/groupings.py": "the byte form of a key that is a record",
     "topology/records.py": "records and their codecs",
     "topology/runtime/links.py": "frames are structs",
-    "topology/runtime/wire.py": "frames to bytes and back",
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
     "bolts/jsonlines_store.py": "where bytes are stored",
     "bolts/sqlite_table.py": "where bytes are stored",
