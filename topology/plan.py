@@ -4,6 +4,7 @@ Numbers the subscriptions of each stream, chooses effective groupings, orders th
 workers. This file must not know how a task is driven or what a worker is made of.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from acker.identity import edge_tag
 from topology.config import Config
 from topology.graph import Declared, Topology
 from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle
-from topology.records import Record
+from topology.records import Record, schema
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SECONDS_MIN: Final = 0.001  # what a loop's timers can tell apart
@@ -66,15 +67,47 @@ class Plan:
                     waiting.append(reader.subscriber)
         return found
 
+    @property
+    def workers(self) -> list[int]:
+        """The workers that have a task, in order; perhaps fewer than were asked for."""
+        return sorted(set(self.placement.values()))
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans whose workers understand each other: names, streams and their fields, groupings, tasks and
+        their places. The code of bolts is not in it."""
+        lines = [self.topology]
+        for one in self.components.values():
+            lines += [f"{one.kind} {one.name} {one.tasks} {one.shape}", *(schema(cls) for cls in one.streams)]
+        for read in self.subscriptions:
+            lines.append(f"{read.emitter}[{read.cls.__qualname__}] {read.index} {read.subscriber} {read.grouping}")
+        lines += [f"{name}.{task} {worker}" for (name, task), worker in self.placement.items()]
+        return hashlib.blake2b("\n".join(lines).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
 
 def plan(topology: Topology, workers: int = 1) -> Plan:
-    """Plans a topology that has been validated. Tasks are dealt out so that task i of every component shares a worker:
-    chains stay together where their task counts agree."""
+    """Plans a topology that has been validated, for up to so many workers."""
     components = {one.name: one for one in topology.components}
     ordered = {name: components[name] for name in order(list(components.values()))}
-    placement = {(one.name, task): task % workers for one in ordered.values() for task in range(one.tasks)}
     subscriptions = tuple(_subscriptions(topology))
-    return Plan(topology.name, topology.config, ordered, subscriptions, placement)
+    return Plan(topology.name, topology.config, ordered, subscriptions, _placed(ordered, workers))
+
+
+def _placed(ordered: dict[str, Declared], workers: int) -> dict[tuple[str, int], int]:
+    """The worker of each task. Spouts' tasks are dealt out one after the other; a bolt's tasks begin where those of its
+    first input do, so that task i of a chain shares a worker all the way, and a chain of single tasks never leaves it:
+    a hop between workers costs more than most bolts do."""
+    first: dict[str, int] = {}
+    dealt = 0
+    for one in ordered.values():
+        if one.inputs:
+            first[one.name] = first[one.inputs[0].component]
+        else:
+            first[one.name] = dealt
+            dealt += one.tasks
+    return {
+        (one.name, task): (first[one.name] + task) % workers for one in ordered.values() for task in range(one.tasks)
+    }
 
 
 def _subscriptions(topology: Topology) -> Iterator[Subscription]:

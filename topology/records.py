@@ -44,6 +44,25 @@ def field_types(cls: type[Record]) -> dict[str, Any]:
     return {field.name: field.type for field in msgspec.structs.fields(cls)}
 
 
+def schema(cls: type[Record]) -> str:
+    """The class and its fields, with those of the records in them, as text: equal for what decodes alike. Names are
+    those within their modules, since a file may be imported under another name."""
+    return _schema(cls, ())
+
+
+def _schema(kind: Any, seen: tuple[Any, ...]) -> str:
+    args = typing.get_args(kind)
+    if is_record(kind) and kind not in seen:
+        fields = (f"{name}: {_schema(part, (*seen, kind))}" for name, part in field_types(kind).items())
+        return f"{kind.__qualname__}({', '.join(fields)})"
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}{[one.value for one in kind]}"
+    if not args:
+        return kind.__qualname__ if isinstance(kind, type) else repr(kind)
+    origin = typing.get_origin(kind)
+    return f"{getattr(origin, '__qualname__', origin)}[{', '.join(_schema(part, seen) for part in args)}]"
+
+
 def record_problems(cls: type[Record]) -> list[str]:
     """Why the wire can't carry this class; empty where it can. One sentence a field."""
     if not cls.__struct_config__.frozen or not cls.__struct_config__.array_like:

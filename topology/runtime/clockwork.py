@@ -15,7 +15,7 @@ from topology.plan import Plan
 from topology.runtime.collecting import CollectingExecutor
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.peers import Peers
+from topology.runtime.linking import Peers
 from topology.runtime.reporting import Reporter
 from topology.runtime.spouting import Pending, Spouting
 
@@ -62,6 +62,7 @@ class Clockwork:
                 touched = this
                 for executor in worker.executors.values():
                     executor.touch_waiting()
+                worker.peers.touch_waiting()
             if self._remembers and this - announced >= PROGRESS_S:
                 announced = this
                 self._announce_progress()
@@ -129,8 +130,7 @@ class Clockwork:
         if progress != self._progress:
             self._progress = progress
             worker.progressed(progress)
-            for peer in worker.peers.by_worker.values():
-                peer.tell_progress(progress)
+            worker.peers.tell_progress(progress)
 
 
 def _moving(executor: Executor, since: float) -> list[Tuple[Any]]:

@@ -1,4 +1,5 @@
-"""Reads the counters of a worker's parts into a snapshot. Changes nothing."""
+"""Reads the counters of a worker's parts: into a snapshot, for people, and into a status, for the run's end. Changes
+nothing, and may be called from another thread."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,9 +7,11 @@ from typing import Any
 from acker.ledger import Ledger
 from topology.plan import Plan
 from topology.runtime.collecting import CollectingExecutor
+from topology.runtime.ending import Status
 from topology.runtime.executor import Executor
 from topology.runtime.histogram import Histogram
 from topology.runtime.keyed import KeyedExecutor
+from topology.runtime.linking import Peers
 from topology.runtime.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
 from topology.runtime.peers import Peer
 from topology.runtime.spouting import Spouting
@@ -20,7 +23,7 @@ def counted(
     spoutings: Sequence[Spouting],
     executors: Sequence[Executor],
     ledger: Ledger[Any],
-    peers: Iterable[Peer],
+    peers: Peers,
 ) -> Snapshot:
     """One worker's snapshot; tasks of a component are added up."""
     latency = Histogram()
@@ -35,25 +38,45 @@ def counted(
         {name: _spout([one for one in spoutings if one.component == name]) for name in spouts},
         {name: _bolt([one for one in executors if one.component == name]) for name in bolts},
         latency,
-        rare=_rare(executors, ledger, list(peers)),
+        rare=_rare(executors, ledger, peers),
     )
 
 
-def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Sequence[Peer]) -> dict[str, int]:
+def status(
+    worker: int, spoutings: Sequence[Spouting], executors: Sequence[Executor], peers: Iterable[Peer], held: bool
+) -> Status:
+    """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree."""
+    executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
+    return Status(
+        worker,
+        sum(one.pending for one in spoutings),
+        sum(one.waiting for one in spoutings),
+        sorted({one.component for one in executors if not one.quiet}),
+        held,
+        any(not peer.idle for peer in peers),
+        executed + sum(one.emitted + one.replayed + one.acked + one.failed for one in spoutings),
+        {peer.worker: peer.sent for peer in peers},
+        {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
+    )
+
+
+def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers) -> dict[str, int]:
+    ends = list(peers.by_worker.values())
+    sessions = [one.receiving for one in ends if one.receiving is not None]
     counts = (
         ledger.unknown,
         ledger.stalls,
         sum(one.stale for one in executors if isinstance(one, KeyedExecutor)),
         sum(one.misused for one in executors if isinstance(one, CollectingExecutor)),
         sum(len(one.abandoned) for one in executors),
-        sum(one.repeated + one.session.duplicates for one in peers),
-        sum(one.foreign + one.session.foreign for one in peers),
+        sum(one.repeated for one in ends) + sum(one.duplicates for one in sessions),
+        peers.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
     )
     return dict(zip(RARE, counts, strict=True))
 
 
 def _spout(tasks: list[Spouting]) -> SpoutCounts:
-    rows = [(one.emitted, one.acked, one.failed, one.replayed, one.dead, one.pending) for one in tasks]
+    rows = [(one.emitted, one.acked, one.failed, one.replayed, one.dead, one.pending, one.paused_s) for one in tasks]
     return SpoutCounts(*map(sum, zip(*rows, strict=True)))
 
 

@@ -22,12 +22,13 @@ from topology.runtime.clock import LoopClock
 from topology.runtime.ending import drain, settle
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hosting import run_to_end
-from topology.runtime.memory import Faults, MemoryNetwork, faultless
+from topology.runtime.localcrew import LocalCrew
+from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultless
 from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
 from topology.runtime.statedir import MemoryNotes, StateDir
-from topology.runtime.watch import LOOK_S, StallWatch, facts_of, held
+from topology.runtime.watch import LOOK_S, Facts, StallWatch, facts_of, held
 from topology.runtime.worker import CLOSE_S, Worker
 
 
@@ -63,7 +64,6 @@ class EmbeddedRun:
         self._utc = utc
         self._worker_kind = worker_kind
         self._network = MemoryNetwork(faults)
-        self._sessions = 0
         self._watch = StallWatch()
         self._drain = asyncio.Event()
         self._abort = asyncio.Event()
@@ -84,7 +84,10 @@ class EmbeddedRun:
 
     def in_flight(self) -> str:
         """Where everything is that is not done, in a sentence. For who ends the run by force."""
-        return held(facts_of(asyncio.get_running_loop().time(), 0.0, self.workers))
+        return held(self._facts())
+
+    def _facts(self) -> Facts:
+        return facts_of(asyncio.get_running_loop().time(), self.workers)
 
     async def finish(self) -> Report:
         """Opens, runs, and closes everything. Returns how it ended."""
@@ -133,7 +136,7 @@ class EmbeddedRun:
         renew = state.next_incarnation if state else _counted(self._random.getrandbits(12))
         incarnation = renew()
         clock, notes, reporter = LoopClock(asyncio.get_running_loop(), self._utc), state or MemoryNotes(), Reporter()
-        for number in sorted(set(self._plan.placement.values())):
+        for number in self._plan.workers:
             worker = self._worker_kind(
                 self._plan,
                 worker=number,
@@ -146,22 +149,31 @@ class EmbeddedRun:
                 key=key,
                 reporter=reporter,
                 carrier=self._network,
+                codec=ByReference(),
+                run=incarnation,
                 lost=self._session_lost,
+                refused=self._refused,
             )
             self._network.attach(number, worker.peers.received)
             self.workers.append(worker)
+        self._crew = LocalCrew(self._plan, self.workers)
+        self._join()
 
-    def _session_lost(self, worker: int) -> None:
+    def _join(self) -> None:
+        """Begins sessions between all workers, in place of those that there were."""
+        for one in self.workers:
+            for other in self.workers:
+                if other is not one:
+                    one.peers.join(other.worker, other.owner, "")
+
+    def _session_lost(self, owner: int, why: str) -> None:
         """A frame was lost: which trees it carried nobody knows, so all fail, and sessions begin anew (A11)."""
-        self._sessions += 1
+        self._join()
         for one in self.workers:
-            for peer in one.peers.by_worker.values():
-                peer.restart(self._sessions)
-        for one in self.workers:
-            one.fail_all(Failure(Reason.PEER_LOST, "links", f"a frame from worker {worker} never came"))
+            one.fail_all(Failure(Reason.PEER_LOST, "links", why))
 
-    def _links_idle(self) -> bool:
-        return not self._network.under_way
+    def _refused(self, owner: int, text: str) -> None:
+        raise AssertionError(f"the workers of one loop disagree: {text}")
 
     async def _opened(self) -> bool:
         """Opens every component, one after the other; False where the run was told to end before that was done. An
@@ -205,7 +217,7 @@ class EmbeddedRun:
 
     async def _ending(self, watching: asyncio.Future[Any]) -> str:
         """Waits until something ends the run; returns what."""
-        ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self.workers, self._links_idle)): "ended"}
+        ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self._crew)): "ended"}
         ends |= {asyncio.ensure_future(worker.stopping.wait()): "failed" for worker in self.workers}
         ends[asyncio.ensure_future(self._drain.wait())] = "stopped"
         ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
@@ -223,12 +235,13 @@ class EmbeddedRun:
     async def _look(self) -> None:
         """Never silent: says why, where nothing is acked."""
         while True:
-            self._watch.look(asyncio.get_running_loop().time(), self.workers)
+            snapshot = merged([worker.snapshot() for worker in self.workers])
+            self._watch.look(asyncio.get_running_loop().time(), snapshot, self._facts)
             await asyncio.sleep(LOOK_S)
 
     async def _drained(self) -> None:
         """Drains for at most drain_timeout_s, or until the run is aborted."""
-        draining = asyncio.ensure_future(drain(self.workers, self._links_idle))
+        draining = asyncio.ensure_future(drain(self._crew))
         aborted = asyncio.ensure_future(self._abort.wait())
         timeout = self.topology.config.drain_timeout_s
         try:

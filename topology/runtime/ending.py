@@ -1,54 +1,114 @@
-"""How a run ends: a bounded one by itself, any other by a drain. Over all workers of one event loop.
+"""How a run ends: a bounded one by itself, any other by a drain. Over all workers, wherever they run.
 
-Here, and not in the worker, because a bolt may be flushed only once nothing can reach it, wherever it comes from.
+Here, and not in the worker, because a bolt may be flushed only once nothing can reach it, wherever it comes from. That
+nothing is under way any more is seen by two looks at all workers, between which nothing has happened and no frame was
+on its way: Mattern's four-counter method (1987).
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from topology.runtime.worker import Worker
+import msgspec
 
-LOOK_S: Final = 0.002  # how often it is looked whether all is quiet; only at the end of a run
+from topology.plan import Plan
+
+LOOK_S: Final = 0.002  # between two looks at whether all is quiet, at first; only at the end of a run
+LOOK_MAX_S: Final = 0.05  # and after a while
 
 
-async def settle(workers: Sequence[Worker], links_idle: Callable[[], bool]) -> None:
+class Status(msgspec.Struct, frozen=True):
+    """One worker at one moment."""
+
+    worker: int
+    pending: int  # messages under way, back-off included
+    later: int  # those of them that wait for a replay, so that no ledger has them
+    busy: list[str]  # components with inputs that are queued or under way here
+    held: bool  # whether a bolt has kept a tuple that belongs to no tree, so that no deadline fails it
+    waits: bool  # whether something waits to leave for another worker, or a link to one is not there
+    activity: int  # grows with whatever happens here
+    sent: dict[int, int]  # worker → frames sent to it
+    received: dict[int, int]  # worker → frames of it that were read
+
+
+Statuses = Sequence[Status]
+
+
+class Crew(Protocol):
+    """All workers of a run, as its end sees them."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    async def sources_ended(self) -> None:
+        """Returns once all spouts have ended."""
+
+    async def probe(self) -> Statuses:
+        """How all workers are. Waits for those that are away."""
+        ...
+
+    async def flush(self, component: str) -> None:
+        """Tells this component's tasks that all inputs have ended; with "", those that had inputs since they were told
+        last."""
+
+    def drain(self) -> None:
+        """Stops all spouts; what waits for a replay is replayed now."""
+
+
+async def settle(crew: Crew) -> None:
     """Waits until all sources have ended and every message is done; flushes each bolt once nothing can reach it.
 
     A bolt that was given inputs after its flush, by a replay, and holds them, is flushed again.
     """
-    for worker in workers:
-        await worker.sources_ended.wait()
-    components = workers[0].plan.components
+    await crew.sources_ended()
+    components = crew.plan.components
     for name, declared in components.items():
         if declared.kind == "bolt":
-            above = [name, *(at for at in components if name in workers[0].plan.below(at))]
-            tasks = [one for worker in workers for one in worker.tasks_of(*above)]
-            await _until(
-                lambda tasks=tasks: (  # type: ignore[misc]  # the default binds this turn's tasks
-                    links_idle() and not any(worker.later for worker in workers) and all(one.quiet for one in tasks)
-                )
-            )
-            for worker in workers:
-                await worker.flush(worker.tasks_of(name))
-    waited_s = 0.0
-    while not (links_idle() and all(worker.done for worker in workers)):
-        await asyncio.sleep(LOOK_S)
-        if links_idle() and all(worker.quiet for worker in workers):
-            for worker in workers:
-                await worker.flush([one for at, one in worker.executors.items() if one.executed > worker.flushed[at]])
-            waited_s += 0.0 if any(worker.pending for worker in workers) else LOOK_S
-            if waited_s > workers[0].config.drain_timeout_s:
-                return  # bolts have kept tuples that belong to no tree, so that no deadline fails them
+            above = {name, *(at for at in components if name in crew.plan.below(at))}
+            await _until(crew, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]  # the default binds this turn's components
+            await crew.flush(name)
+    waited_s, look_s = 0.0, LOOK_S
+    while True:
+        seen = await _until(crew, lambda one: not one.later and not one.busy)
+        pending = any(one.pending for one in seen)
+        if not pending and not any(one.held for one in seen):
+            return
+        await crew.flush("")
+        await asyncio.sleep(look_s)
+        waited_s += 0.0 if pending else look_s
+        look_s = min(LOOK_MAX_S, look_s * 1.2)
+        if waited_s > crew.plan.config.drain_timeout_s:
+            return  # bolts have kept tuples that belong to no tree, so that no deadline fails them
 
 
-async def drain(workers: Sequence[Worker], links_idle: Callable[[], bool]) -> None:
+async def drain(crew: Crew) -> None:
     """Stops the spouts and waits until what is under way is done. The caller limits the time."""
-    for worker in workers:
-        worker.drain()
-    await _until(lambda: links_idle() and all(worker.done for worker in workers))
+    crew.drain()
+    await _until(crew, lambda one: not one.pending and not one.later and not one.busy and not one.held)
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110  # an event would have to be set by every ack
-        await asyncio.sleep(LOOK_S)
+async def _until(crew: Crew, quiet: Callable[[Status], bool]) -> Statuses:
+    """Waits until all workers are quiet, nothing is under way between them, and neither has changed between two looks.
+
+    Of one worker one look is enough.
+    """
+    before: list[int] | None = None
+    look_s = LOOK_S
+    while True:
+        seen = await crew.probe()
+        activity = None
+        if _links_idle(seen) and all(map(quiet, seen)):
+            activity = [one.activity for one in seen]
+            if activity == before or len(seen) == 1:
+                return seen
+        before = activity
+        await asyncio.sleep(look_s)
+        look_s = LOOK_S if activity is not None else min(LOOK_MAX_S, look_s * 1.2)
+
+
+def _links_idle(seen: Statuses) -> bool:
+    """Whether every frame that was sent has been read, and none waits to be sent."""
+    by_worker = {one.worker: one for one in seen}
+    return not any(one.waits for one in seen) and all(
+        by_worker[other].received.get(one.worker, 0) == count for one in seen for other, count in one.sent.items()
+    )

@@ -4,8 +4,9 @@ After the idea of HdrHistogram: 64 buckets a doubling, so that a reported value 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from math import log2
-from typing import Final
+from typing import Any, Final
 
 BUCKETS_A_DOUBLING: Final = 64
 SHORTEST_S: Final = 1e-6  # anything shorter counts as this
@@ -41,9 +42,24 @@ class Histogram:
                 return min(float(2.0 ** ((index + 1) / BUCKETS_A_DOUBLING - 20)), self.highest)
         return self.highest
 
+    def parts(self) -> tuple[dict[int, int], float]:
+        """What `of` makes an equal one of."""
+        return dict(self.counts), self.highest
+
+    @classmethod
+    def of(cls, parts: Sequence[Any]) -> "Histogram":
+        """A histogram of its parts. Raises TypeError or ValueError for what are none."""
+        counts, highest = parts
+        one = cls()
+        for index, count in counts.items():
+            one.counts[int(index)] = int(count)
+            one.total += int(count)
+        one.highest = float(highest)
+        return one
+
     def merge(self, other: "Histogram") -> None:
         """Adds all that another one has counted."""
-        for index, count in other.counts.items():
+        for index, count in list(other.counts.items()):  # it may grow meanwhile, in another thread
             self.counts[index] += count
         self.total += other.total
         self.highest = max(self.highest, other.highest)

@@ -6,8 +6,9 @@ function, so that tests and the simulator lose, repeat, delay and reorder frames
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from topology.runtime.links import Frame
+from topology.runtime.links import Content, Failed, Frame
 
 Faults = Callable[[Frame], Sequence[float]]  # for each copy of the frame that arrives, how many seconds later
 
@@ -17,11 +18,21 @@ def faultless(frame: Frame) -> Sequence[float]:
     return (0.0,)
 
 
+class ByReference:
+    """`links.Codec` where nothing has to become bytes."""
+
+    def encode(self, content: Content) -> tuple[list[Any], Failed]:
+        return [content], []
+
+    def decode(self, body: Any) -> tuple[Content, Failed]:
+        content: Content = body
+        return content, []
+
+
 class MemoryNetwork:
-    """Carries frames between the workers of one event loop. `under_way` is the number of frames not yet handed over."""
+    """`links.Carrier` of all the workers of one event loop."""
 
     def __init__(self, faults: Faults = faultless) -> None:
-        self.under_way = 0
         self._faults = faults
         self._receivers: dict[int, Callable[[Frame], None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -30,17 +41,22 @@ class MemoryNetwork:
         """Frames for this worker go to `receiver` from now on."""
         self._receivers[worker] = receiver
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> bool:
         """Hands the frame over later, as often as the faults say."""
         for delay in self._faults(frame):
-            self.under_way += 1
             if delay:
                 self._loop.call_later(delay, self._deliver, frame)
             else:
                 self._loop.call_soon(self._deliver, frame)
+        return True
+
+    def connect(self, worker: int, address: str) -> None:
+        """Everybody can be reached already."""
+
+    def disconnect(self, worker: int) -> None:
+        """What is under way still arrives, and is of a session that is over."""
 
     def _deliver(self, frame: Frame) -> None:
-        self.under_way -= 1
         receiver = self._receivers.get(frame.receiver >> 12)
         if receiver is not None:
             receiver(frame)

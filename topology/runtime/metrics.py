@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from topology.runtime.histogram import Histogram
 
 # What should hardly ever happen, and is counted so that people can tell (A3, A5, A10, D5): as it is called in
@@ -34,6 +36,7 @@ class SpoutCounts:
     replayed: int = 0
     dead: int = 0
     pending: int = 0
+    paused_s: float = 0.0  # of all its tasks: waiting for acks, at max_pending, or for queues to drain
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,20 @@ class Snapshot:
             "bolts": {name: {key: getattr(counts, key) for key in bolts} for name, counts in self.bolts.items()},
             "latency_ms": self.latency_ms(),
         }
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda histogram: histogram.parts()).encode
+_decode = msgspec.msgpack.Decoder(Snapshot, dec_hook=lambda kind, parts: kind.of(parts)).decode
+
+
+def packed(snapshot: Snapshot) -> bytes:
+    """The byte form, between processes."""
+    return _encode(snapshot)
+
+
+def unpacked(data: bytes) -> Snapshot:
+    """What `packed` has packed. Raises msgspec.DecodeError for anything else."""
+    return _decode(data)
 
 
 C = TypeVar("C", SpoutCounts, BoltCounts)

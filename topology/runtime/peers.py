@@ -1,58 +1,71 @@
-"""A worker's ends of its links: what waits to leave for each peer, and what to do with what arrives.
+"""A worker's ends of its links: what waits to leave for each peer, and the sessions in which it leaves.
 
 Out-boxes flush at the end of the loop's turn: a lone tuple leaves at once, a busy worker fills its frames by itself.
-Must not know what carries a frame, nor how a tree is replayed.
+Acks are in no hurry: they ride with the next tuples, or leave a moment later. While a peer is away, what is for it
+waits, and the spouts that feed it pause. Must not know what carries a frame, nor what its content does here.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any, Final
 
 from acker.progress import Progress
-from acker.roots import worker_of
 from topology.components import Tuple
-from topology.runtime.executor import QUEUE_HIGH, Executor
+from topology.runtime.executor import QUEUE_HIGH
 from topology.runtime.failures import Failure
-from topology.runtime.links import Carrier, Frame, Session
+from topology.runtime.links import Carrier, Codec, Content, Failed, Frame, Greeting, Kind, Session
 
-BEAT_S: Final = 0.5  # between frames of a link that has nothing to say
+HELLO_S: Final = 0.02  # between two hellos, until one is welcomed
+ACK_WAIT_S: Final = 0.001  # for tuples that acks may ride with
+ACKS_MAX: Final = 512  # that wait so; more leave at once: the spouts of that peer may be waiting for them
 
 
 class RemoteQueue:
-    """The queue of a task on another worker: tuples are put into the next frame. Its depth is what the peer told last.
+    """The queue of a task on another worker: tuples wait here for the next frame. Its depth is what the peer told last.
 
     Stands in for an executor where a spout asks whether what it feeds is full.
     """
 
     def __init__(self, peer: "Peer", component: str, address: int) -> None:
         self.component = component
+        self.address = address
         self.depth = 0
+        self.waiting: list[Tuple[Any]] = []
         self.waiting_room: list[asyncio.Future[None]] = []
         self._peer = peer
-        self._address = address
 
     def append(self, tup: Tuple[Any]) -> None:
-        self._peer.tuples.append((self._address, tup))
-        self._peer.leave_soon()
+        if not self.waiting:
+            self._peer.filled(self)
+        self.waiting.append(tup)
 
     def extend(self, tuples: Iterable[Tuple[Any]]) -> None:
-        self._peer.tuples.extend((self._address, tup) for tup in tuples)
-        self._peer.leave_soon()
+        if not self.waiting:
+            self._peer.filled(self)
+        self.waiting.extend(tuples)
 
     @property
     def full(self) -> bool:
-        return self.depth > QUEUE_HIGH
+        """Whether the spouts that feed it should pause: it is long, or its worker is away."""
+        return self.depth + len(self.waiting) > QUEUE_HIGH or not self._peer.welcomed
 
     async def room(self) -> None:
-        """Waits until the peer says that its queue has drained."""
+        """Waits until it is not full any more."""
         if self.full:
             future = asyncio.get_running_loop().create_future()
             self.waiting_room.append(future)
             await future
 
     def told(self, depth: int) -> None:
+        """Takes note of what the peer says of its queue."""
         self.depth = depth
-        if not self.full:
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Wakes who waits for room, if there is some."""
+        if self.waiting_room and not self.full:
             for future in self.waiting_room:
                 if not future.done():
                     future.set_result(None)
@@ -60,37 +73,111 @@ class RemoteQueue:
 
 
 class Peer:
-    """One other worker, in one session at a time."""
+    """One other worker: away, or joined under an owner; then in one session a direction at a time."""
 
-    def __init__(self, mine: int, theirs: int, carrier: Carrier) -> None:
-        self.mine, self.theirs = mine, theirs
-        self.tuples: list[tuple[int, Tuple[Any]]] = []
-        self.acks: dict[int, int] = {}
-        self.fails: list[tuple[int, Failure]] = []
-        self.touches: set[int] = set()
-        self.depths: dict[int, int] = {}
-        self.progress: Progress | None = None
+    _filled: list[RemoteQueue]
+    acks: dict[int, int]
+    fails: list[tuple[int, Failure]]
+    touches: set[int]
+    depths: dict[int, int]
+    progress: Progress | None
+
+    def __init__(
+        self,
+        worker: int,
+        mine: int,
+        *,
+        run: int,
+        greeting: Greeting,
+        carrier: Carrier,
+        codec: Codec,
+        random: Random,
+        failed: Callable[[Failed], None],
+    ) -> None:
+        self.worker = worker
+        self.owner: int | None = None  # theirs; None while it is away
+        self.welcomed = False  # whether content may leave
+        self.receiving: Session[tuple[Content, Failed]] | None = None
+        self.session = 0  # the one in which content leaves
+        self.sent = 0  # frames of it, so the number of the next one
         self.queues: dict[int, RemoteQueue] = {}
-        self._carrier = carrier
+        self.repeated = self.foreign = 0  # frames that were dropped in the sessions before this one
+        self._mine, self._run, self._greeting = mine, run, greeting
+        self._carrier, self._codec, self._random = carrier, codec, random
+        self._failed = failed  # called with the trees of tuples that no frame can carry
         self._loop = asyncio.get_running_loop()
         self._leaving = False
-        self.repeated = self.foreign = 0  # frames that were dropped in the sessions before this one
-        self.session = Session(theirs, mine, 0)
-        self.restart(0)
-
-    def restart(self, session: int) -> None:
-        """Begins a session: frames are numbered anew, what waited for the old one is dropped (its trees fail)."""
-        self.repeated += self.session.duplicates
-        self.foreign += self.session.foreign
-        self.session = Session(self.theirs, self.mine, session)
-        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None  # of acks that wait for a ride
+        self._greeter: asyncio.TimerHandle | None = None
+        self._unsent: deque[Frame] = deque()  # numbered already; there was no room for them
         self._clear()
+
+    # -- sessions
+
+    def join(self, owner: int) -> None:
+        """Begins a session with this owner; what waits leaves once it is welcomed."""
+        self.owner = owner
+        self.session = self._random.getrandbits(64)
+        self.sent = 0
+        self.greet()
+
+    def leave(self) -> None:
+        """The peer is gone: sessions with it are over, and what waited for it is dropped (its trees fail)."""
+        self.owner = None
+        self.welcomed = False
+        self._end_receiving()
+        self._clear()
+        for timer in (self._timer, self._greeter):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._greeter = None
+
+    def greet(self) -> None:
+        """Says hello, again and again until it is welcomed."""
+        if self._greeter is not None:
+            self._greeter.cancel()
+            self._greeter = None
+        if self.owner is not None and not self.welcomed:
+            self._carrier.send(self._frame(Kind.HELLO, self.session, 0, self._greeting))
+            self._greeter = self._loop.call_later(HELLO_S, self.greet)
+
+    def greeted(self, frame: Frame) -> None:
+        """Takes a hello that agrees with us, for the first time or again."""
+        if self.receiving is None or self.receiving.session != frame.session:
+            self._end_receiving()
+            self.receiving = Session(frame.sender, self._mine, frame.session)
+        self._carrier.send(self._frame(Kind.WELCOME, frame.session, 0, self._greeting))
+
+    def welcome(self, session: int) -> bool:
+        """Lets content leave; False where another session was welcomed, or this one was before."""
+        if session != self.session or self.welcomed:
+            return False
+        self.welcomed = True
         for queue in self.queues.values():
             queue.told(0)
+        self._leave()
+        return True
+
+    def _end_receiving(self) -> None:
+        if self.receiving is not None:
+            self.repeated += self.receiving.duplicates
+            self.foreign += self.receiving.foreign
+        self.receiving = None
+
+    # -- what waits to leave
+
+    def filled(self, queue: RemoteQueue) -> None:
+        """A queue that was empty gets tuples."""
+        self._filled.append(queue)
+        self.leave_soon()
 
     def ack(self, root: int, value: int) -> None:
-        self.acks[root] = self.acks.get(root, 0) ^ value
-        self.leave_soon()
+        acks = self.acks
+        acks[root] = acks.get(root, 0) ^ value
+        if self._timer is None and not self._leaving:
+            self._timer = self._loop.call_later(ACK_WAIT_S, self._leave)
+        if len(acks) > ACKS_MAX:
+            self.leave_soon()
 
     def fail(self, root: int, failure: Failure) -> None:
         self.fails.append((root, failure))
@@ -116,129 +203,60 @@ class Peer:
 
     def _leave(self) -> None:
         self._leaving = False
-        session = self.session.session
-        frame = Frame(
-            self.mine,
-            self.theirs,
-            session,
-            self._number,
-            self.tuples,
-            self.acks,
-            self.fails,
-            self.touches,
-            self.progress,
-            self.depths,
-        )
-        self._number += 1
-        self._clear()
-        self._carrier.send(frame)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._unsent or not self.welcomed:
+            return  # goes on when there is room, or a welcome
+        queues = self._filled
+        batches = [(queue.address, queue.waiting) for queue in queues]
+        content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths)
+        for queue in queues:
+            queue.waiting = []
+        self._begin_anew()
+        bodies, failed = self._codec.encode(content)
+        for body in bodies:
+            frame = self._frame(Kind.CONTENT, self.session, self.sent, body)
+            self.sent += 1
+            if self._unsent or not self._carrier.send(frame):
+                self._unsent.append(frame)
+        for queue in queues:
+            queue.let_in()
+        if failed:
+            self._failed(failed)
+
+    def writable(self) -> None:
+        """There is room again: sends what there was none for."""
+        if not self.welcomed:
+            self.greet()
+            return
+        while self._unsent:
+            if not self._carrier.send(self._unsent[0]):
+                return
+            self._unsent.popleft()
+        self._leave()
+
+    def _frame(self, kind: Kind, session: int, number: int, body: Any) -> Frame:
+        assert self.owner is not None, "frames are for a peer that is there"
+        return Frame(kind, self._run, self._mine, self.owner, session, number, body)
 
     def _clear(self) -> None:
-        self.tuples, self.acks, self.fails, self.touches, self.depths, self.progress = [], {}, [], set(), {}, None
+        for queue in self.queues.values():
+            queue.waiting = []
+        self._unsent.clear()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._filled, self.acks, self.fails, self.touches, self.depths, self.progress = [], {}, [], set(), {}, None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits to leave."""
-        return not self._leaving
+        """Whether nothing waits to leave, and it could."""
+        waits = self._filled or self.acks or self.fails or self._unsent or self._leaving
+        return self.welcomed and not waits
 
-
-class Peers:
-    """All peers of one worker, and the reading of their frames."""
-
-    def __init__(self, home: Any, addresses: list[tuple[str, int]], lost: Callable[[int], None]) -> None:
-        self.by_worker: dict[int, Peer] = {}
-        self._home = home
-        self._addresses = addresses
-        self._lost = lost  # called with the worker whose session is lost
-        self._loop = asyncio.get_running_loop()
-        self._beaten = self._loop.time()
-
-    def ack(self, root: int, value: int) -> None:
-        """Sends an ack to a tree's home; to nobody where that worker is unknown."""
-        peer = self.by_worker.get(worker_of(root))
-        if peer is not None:
-            peer.ack(root, value)
-
-    def fail(self, root: int, failure: Failure) -> None:
-        peer = self.by_worker.get(worker_of(root))
-        if peer is not None:
-            peer.fail(root, failure)
-
-    def touch(self, root: int) -> None:
-        peer = self.by_worker.get(worker_of(root))
-        if peer is not None:
-            peer.touch(root)
-
-    def queue(self, worker: int, at: tuple[str, int]) -> RemoteQueue:
-        """The queue of a task that runs on another worker."""
-        peer = self.by_worker[worker]
-        address = self._addresses.index(at)
-        if address not in peer.queues:
-            peer.queues[address] = RemoteQueue(peer, at[0], address)
-        return peer.queues[address]
-
-    def received(self, frame: Frame) -> None:
-        """Reads a frame, and those that waited for it."""
-        worker = frame.sender >> 12
-        peer = self.by_worker.get(worker)
-        if peer is None:
-            return
-        for ready in peer.session.accept(frame, self._loop.time()):
-            self._read(peer, ready)
-        if peer.session.lost:
-            self._lost(worker)
-
-    def _read(self, peer: Peer, frame: Frame) -> None:
-        fed: dict[int, Executor] = {}
-        for address, tup in frame.tuples:
-            executor = fed.get(address)
-            if executor is None:
-                executor = fed[address] = self._home.executors[self._addresses[address]]
-            executor.queue.append(tup)
-        for address, executor in fed.items():
-            executor.wake()
-            if executor.full:
-                self._tell_when_drained(peer, address, executor)
-        done = [tree for root, value in frame.acks.items() if (tree := self._home.ledger.ack(root, value)) is not None]
-        if done:
-            self._home.completed(done)
-        for root, failure in frame.fails:
-            self._home.fail(root, failure)
-        for root in frame.touches:
-            self._home.touch(root)
-        if frame.progress is not None:
-            self._home.progressed(frame.progress)
-        for address, depth in frame.depths.items():
-            queue = peer.queues.get(address)
-            if queue is not None:
-                queue.told(depth)
-
-    def _tell_when_drained(self, peer: Peer, address: int, executor: Executor) -> None:
-        """Tells all peers that a queue is full, and later that it has drained: their spouts pause meanwhile."""
-        if executor.told_full:
-            return
-        executor.told_full = True
-        drained = self._loop.create_future()
-        executor.waiting_room.append(drained)
-
-        def tell(_: object = None) -> None:
-            executor.told_full = executor.full
-            for one in self.by_worker.values():
-                one.tell_depth(address, len(executor.queue))
-
-        tell()
-        drained.add_done_callback(tell)
-
-    def check(self, now: float) -> None:
-        """Notices sessions that wait for a frame that will not come. Called several times a second.
-
-        Sends a frame now and then, empty or not, so that a loss is noticed where nothing else would follow it.
-        """
-        beat = now - self._beaten >= BEAT_S
-        if beat:
-            self._beaten = now
-        for worker, peer in list(self.by_worker.items()):
-            if beat:
-                peer.leave_soon()
-            if peer.session.overdue(now):
-                self._lost(worker)
+    def held_up(self) -> list[Tuple[Any]]:
+        """The tuples that wait because the peer is away, or takes no more at the moment."""
+        if self.welcomed and not self._unsent:
+            return []
+        return [tup for queue in self._filled for tup in queue.waiting]

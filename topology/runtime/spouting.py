@@ -6,7 +6,7 @@ bolts, nor why a queue is full.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -74,6 +74,8 @@ class Spouting:
         self.ended = False
         self.draining = False
         self.paused_by: Executor | RemoteQueue | None = None
+        self._paused_s = 0.0
+        self._paused_at: float | None = None
         self._topology_id = topology_id
         self._tracked = config.guarantee == "at-least-once"
         self._max_pending = config.max_pending
@@ -101,10 +103,10 @@ class Spouting:
             full = next((one for one in self.below if one.full), None)
             if full is not None:
                 self.paused_by = full
-                await full.room()
+                await self._paused(full.room())
                 self.paused_by = None
             elif room <= 0:
-                await self._sleep()
+                await self._paused(self._sleep())
             else:
                 messages = await self._polled(room)
                 if not messages:
@@ -116,6 +118,19 @@ class Spouting:
                     await asyncio.sleep(0)  # a source that never waits must let the others in, one that does need not
                     since, yielded = 0, self._loop.time()
         self.ended = True
+
+    async def _paused(self, pause: Awaitable[None]) -> None:
+        """Waits, and adds up for how long."""
+        self._paused_at = self._loop.time()
+        await pause
+        self._paused_s += self._loop.time() - self._paused_at
+        self._paused_at = None
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that it has waited for acks, at max_pending, or for queues to drain; with the pause that goes on."""
+        since = self._paused_at
+        return self._paused_s + (self._loop.time() - since if since is not None else 0.0)
 
     async def _polled(self, room: int) -> Sequence[Message[Any]]:
         """One poll; empty where the source has ended, or the run drains meanwhile."""
@@ -257,7 +272,7 @@ class Spouting:
         else:
             tree.others += 1
         spent = tree.own > self._max_replays or tree.others > INFRASTRUCTURE_REPLAYS_MAX
-        if isinstance(failure.error, Reject) or spent:
+        if failure.reason is Reason.REJECTED or isinstance(failure.error, Reject) or spent:
             self.dead += 1
             self.pending -= 1
             self.home.died(self, tree, failure)
@@ -273,7 +288,8 @@ class Spouting:
         if not tree.own and tree.others == 1:
             delay = 0.0
         heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
-        self._set_timer()
+        if self._later[0][2] is tree:
+            self._set_timer()
 
     def _set_timer(self) -> None:
         if self._timer is not None:

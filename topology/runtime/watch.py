@@ -1,16 +1,17 @@
 """Never silent: where nothing has been acked for a while, one sentence says why.
 
 `limit` is pure, facts in and a sentence out; `StallWatch` is fed each second, remembers when there was progress last,
-and logs once per change. Reads queues and counters; changes none. Must not know the worker, commands or terminals.
+and logs once per change. Reads snapshots and queues; changes none. Must not know the worker, commands or terminals.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from acker.ledger import Ledger
 from topology.runtime.executor import Executor
+from topology.runtime.metrics import Snapshot
 from topology.runtime.spouting import Pending, Spouting
 
 SILENT_S: Final = 5.0  # without an ack; then there is something to say
@@ -42,13 +43,15 @@ class BoltFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """A run at one moment. `oldest_in`: the bolts that have a tuple of the message that is under way for longest."""
+    """A run at one moment. `oldest_in`: the bolts that have a tuple of the message that is under way for longest; its
+    tree is `oldest_root`."""
 
     silent_s: float  # since the last ack; untracked, since the last input that was executed
     spouts: Sequence[SpoutFacts]
     bolts: Sequence[BoltFacts]
     oldest_s: float = 0.0
     oldest_in: Sequence[str] = ()
+    oldest_root: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,30 +131,36 @@ class StallWatch:
         self._cause: tuple[str, ...] | None = None
         self._stuck_since: float | None = None
 
-    def look(self, now: float, workers: Sequence[Tasks]) -> None:
-        """Takes note of progress and logs a change. Looks through queues only where nothing was acked for a while."""
-        spoutings = [one for worker in workers for one in worker.spoutings.values()]
-        executors = [one for worker in workers for one in worker.executors.values()]
-        done = sum(one.acked + one.dead for one in spoutings)
-        pending = sum(one.pending for one in spoutings)
+    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts]) -> None:
+        """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while."""
+        done = snapshot.total("acked") + snapshot.total("dead")
+        pending = snapshot.total("pending")
         if not done and not pending:
-            done = sum(one.executed for one in executors)  # nothing is tracked, or nothing came yet
+            done = sum(one.executed for one in snapshot.bolts.values())  # nothing is tracked, or nothing came yet
         if done != self._done:
             self._done, self._done_at = done, now
         elif pending and not self._pending:
             self._done_at = self._looked_at  # while nothing was pending, there was nothing to ack
         self._pending, self._looked_at = pending, now
-        for name in {one.component for one in spoutings}:
-            emitted = sum(one.emitted for one in spoutings if one.component == name)
-            if emitted != self._emitted.get(name, (-1, now))[0]:
-                self._emitted[name] = (emitted, now)
-        silent_s = now - self._done_at
+        for name, counts in snapshot.spouts.items():
+            if counts.emitted != self._emitted.get(name, (-1, now))[0]:
+                self._emitted[name] = (counts.emitted, now)
         found = None
-        if silent_s >= SILENT_S:
-            idle_s = {name: now - since for name, (_, since) in self._emitted.items()}
-            found = limit(facts_of(now, silent_s, workers, idle_s))
+        if self.silent_s >= SILENT_S:
+            found = limit(self._dated(facts()))
         self.text = found.text if found else ""
         self._log(found, now)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing had been acked at the last look."""
+        return self._looked_at - self._done_at
+
+    def _dated(self, facts: Facts) -> Facts:
+        """The facts, with what only time tells: for how long all was silent, and each spout idle."""
+        idle_s = {name: self._looked_at - since for name, (_, since) in self._emitted.items()}
+        spouts = [replace(one, idle_s=idle_s.get(one.name, 0.0)) for one in facts.spouts]
+        return replace(facts, silent_s=self.silent_s, spouts=spouts)
 
     def _log(self, found: Limit | None, now: float) -> None:
         if found is None:
@@ -173,10 +182,14 @@ def tell_opening(component: str) -> None:
     logger.warning("worker starting: %r has been opening for %.0f s", component, SILENT_S)
 
 
-def facts_of(now: float, silent_s: float, workers: Sequence[Tasks], idle_s: Mapping[str, float] | None = None) -> Facts:
-    """The facts at this moment. Looks through all queues: for a run that stands still, or ends."""
+def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
+    """The facts at this moment. Looks through all queues: for a run that stands still, or ends.
+
+    `root`: the tree whose holders are looked for, where another worker is its home; 0: the oldest of these workers.
+    """
     trees = [tree for worker in workers for tree in worker.ledger.trees()]
     oldest = min(trees, key=lambda tree: tree.begun, default=None)
+    sought = root or (oldest.root if oldest is not None else 0)
     bolts: dict[str, BoltFacts] = {}
     oldest_in: dict[str, None] = {}
     for executor in (one for worker in workers for one in reversed([*worker.executors.values()])):
@@ -184,21 +197,39 @@ def facts_of(now: float, silent_s: float, workers: Sequence[Tasks], idle_s: Mapp
         hand = {id(tup): tup for tup in (*executor.held(), *(tup for tup, _ in executor.under_way.values()))}
         so_far = bolts.get(name, BoltFacts(name))
         bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand))
-        if oldest is not None and any(oldest.root in tup.roots for tup in (*hand.values(), *executor.queue)):
+        if sought and any(sought in tup.roots for tup in (*hand.values(), *executor.queue)):
             oldest_in[name] = None
     spoutings = [one for worker in workers for one in worker.spoutings.values()]
     return Facts(
-        silent_s,
-        [_spout_facts(one, (idle_s or {}).get(one.component, 0.0)) for one in spoutings],
+        0.0,
+        [_spout_facts(one) for one in spoutings],
         list(bolts.values()),
         now - oldest.begun if oldest is not None else 0.0,
         list(oldest_in),
+        oldest.root if oldest is not None else 0,
     )
 
 
-def _spout_facts(one: Spouting, idle_s: float) -> SpoutFacts:
+def together(parts: Sequence[Facts]) -> Facts:
+    """Several workers' facts as those of one run. `oldest_in` is right where all were asked for the same root."""
+    oldest = max(parts, key=lambda one: one.oldest_s)
+    bolts: dict[str, BoltFacts] = {}
+    for bolt in (bolt for part in parts for bolt in part.bolts):
+        so_far = bolts.get(bolt.name, BoltFacts(bolt.name))
+        bolts[bolt.name] = BoltFacts(bolt.name, so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand)
+    return Facts(
+        min(one.silent_s for one in parts),
+        [spout for part in parts for spout in part.spouts],
+        list(bolts.values()),
+        oldest.oldest_s,
+        list(dict.fromkeys(name for part in parts for name in part.oldest_in)),
+        oldest.oldest_root,
+    )
+
+
+def _spout_facts(one: Spouting) -> SpoutFacts:
     paused_by = one.paused_by.component if one.paused_by is not None else None
-    return SpoutFacts(one.component, one.pending, one.waiting, idle_s, paused_by, one.ended)
+    return SpoutFacts(one.component, one.pending, one.waiting, 0.0, paused_by, one.ended)
 
 
 def _counted(count: int, one: str, many: str) -> str:

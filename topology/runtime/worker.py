@@ -12,22 +12,23 @@ from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
 from acker.progress import Progress
-from acker.roots import RootSource, owner, worker_of
+from acker.roots import RootSource, worker_of
 from topology.components import Clock, Notes, Task
 from topology.plan import Plan, seconds
 from topology.runtime.calling import called, opened, summaries
 from topology.runtime.clockwork import Clockwork
 from topology.runtime.collecting import CollectingExecutor, TaskCollector
 from topology.runtime.copying import prototype_copy
-from topology.runtime.counting import counted
+from topology.runtime.counting import counted, status
+from topology.runtime.ending import Status
 from topology.runtime.executor import Executor, ProcessExecutor
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.hosting import outlived
 from topology.runtime.keyed import KeyedExecutor
-from topology.runtime.links import Carrier
+from topology.runtime.linking import Peers
+from topology.runtime.links import Carrier, Codec
 from topology.runtime.metrics import Snapshot
 from topology.runtime.outbox import Outbox, Queue, outbox_of
-from topology.runtime.peers import Peer, Peers
 from topology.runtime.reporting import Reporter
 from topology.runtime.sourcing import Polling, polling
 from topology.runtime.spouting import Pending, Spouting
@@ -59,8 +60,11 @@ class Worker:
         notes: Notes,
         key: bytes,
         reporter: Reporter,
-        carrier: Carrier | None = None,
-        lost: Callable[[int], None] = lambda worker: None,
+        carrier: Carrier,
+        codec: Codec,
+        run: int,
+        lost: Callable[[int, str], None],
+        refused: Callable[[int, str], None],
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -75,10 +79,18 @@ class Worker:
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
         self.sources_ended = asyncio.Event()
         self.roots = RootSource(worker, incarnation, renew)
-        self.peers = Peers(self, list(plan.placement), lost)
-        for other in sorted(set(plan.placement.values()) - {worker}):
-            assert carrier is not None, "a plan of several workers needs links"
-            self.peers.by_worker[other] = Peer(self.roots.owner, owner(other, incarnation), carrier)
+        self.owner = self.roots.owner  # that of its links; its roots' may be renewed
+        self.peers = Peers(
+            self,
+            plan,
+            self.owner,
+            run=run,
+            carrier=carrier,
+            codec=codec,
+            random=random,
+            lost=lost,
+            refused=refused,
+        )
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self._topology_id = topology_id
         self._random = random
@@ -90,6 +102,7 @@ class Worker:
         self._opened: list[tuple[str, Any]] = []
         self._closing = False
         self._in_hand = 0  # inputs that `close` has cut off, or found held
+        self._recovering: tuple[float, Callable[[float], None]] | None = None  # since when, and whom to tell
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self._build()
@@ -218,6 +231,10 @@ class Worker:
         return None
 
     def completed(self, trees: list[Pending]) -> None:
+        if self._recovering is not None and any(tree.others for tree in trees):
+            since, recovered = self._recovering
+            self._recovering = None
+            recovered(self.clock.monotonic() - since)
         spouting = trees[0].spouting
         if len(self.spoutings) == 1:
             spouting.completed(trees)
@@ -239,10 +256,21 @@ class Worker:
         else:
             self.peers.touch(root)
 
-    def fail_all(self, failure: Failure) -> None:
-        """Fails every open tree of this home: somebody who took part in them is gone (A11)."""
-        for tree in self.ledger.fail_all():
+    def fail_all(self, failure: Failure) -> int:
+        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns how many."""
+        trees = self.ledger.fail_all()
+        for tree in trees:
             tree.spouting.failed_tree(tree, failure)
+        return len(trees)
+
+    def gone(self, owner: int, why: str, recovered: Callable[[float], None]) -> int:
+        """Another worker is dead. Its link is closed first, so that replays wait for its successor (A14); then all
+        open trees fail. Returns how many; `recovered` is called once the first of them is acked, with the seconds."""
+        self.peers.gone(owner)
+        count = self.fail_all(Failure(Reason.PEER_LOST, "links", why))
+        if count:
+            self._recovering = self.clock.monotonic(), recovered
+        return count
 
     def reported(self, failure: Failure) -> None:
         self.reporter.failed(failure)
@@ -267,29 +295,21 @@ class Worker:
 
     # -- the end
 
-    @property
-    def quiet(self) -> bool:
-        """Whether no message waits for a replay, and nothing waits or is under way here."""
-        return self.peers_idle and not self.later and all(one.quiet for one in self.executors.values())
-
-    @property
-    def done(self) -> bool:
-        """Whether all messages are done, and nothing is held either that belongs to none of them. What else is held is
-        of trees that have failed: nobody waits for it."""
-        return not self.pending and self.quiet and not self.holds_untracked
+    def status(self) -> Status:
+        """How things are here, for the end of the run."""
+        tasks = list(self.spoutings.values()), list(self.executors.values())
+        return status(self.worker, *tasks, self.peers.by_worker.values(), self.holds_untracked)
 
     @property
     def holds_untracked(self) -> bool:
         """Whether a bolt has kept a tuple for which there is no deadline."""
         return any(not tup.roots for one in self.executors.values() for tup in one.held())
 
-    @property
-    def peers_idle(self) -> bool:
-        return all(peer.idle for peer in self.peers.by_worker.values())
-
-    async def flush(self, executors: list[Executor]) -> None:
-        """Tells these tasks' bolts that all inputs have ended."""
-        for executor in executors:
+    async def flush_component(self, name: str) -> None:
+        """Tells this bolt's tasks here that all inputs have ended; with "", those that had inputs since they were told
+        last."""
+        again = [one for at, one in self.executors.items() if at in self.flushed and one.executed > self.flushed[at]]
+        for executor in self.tasks_of(name) if name else again:
             self.flushed[executor.component, executor.task] = executor.executed
             flush = getattr(executor.bolt, "flush", None)
             if flush is not None:
@@ -333,6 +353,7 @@ class Worker:
         for name, component in self._in_order():
             await called(self.reporter, name, component.close, CLOSE_S)
         self._opened.clear()
+        self.peers.close()
         self.reporter.remind()
 
     def _in_order(self) -> list[tuple[str, Any]]:
@@ -366,7 +387,7 @@ class Worker:
         """All counters of this worker at this moment, tasks of a component added up."""
         seconds_run = self.clock.monotonic() - self._begun
         tasks = list(self.spoutings.values()), list(self.executors.values())
-        return counted(self.plan, seconds_run, *tasks, self.ledger, self.peers.by_worker.values())
+        return counted(self.plan, seconds_run, *tasks, self.ledger, self.peers)
 
 
 def _in_hand(executor: Executor) -> int:

@@ -1,0 +1,283 @@
+"""All links of one worker: joins and leaves peers, takes hellos, and gives what arrives to whom it is for.
+
+What a peer says acts on the worker through `Home`. Must not know what carries a frame, nor how a tree is replayed.
+"""
+
+import asyncio
+import logging
+import platform
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, Protocol
+
+from acker.ledger import Ledger
+from acker.progress import Progress
+from acker.roots import worker_of
+from topology.plan import Plan
+from topology.runtime.executor import Executor, drive
+from topology.runtime.failures import Failure
+from topology.runtime.links import FRAME_VERSION, Carrier, Codec, Content, Failed, Frame, FrameError, Greeting, Kind
+from topology.runtime.peers import Peer, RemoteQueue
+from topology.version import version
+
+BEAT_S: Final = 0.5  # between frames of a link that has nothing to say
+
+logger = logging.getLogger("kedge")
+
+
+class Home(Protocol):
+    """The worker, as far as its links see it."""
+
+    ledger: Ledger[Any]
+    executors: dict[tuple[str, int], Executor]
+
+    def completed(self, trees: list[Any]) -> None: ...
+    def fail(self, root: int, failure: Failure) -> None: ...
+    def reported(self, failure: Failure) -> None: ...
+    def touch(self, root: int) -> None: ...
+    def progressed(self, progress: Progress) -> None: ...
+
+
+def greeting_of(plan: Plan) -> Greeting:
+    """What the workers of a plan have to agree on."""
+    program = f"Kedge {version()}, Python {platform.python_version()}"
+    return Greeting(FRAME_VERSION, plan.fingerprint, program)
+
+
+class Peers:
+    """All peers of one worker. `malformed` and `foreign` count the frames that were dropped before they were read."""
+
+    def __init__(
+        self,
+        home: Home,
+        plan: Plan,
+        mine: int,
+        *,
+        run: int,
+        carrier: Carrier,
+        codec: Codec,
+        random: Random,
+        lost: Callable[[int, str], None],
+        refused: Callable[[int, str], None],
+    ) -> None:
+        self.malformed = self.foreign = 0
+        self.on_linked: Callable[[], None] = lambda: None  # called when all that were joined have welcomed this worker
+        self._home = home
+        self._mine = mine
+        self._addresses = list(plan.placement)
+        self._run = run
+        self._greeting = greeting = greeting_of(plan)
+        self._carrier = carrier
+        self._codec = codec
+        self._lost = lost  # called with the owner of which a frame never came, and a sentence
+        self._refused = refused  # called with the owner of a hello that can't be welcomed, and a sentence
+        self._refusals: set[tuple[int, int]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._beaten = self._loop.time()
+        self.by_worker = {
+            worker: Peer(
+                worker,
+                mine,
+                run=run,
+                greeting=greeting,
+                carrier=carrier,
+                codec=codec,
+                random=random,
+                failed=self._fail_all,
+            )
+            for worker in plan.workers
+            if worker != mine >> 12
+        }
+
+    # -- who is there
+
+    def join(self, worker: int, owner: int, address: str) -> None:
+        """Begins a session with a worker; what is for it leaves once it has welcomed this one. One that is joined under
+        another owner, or in another session, is left first."""
+        peer = self.by_worker[worker]
+        if peer.owner is not None:
+            self.gone(peer.owner)
+        self._carrier.connect(worker, address)
+        peer.join(owner)
+
+    def gone(self, owner: int) -> None:
+        """Closes the link to an owner that is dead; nothing happens where it was left before."""
+        for worker, peer in self.by_worker.items():
+            if peer.owner == owner:
+                self._carrier.disconnect(worker)
+                peer.leave()
+
+    @property
+    def linked(self) -> bool:
+        """Whether all peers that are there have welcomed this worker."""
+        return all(peer.welcomed for peer in self.by_worker.values() if peer.owner is not None)
+
+    def writable(self, worker: int) -> None:
+        """The carrier has room again for frames to this worker."""
+        self.by_worker[worker].writable()
+
+    # -- what goes out
+
+    def ack(self, root: int, value: int) -> None:
+        """Sends an ack to a tree's home; to nobody where that worker is away: its trees are gone with it."""
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.ack(root, value)
+
+    def fail(self, root: int, failure: Failure) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.fail(root, failure)
+
+    def touch(self, root: int) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.touch(root)
+
+    def tell_progress(self, progress: Progress) -> None:
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                peer.tell_progress(progress)
+
+    def queue(self, worker: int, at: tuple[str, int]) -> RemoteQueue:
+        """The queue of a task that runs on another worker."""
+        peer = self.by_worker[worker]
+        address = self._addresses.index(at)
+        if address not in peer.queues:
+            peer.queues[address] = RemoteQueue(peer, at[0], address)
+        return peer.queues[address]
+
+    def touch_waiting(self) -> None:
+        """Touches the trees of what waits for a peer that is away, or takes no more: that is no loss either (A9)."""
+        for peer in self.by_worker.values():
+            for tup in peer.held_up():
+                for root in tup.roots:
+                    self._home.touch(root)
+
+    def check(self, now: float) -> None:
+        """Notices sessions that wait for a frame that will not come. Called several times a second.
+
+        Sends a frame now and then, empty or not, so that a loss is noticed where nothing else would follow it.
+        """
+        beat = now - self._beaten >= BEAT_S
+        if beat:
+            self._beaten = now
+        for peer in self.by_worker.values():
+            if peer.welcomed and beat:
+                peer.leave_soon()
+            session = peer.receiving
+            if session is not None and not session.lost and session.overdue(now):
+                self._lost(session.sender, f"a frame from worker {peer.worker} never came")
+
+    def close(self) -> None:
+        """Leaves everyone; nothing leaves any more."""
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                self.gone(peer.owner)
+
+    # -- what comes in
+
+    def received(self, frame: Frame) -> None:
+        """Reads a frame, and those that waited for it. Drops, and counts, what is not for this session (A15)."""
+        peer = self.by_worker.get(frame.sender >> 12)
+        known = peer is not None and frame.sender == peer.owner and frame.receiver == self._mine
+        if peer is None or not known or frame.run != self._run:
+            self.foreign += 1
+        elif frame.kind == Kind.HELLO:
+            self._greeted(peer, frame)
+        elif frame.kind == Kind.WELCOME:
+            if peer.welcome(frame.session) and self.linked:
+                self.on_linked()
+        else:
+            self._content(peer, frame)
+
+    def _greeted(self, peer: Peer, frame: Frame) -> None:
+        theirs: Greeting = frame.body
+        if (theirs.version, theirs.plan) != (self._greeting.version, self._greeting.plan):
+            if (frame.sender, frame.session) not in self._refusals and len(self._refusals) < 1_000:
+                self._refusals.add((frame.sender, frame.session))
+                self._refused(
+                    frame.sender,
+                    f"worker {peer.worker} speaks frames of version {theirs.version} for plan {theirs.plan:.8} "
+                    f"({theirs.program}); here it is version {self._greeting.version} for plan "
+                    f"{self._greeting.plan:.8} ({self._greeting.program})",
+                )
+            return
+        fresh = peer.receiving is None or peer.receiving.session != frame.session
+        peer.greeted(frame)
+        if fresh:
+            for address, at in enumerate(self._addresses):
+                executor = self._home.executors.get(at)
+                if executor is not None and executor.told_full:
+                    peer.tell_depth(address, len(executor.queue))
+
+    def _content(self, peer: Peer, frame: Frame) -> None:
+        session = peer.receiving
+        if session is None:
+            self.foreign += 1
+            return
+        if not session.takes(frame):
+            return
+        try:
+            content = self._codec.decode(frame.body)
+        except FrameError as error:  # its number stays open: what is missing is noticed, and replayed
+            self.malformed += 1
+            if self.malformed == 1:
+                logger.warning("a malformed frame from worker %d is dropped: %s", peer.worker, error)
+            return
+        for ready, failed in session.accept(frame.number, content, self._loop.time()):
+            self._read(peer, ready)
+            if failed:
+                self._fail_all(failed)
+        if session.lost:
+            self._lost(session.sender, f"too many frames came from worker {peer.worker} before one that is missing")
+
+    def _read(self, peer: Peer, content: Content) -> None:
+        fed: list[Executor] = []
+        for address, tuples in content.batches:
+            executor = self._home.executors[self._addresses[address]]
+            executor.queue.extend(tuples)
+            fed.append(executor)
+        if content.acks:
+            ack = self._home.ledger.ack
+            done = [tree for root, value in content.acks.items() if (tree := ack(root, value)) is not None]
+            if done:
+                self._home.completed(done)
+        for root, failure in content.fails:
+            self._home.fail(root, failure)
+        for root in content.touches:
+            self._home.touch(root)
+        if content.progress is not None:
+            self._home.progressed(content.progress)
+        for address, depth in content.depths.items():
+            queue = peer.queues.get(address)
+            if queue is not None:
+                queue.told(depth)
+        if fed:
+            drive(fed)
+            for executor in fed:
+                if executor.full:
+                    self._tell_when_drained(executor)
+
+    def _fail_all(self, failed: Failed) -> None:
+        for root, failure in failed:
+            self._home.reported(failure)
+            self._home.fail(root, failure)
+
+    def _tell_when_drained(self, executor: Executor) -> None:
+        """Tells all peers that a queue is full, and later that it has drained: their spouts pause meanwhile."""
+        if executor.told_full:
+            return
+        executor.told_full = True
+        address = self._addresses.index((executor.component, executor.task))
+        drained = self._loop.create_future()
+        executor.waiting_room.append(drained)
+
+        def tell(_: object = None) -> None:
+            executor.told_full = executor.full
+            for peer in self.by_worker.values():
+                if peer.owner is not None:
+                    peer.tell_depth(address, len(executor.queue))
+
+        tell()
+        drained.add_done_callback(tell)
