@@ -134,3 +134,82 @@ NO_TEXT: list[Any] = [None, 10, 10.0, b"10s", ["10s"]]
 def test_anything_else_is_no_duration(text: Any) -> None:
     with pytest.raises(ValueError, match="a duration is"):
         seconds(text)
+
+
+def chains() -> Topology:
+    topology = Topology("chains")
+    one = topology.spout("one", Words())
+    two = topology.spout("two", Words())
+    first = topology.bolt("first", Split(), one.shuffle())
+    topology.bolt("second", Sink(), first[Word].fields("text"), tasks=2)
+    topology.bolt("third", Sink(), two.shuffle())
+    topology.validate()
+    return topology
+
+
+def test_a_chain_of_single_tasks_never_leaves_its_worker_and_the_next_chain_has_the_next_worker() -> None:
+    placed = plan(chains(), 2).placement
+    assert placed["one", 0] == placed["first", 0] == placed["second", 0] == 0
+    assert placed["two", 0] == placed["third", 0] == 1
+    assert placed["second", 1] == 1
+
+
+def test_task_i_of_a_chain_shares_a_worker_all_the_way() -> None:
+    placed = plan(diamond(), 3).placement
+    assert [placed["words", 0], placed["split", 0], placed["upper", 0], placed["sink", 0]] == [0, 0, 0, 0]
+    assert [placed["words", 1], placed["split", 1], placed["upper", 1], placed["sink", 1]] == [1, 1, 1, 1]
+
+
+def test_workers_that_have_no_task_are_not_in_the_plan() -> None:
+    assert plan(chains(), 8).workers == [0, 1]
+
+
+def test_every_task_has_a_place_and_none_is_on_a_worker_that_was_not_asked_for() -> None:
+    for workers in range(1, 6):
+        planned = plan(diamond(), workers)
+        assert set(planned.placement) == {
+            (one.name, task) for one in planned.components.values() for task in range(one.tasks)
+        }
+        assert set(planned.workers) <= set(range(workers))
+
+
+def test_the_fingerprint_is_the_same_for_the_same_declaration_and_another_for_any_change_F37() -> None:
+    base = plan(diamond(), 2).fingerprint
+    assert plan(diamond(), 2).fingerprint == base
+    changed = [plan(diamond(), 3), plan(chains(), 2)]
+
+    class Longer(Record):
+        text: str
+        more: int = 0
+
+    class SplitsLonger(Bolt):
+        def process(self, word: Word) -> Iterator[Word | Longer]:
+            yield word
+
+    for bolt, by in ((Split(), "all"), (Split(), "shuffle"), (SplitsLonger(), "all")):
+        topology = Topology("diamond")
+        words = topology.spout("words", Words(), tasks=2)
+        split = topology.bolt("split", bolt, words.shuffle(), tasks=3)
+        topology.bolt("upper", Sink(), getattr(split[Word], by)(), tasks=2)
+        changed.append(plan(topology, 2))
+    prints = [one.fingerprint for one in changed]
+    assert len({base, *prints}) == 1 + len(prints)
+
+
+def test_a_record_that_is_changed_deep_inside_another_changes_the_fingerprint() -> None:
+    def declared(kind: Any) -> Topology:
+        class Inner(Record):
+            value: kind
+
+        class Outer(Record):
+            inner: tuple[Inner, ...]
+
+        class Outers(Spout):
+            async def poll(self, limit: int) -> list[Message[Outer]]:
+                return []
+
+        topology = Topology("nested")
+        topology.bolt("sink", Sink(), topology.spout("outers", Outers()).shuffle())
+        return topology
+
+    assert plan(declared(int)).fingerprint == plan(declared(int)).fingerprint != plan(declared(str)).fingerprint
