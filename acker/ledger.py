@@ -123,6 +123,14 @@ class Ledger(Generic[T]):
         elif root not in self._young:
             self.unknown += 1
 
+    def renew(self, root: int) -> None:
+        """Says that a tuple of this tree waits in a queue that moves: not stuck, however long the queue takes (A9). As
+        `touch`, and the cap begins anew."""
+        self.touch(root)
+        tree = self._young.get(root)
+        if tree is not None:
+            tree.idle = 0
+
     def advance(self, now: float) -> list[T]:
         """Takes note of the time, in the caller's monotonic seconds; returns the trees that expired, now closed."""
         gap = now - self._last

@@ -34,6 +34,7 @@ class Home(Protocol):
     def completed(self, trees: list[Any]) -> None: ...
     def fail(self, root: int, failure: Failure) -> None: ...
     def touch(self, root: int) -> None: ...
+    def queued(self, root: int) -> None: ...
     def reported(self, failure: Failure) -> None: ...
 
 
@@ -65,6 +66,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._limit = SLICE_MAX
         self._last_seen: set[int] = set()
+        self._executed_then = 0  # when the queue was looked through last
         self._death: BaseException | None = None  # what `work` raised in another task's turn
 
     # -- the loop
@@ -268,8 +270,10 @@ class Executor:
     def touch_waiting(self) -> None:
         """Touches the trees of what waits here since the last call, of what is under way, and of what is held (A9)."""
         seen = {root for tup in self.queue for root in tup.roots}
+        say = self.home.queued if self.executed != self._executed_then else self.home.touch
+        self._executed_then = self.executed
         for root in seen & self._last_seen:
-            self.home.touch(root)
+            say(root)
         self._last_seen = seen
         for tup in [*self.held(), *(tup for tup, _ in self.under_way.values())]:
             for root in tup.roots:

@@ -134,6 +134,11 @@ class Peers:
         if peer is not None and peer.owner is not None:
             peer.touch(root)
 
+    def queued(self, root: int) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.tell_queued(root)
+
     def tell_progress(self, progress: Progress) -> None:
         for peer in self.by_worker.values():
             if peer.owner is not None:
@@ -247,6 +252,8 @@ class Peers:
             self._home.fail(root, failure)
         for root in content.touches:
             self._home.touch(root)
+        for root in content.queued:
+            self._home.ledger.renew(root)
         if content.progress is not None:
             self._home.progressed(content.progress)
         for address, depth in content.depths.items():
@@ -262,7 +269,8 @@ class Peers:
     def _fail_all(self, failed: Failed) -> None:
         for root, failure in failed:
             self._home.reported(failure)
-            self._home.fail(root, failure)
+            if root:  # else it belonged to no tree
+                self._home.fail(root, failure)
 
     def _tell_when_drained(self, executor: Executor) -> None:
         """Tells all peers that a queue is full, and later that it has drained: their spouts pause meanwhile."""

@@ -64,6 +64,7 @@ class Content(msgspec.Struct, eq=False):
     touches: set[int]
     progress: Progress | None  # which of the sender's messages are done; None: as before
     depths: dict[int, int]  # address → how many tuples wait there, where that has changed what a spout should do
+    queued: set[int] = msgspec.field(default_factory=set)  # touches of trees that wait in a queue which moves (A9)
 
 
 Failed = list[tuple[int, Failure]]  # roots of trees that have to fail, and why

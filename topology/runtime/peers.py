@@ -79,6 +79,7 @@ class Peer:
     acks: dict[int, int]
     fails: list[tuple[int, Failure]]
     touches: set[int]
+    queued: set[int]
     depths: dict[int, int]
     progress: Progress | None
 
@@ -187,6 +188,10 @@ class Peer:
         self.touches.add(root)
         self.leave_soon()
 
+    def tell_queued(self, root: int) -> None:
+        self.queued.add(root)
+        self.leave_soon()
+
     def tell_progress(self, progress: Progress) -> None:
         self.progress = progress
         self.leave_soon()
@@ -210,7 +215,7 @@ class Peer:
             return  # goes on when there is room, or a welcome
         queues = self._filled
         batches = [(queue.address, queue.waiting) for queue in queues]
-        content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths)
+        content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths, self.queued)
         for queue in queues:
             queue.waiting = []
         self._begin_anew()
@@ -247,7 +252,8 @@ class Peer:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._filled, self.acks, self.fails, self.touches, self.depths, self.progress = [], {}, [], set(), {}, None
+        self._filled, self.acks, self.fails, self.depths, self.progress = [], {}, [], {}, None
+        self.touches, self.queued = set(), set()
 
     @property
     def idle(self) -> bool:

@@ -5,9 +5,9 @@ Through the standard library's logging, under "kedge"; who shows it, and how, is
 
 import logging
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
-from topology.records import Record
+from topology.components import Message
 from topology.runtime.failures import Failure, shown
 
 KINDS_MAX: Final = 1_000  # kinds of failure that are told apart; further ones are counted together, as OTHERS
@@ -36,15 +36,15 @@ class Reporter:
         self._known.add(kind)
         logger.warning("%s; further ones like it are counted\n%s", failure, failure.traceback().rstrip())
 
-    def died(self, component: str, message_id: object, record: Record, attempts: int, failure: Failure) -> None:
+    def died(self, component: str, message: Message[Any], attempts: int, failure: Failure) -> None:
         """Tells of a message that will not be replayed again."""
         logger.error(
             "message %r of %r is dead after %d attempts: %s\nrecord: %s\n%s",
-            message_id,
+            message.id,
             component,
             attempts,
             failure,
-            shown(record, TEXT_MAX),
+            shown(message.record, TEXT_MAX),
             failure.traceback().rstrip(),
         )
 

@@ -207,10 +207,8 @@ class Worker:
         self._tasks.discard(task)
         if all(one.ended for one in self.spoutings.values()):
             self.sources_ended.set()
-        error: BaseException | None = None
-        if not task.cancelled():
-            error = task.result()
-        elif not self._closing:
+        error = None if task.cancelled() else task.result()
+        if task.cancelled() and not self._closing:
             error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
         if error is not None:
             self.broke(error, task.get_name(), can_drain=task in self._spout_tasks)
@@ -256,6 +254,13 @@ class Worker:
         else:
             self.peers.touch(root)
 
+    def queued(self, root: int) -> None:
+        """A tuple of this tree waits in a queue that moves. At the home itself that is found out at the hard cap."""
+        if worker_of(root) == self.worker:
+            self.ledger.touch(root)
+        else:
+            self.peers.queued(root)
+
     def fail_all(self, failure: Failure) -> int:
         """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns how many."""
         trees = self.ledger.fail_all()
@@ -277,8 +282,7 @@ class Worker:
 
     def died(self, spouting: Spouting, tree: Pending, failure: Failure) -> None:
         """A message is dead: nobody will replay it."""
-        message = tree.message
-        self.reporter.died(spouting.component, message.id, message.record, tree.own + tree.others, failure)
+        self.reporter.died(spouting.component, tree.message, tree.own + tree.others, failure)
         if self.config.on_dead == "stop":
             self.stopping.set()
 
