@@ -116,7 +116,7 @@ def test_tuples_and_acks_cross_faultless_links_without_a_failure() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_duplicated_delayed_and_reordered_frames_change_nothing_a11(seed: int) -> None:
     counts: Captured[Number] = Captured()
-    report, ran = run(topology(counts), seed, lossy(Random(seed), lost=0.0))
+    report, _ = run(topology(counts), seed, lossy(Random(seed), lost=0.0))
     exact(counts, report)
     assert report.snapshot.total("failed") == 0
     assert len(counts.records) == 2 * MESSAGES

@@ -128,6 +128,8 @@ class Peer:
         self.welcomed = False
         self._end_receiving()
         self._clear()
+        for queue in self.queues.values():
+            queue.depth = 0
         for timer in (self._timer, self._greeter):
             if timer is not None:
                 timer.cancel()
@@ -155,7 +157,7 @@ class Peer:
             return False
         self.welcomed = True
         for queue in self.queues.values():
-            queue.told(0)
+            queue.let_in()
         self._leave()
         return True
 
