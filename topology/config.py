@@ -22,6 +22,8 @@ class Config:
     max_replays        replays of a message whose own tuples fail; then it is dead.
     on_dead            'continue', or 'stop': the first dead message ends the run.
     drain_timeout_s    how long open trees may take to finish once the run is asked to stop.
+    max_restarts       restarts within a minute, of all workers together; one death more ends the run. 0: none.
+    blocked_timeout_s  a worker process whose event loop one call blocks for longer is killed and replaced.
     """
 
     guarantee: Literal["at-least-once", "at-most-once"] = "at-least-once"
@@ -31,6 +33,8 @@ class Config:
     max_replays: int = 5
     on_dead: Literal["continue", "stop"] = "continue"
     drain_timeout_s: float = 25.0
+    max_restarts: int = 10
+    blocked_timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
         choices = {
@@ -40,7 +44,7 @@ class Config:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        lowest = {"max_pending": 1, "max_replays": 0}
+        lowest = {"max_pending": 1, "max_replays": 0, "max_restarts": 0}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in lowest:

@@ -50,6 +50,10 @@ class StartError(KedgeError):
     """The run could not start for a reason outside the topology: a locked or unwritable state directory, say."""
 
 
+class WorkerError(KedgeError):
+    """What the workers of a run could not go on for: one that died too often, or a source in one that raised."""
+
+
 class TupleStateError(KedgeError):
     """A bolt emitted on, acked or failed a tuple that is finished already (A3, A4). A mistake in that bolt."""
 

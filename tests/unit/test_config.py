@@ -8,8 +8,8 @@ import pytest
 
 from topology import Config, ConfigurationError
 
-COUNTS = {"max_pending": 1, "max_replays": 0}
-SECONDS = ("tree_timeout_s", "process_timeout_s", "drain_timeout_s")
+COUNTS = {"max_pending": 1, "max_replays": 0, "max_restarts": 0}
+SECONDS = ("tree_timeout_s", "process_timeout_s", "drain_timeout_s", "blocked_timeout_s")
 CHOICES = ("guarantee", "on_dead")
 
 

@@ -76,6 +76,11 @@ class StateDir:
         """The secret that ids chosen by outsiders are hashed with (S19)."""
         return bytes.fromhex(self._state["key"])
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """All notes, by name: a copy."""
+        return dict(self._state["notes"])
+
     def get(self, name: str) -> str | None:
         text: str | None = self._state["notes"].get(name)
         return text

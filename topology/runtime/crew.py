@@ -1,0 +1,129 @@
+"""All worker processes of a run, as its end sees them (`ending.Crew`): questions to all of them, and their answers.
+
+Waits for workers that are away, and asks anew where one has died meanwhile. Must not know how a worker is replaced.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from topology.plan import Plan
+from topology.runtime.control import Done, Drain, Flush, Look, Looked, Order, Probe, Status
+from topology.runtime.ending import Status as How
+from topology.runtime.ending import Statuses
+from topology.runtime.fleet import Fleet
+from topology.runtime.hands import Hand, State
+from topology.runtime.watch import BoltFacts, Facts, SpoutFacts
+
+LOOK_ANSWER_S: Final = 1.0  # how long workers may take to say what holds them up; a blocked one does not
+
+Answer = Status | Looked | Done
+
+_how: Final = msgspec.msgpack.Decoder(How)
+
+
+@dataclass
+class _Question:
+    missing: set[int]
+    answers: dict[int, Answer]
+    done: asyncio.Future[None]
+
+    def settle(self, worker: int) -> None:
+        self.missing.discard(worker)
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
+
+
+class WorkerCrew:
+    """Give it all answers, and tell it who has died: `answered` and `left`."""
+
+    def __init__(self, plan: Plan, fleet: Fleet) -> None:
+        self.plan = plan
+        self._fleet = fleet
+        self._number = 0
+        self._open: dict[int, _Question] = {}
+
+    def answered(self, hand: Hand, answer: Answer) -> None:
+        """An answer has come; one to a question that nobody asks any more is dropped."""
+        question = self._open.get(answer.number)
+        if question is not None and hand.worker in question.missing:
+            question.answers[hand.worker] = answer
+            question.settle(hand.worker)
+
+    def left(self, worker: int) -> None:
+        """This worker's process is gone, and answers nothing."""
+        for question in self._open.values():
+            question.settle(worker)
+
+    # -- what the end of a run asks
+
+    async def sources_ended(self) -> None:
+        fleet = self._fleet
+        await fleet.until(lambda: all(one.sources_ended for one in fleet.hands.values()) and fleet.complete)
+
+    async def probe(self) -> Statuses:
+        """How all workers are. Waits for those that are away, and for sources that a replacement reads again."""
+        fleet = self._fleet
+        while True:
+            await fleet.until(lambda: fleet.complete)
+            if not fleet.draining:
+                await self.sources_ended()
+            answers = await self._ask(fleet.hands.values(), Probe)
+            if len(answers) == len(self.plan.workers):
+                return [_how.decode(one.status) for _, one in sorted(answers.items()) if isinstance(one, Status)]
+
+    async def flush(self, component: str) -> None:
+        """Who dies meanwhile is not waited for: its replacement begins without inputs."""
+        await self._fleet.until(lambda: self._fleet.complete)
+        await self._ask(self._fleet.hands.values(), lambda number: Flush(number, component))
+
+    def drain(self) -> None:
+        self._fleet.draining = True
+        for hand in self._running():
+            hand.say(Drain())
+
+    # -- what a stall line asks
+
+    async def facts(self) -> Facts:
+        """What holds the run up, as far as workers say so within LOOK_ANSWER_S."""
+        answers = await self._ask(self._running(), Look, LOOK_ANSWER_S)
+        return together([one.facts for _, one in sorted(answers.items()) if isinstance(one, Looked)])
+
+    def _running(self) -> list[Hand]:
+        return [one for one in self._fleet.hands.values() if one.state is State.RUNNING]
+
+    async def _ask(
+        self, hands: Iterable[Hand], question: Callable[[int], Order], timeout_s: float | None = None
+    ) -> dict[int, Answer]:
+        """The answers by worker; of those that die, or take too long, there is none."""
+        asked = [one for one in hands if one.state is State.RUNNING]
+        if not asked:
+            return {}
+        self._number += 1
+        done = asyncio.get_running_loop().create_future()
+        one = self._open[self._number] = _Question({hand.worker for hand in asked}, {}, done)
+        order = question(self._number)
+        try:
+            for hand in asked:
+                hand.say(order)
+            await asyncio.wait({done}, timeout=timeout_s)
+        finally:
+            self._open = {number: other for number, other in self._open.items() if other is not one}
+            done.cancel()
+        return one.answers
+
+
+def together(parts: Sequence[Facts]) -> Facts:
+    """The facts of several workers as those of one. Each knows only of its own bolts whether they have its oldest."""
+    bolts: dict[str, BoltFacts] = {}
+    for one in (bolt for part in parts for bolt in part.bolts):
+        so_far = bolts.get(one.name, BoltFacts(one.name))
+        bolts[one.name] = replace(so_far, queued=so_far.queued + one.queued, in_hand=so_far.in_hand + one.in_hand)
+    spouts: list[SpoutFacts] = [spout for part in parts for spout in part.spouts]
+    oldest = max(parts, key=lambda part: part.oldest_s, default=Facts(0.0, (), ()))
+    busy = any(one.queued or one.in_hand for one in bolts.values())
+    oldest_s = oldest.oldest_s if oldest.oldest_in or not busy else 0.0  # a bolt of another worker may have it
+    return Facts(0.0, spouts, list(bolts.values()), oldest_s, oldest.oldest_in)

@@ -1,0 +1,84 @@
+"""The figures of a run on several processes: what each worker said last, and what those had said that are gone.
+
+Pure. What a worker did between its last snapshot and its death, a second at most, is in no figure. Must not know
+processes or sockets.
+"""
+
+from dataclasses import replace
+
+from topology.plan import Plan
+from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts, merged
+
+
+class Figures:
+    """Snapshots by worker. At every moment emitted = acked + dead + pending, over all that is told."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._tracked = plan.config.guarantee == "at-least-once"
+        kinds = {one.name: one.kind for one in plan.components.values()}
+        self._nothing = Snapshot(
+            plan.topology,
+            0.0,
+            1,
+            {name: SpoutCounts() for name, kind in kinds.items() if kind == "spout"},
+            {name: BoltCounts() for name, kind in kinds.items() if kind == "bolt"},
+        )
+        self._workers = plan.workers
+        self._now: dict[int, Snapshot] = {}  # of the processes that live
+        self._before: dict[int, Snapshot] = {}  # of those before them
+        self._lost: dict[int, int] = {}  # what dead ones had not done, and nobody has begun to do again
+
+    def take(self, worker: int, snapshot: Snapshot) -> None:
+        """The worker's newest snapshot."""
+        self._now[worker] = snapshot
+
+    def died(self, worker: int) -> None:
+        """Its process is gone. What it had emitted and not seen done is nobody's any more: `aborted`, so far."""
+        last = self._now.pop(worker, None)
+        if last is not None:
+            self._lost[worker] = self._lost.get(worker, 0) + self._unfinished(last)
+            before = self._before.get(worker)
+            self._before[worker] = merged([before, self._retired(last)] if before else [self._retired(last)])
+
+    def resumed(self, worker: int) -> None:
+        """Its replacement reads the sources again, so that nothing is lost."""
+        self._lost.pop(worker, None)
+
+    def cut_off(self, worker: int) -> None:
+        """Its process is gone as the run ended, without a last word. Its figures stay as they were."""
+        if worker in self._now:
+            self._lost[worker] = self._lost.get(worker, 0) + self._unfinished(self._now[worker])
+
+    @property
+    def lost(self) -> int:
+        """Messages that dead workers had not done, and that nobody reads again."""
+        return sum(self._lost.values())
+
+    def by_worker(self) -> dict[int, Snapshot]:
+        """The figures of each worker, all its processes together."""
+        return {worker: self._of(worker) for worker in self._workers}
+
+    def all(self) -> Snapshot | None:
+        """The figures of the run; None where nobody has said anything yet."""
+        return self.whole() if self._now or self._before else None
+
+    def whole(self) -> Snapshot:
+        """The figures of the run, noughts where nobody has said anything."""
+        return replace(merged([self._of(worker) for worker in self._workers]), workers=len(self._workers))
+
+    def _of(self, worker: int) -> Snapshot:
+        parts = [one[worker] for one in (self._before, self._now) if worker in one]
+        return replace(merged([self._nothing, *parts]), workers=1)
+
+    def _unfinished(self, last: Snapshot) -> int:
+        if self._tracked:
+            return last.total("pending")
+        return sum(one.queued + one.held for one in last.bolts.values())
+
+    def _retired(self, last: Snapshot) -> Snapshot:
+        """What stays of a process that has died: it has nothing under way any more."""
+        spouts = last.spouts
+        if self._tracked:
+            spouts = {name: replace(one, emitted=one.acked + one.dead, pending=0) for name, one in spouts.items()}
+        bolts = {name: replace(one, queued=0, held=0) for name, one in last.bolts.items()}
+        return replace(last, spouts=spouts, bolts=bolts, limit="")

@@ -1,0 +1,349 @@
+"""All worker processes of a run: who is there, who is told of whom, and what is done about a death.
+
+    spawned ─ Ready ─► ready ─ Linked ─► linked ─ Start ─► running ─ Close ─► closing ─ Closed, reaped ─► ended
+       └──────────────────┴────────────────┴─ reaped ─► dead ─ after a back-off ─► a new process, spawned
+
+A worker that gets ready is told of all that are ready, and they of it: at the first start as after a death. At the
+first start nobody is started before everybody is linked; later each one is when it is. A process that ends otherwise
+than by Close is dead: the others are told (Gone), and fail what is in flight (A14). Must not know how a run ends, nor
+what figures and notes are for.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from topology.errors import ConfigurationError, KedgeError, StartError, WorkerError
+from topology.plan import Plan
+from topology.runtime.control import (
+    Beat,
+    Begin,
+    CannotStart,
+    Close,
+    Closed,
+    Drain,
+    Failing,
+    Gone,
+    Join,
+    Linked,
+    Lost,
+    PeerAt,
+    Ready,
+    Recovered,
+    Refused,
+    SourcesEnded,
+    Start,
+    Word,
+)
+from topology.runtime.hands import GONE, PRESENT, Hand, State
+from topology.runtime.losses import Loss, Told, consequences
+from topology.runtime.restarts import Health, Restarts, Vigil
+
+TELL_DEATH_S: Final = 1.0  # how long survivors may take to say what has failed, until the death is told without
+TELL_RETURN_S: Final = 2.0  # and until the return is told without a replay that was acked
+LINK_S: Final = 30.0  # how long workers may take to link at the first start,
+RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
+LOSSES_MAX: Final = 100  # deaths that survivors' words are still taken for
+
+CANNOT_START: Final[Mapping[str, type[KedgeError]]] = {
+    "ConfigurationError": ConfigurationError,
+    "DeclarationError": ConfigurationError,  # its list of mistakes is in the text
+}
+
+logger = logging.getLogger("kedge")
+
+
+class Watcher(Protocol):
+    """Who is told what happens to workers."""
+
+    def heard(self, hand: Hand, word: Word) -> None:
+        """A word that is not about the process itself."""
+
+    def left(self, hand: Hand) -> None:
+        """Its process is reaped; the state says how it ended."""
+
+    def running(self, hand: Hand) -> None:
+        """Its tasks are started."""
+
+
+class Fleet:
+    """The processes. Make it in a running loop; `begin`, `look` each LOOK_S, and in the end `close`, whatever happened.
+
+    `failed` is set, and `over` with it, where it can't go on: ConfigurationError or StartError before all are started.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        began: Callable[[int], Begin],
+        environment: Mapping[str, str],
+        watcher: Watcher,
+        told: Told,
+        output: Callable[[int, str, str], None] | None = None,
+    ) -> None:
+        self.hands: dict[int, Hand] = {}  # of each worker the process that is there, or was last
+        self.started = False  # whether all were started once
+        self.draining = False
+        self.closing = False
+        self.failed: KedgeError | None = None
+        self.over = asyncio.Event()
+        self.restarts = Restarts(plan.config.max_restarts)
+        self._plan = plan
+        self._began = began
+        self._environment = environment
+        self._watcher = watcher
+        self._told = told
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
+        self._losses: dict[int, Loss] = {}  # owner → its death
+        self._away: dict[int, float] = {}  # worker → since when
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def begin(self) -> None:
+        """Starts all processes. What comes of them is told later."""
+        for worker in self._plan.workers:
+            self._spawn(worker)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all workers run."""
+        return len(self.hands) == len(self._plan.workers) and self._all(State.RUNNING)
+
+    def _all(self, *states: State) -> bool:
+        return all(one.state in states for one in self.hands.values())
+
+    def away(self) -> str:
+        """Who is being replaced, in a sentence; empty where nobody is."""
+        now = self._loop.time()
+        return "; ".join(f"worker {one} is being replaced, for {now - at:.0f} s" for one, at in self._away.items())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Returns once this holds; asked again whenever a worker has begun, ended, or said that its sources have."""
+        while not condition():
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
+
+    def _changed(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def fail(self, error: KedgeError) -> None:
+        """The run can't go on; the first reason counts."""
+        if self.failed is None and not self.closing:
+            self.failed = error
+            self.over.set()
+
+    def _fail(self, text: str) -> None:
+        self.fail(WorkerError(text) if self.started else StartError(text))
+
+    # -- coming
+
+    def _spawn(self, worker: int) -> None:
+        if self.closing:
+            return
+        try:
+            begin = self._began(worker)
+            hand = Hand(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
+        except KedgeError as error:  # the state directory can't count a start
+            self.fail(error)
+        except OSError as error:  # too few descriptors, or processes (F15)
+            text = f"could not be started: {error.strerror or error}"
+            self._told(f"worker {worker} {text}")
+            self._again(worker, text)
+        else:
+            self.hands[worker] = hand
+            self.vigil.expect(worker, self._loop.time())
+
+    def _heard(self, hand: Hand, word: Word) -> None:
+        match word:
+            case Beat(blocked_s, where):
+                self.vigil.beat(hand.worker, blocked_s, where, self._loop.time())
+            case Ready(address, plan):
+                self._ready(hand, address, plan)
+            case Linked(peers):
+                if hand.state is State.READY and peers >= len(hand.joined):
+                    self._linked(hand)
+            case CannotStart(kind, text):
+                hand.ends_as(f"could not start: {text}")
+                if not self.started:
+                    self.fail(CANNOT_START.get(kind, StartError)(text))
+            case SourcesEnded():
+                hand.sources_ended = True
+                self._changed()
+            case Lost(owner, why):
+                self._lost(owner, why)
+            case Refused(owner, text):
+                if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
+                    self._fail(text)
+            case Failing(owner, trees):
+                if owner in self._losses:
+                    self._losses[owner].failing(hand.owner, trees)
+            case Recovered(owner, seconds):
+                if owner in self._losses:
+                    self._losses[owner].recovered(seconds)
+            case _:
+                if isinstance(word, Closed) and hand.state is State.CLOSING:
+                    hand.become(State.ENDED)
+                self._watcher.heard(hand, word)
+
+    def _ready(self, hand: Hand, address: str, plan: str) -> None:
+        if hand.state is State.CLOSING:
+            return
+        if plan != self._plan.fingerprint:
+            self._fail(
+                f"worker {hand.worker} has made another topology than this process: its file has changed since the run "
+                "began, or does not make the same one each time (by a clock, chance, or the environment)"
+            )
+            return
+        others = [one for one in self.hands.values() if one.state in PRESENT]
+        hand.address = address
+        hand.become(State.READY)
+        for other in others:
+            self._join(other, [hand])
+        self._join(hand, others)
+        if not others:
+            self._linked(hand)
+
+    def _join(self, hand: Hand, others: list[Hand]) -> None:
+        if hand.state is State.LINKED:
+            hand.become(State.READY)
+        hand.asked_at = self._loop.time()
+        hand.joined |= {one.owner for one in others}
+        if others:
+            hand.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
+
+    def _linked(self, hand: Hand) -> None:
+        hand.become(State.LINKED)
+        if self.started:
+            self._start(hand)
+        elif len(self.hands) == len(self._plan.workers) and self._all(State.LINKED):
+            self.started = True
+            for one in self.hands.values():
+                self._start(one)
+
+    def _start(self, hand: Hand) -> None:
+        if self.draining:
+            hand.say(Drain())  # what it reads now, nobody would wait for
+        hand.say(Start())
+        hand.become(State.RUNNING)
+        now = self._loop.time()
+        self.vigil.started(hand.worker, now)
+        if self._away.pop(hand.worker, None) is not None:
+            for loss in [one for one in self._losses.values() if one.worker == hand.worker][-1:]:
+                loss.back(hand.pid, now)
+                self._later(TELL_RETURN_S, loss.tell_return)
+        self._watcher.running(hand)
+        self._changed()
+
+    # -- watching
+
+    def look(self) -> None:
+        """Kills who is silent, or blocked for too long, and tells of who is blocked. Called each LOOK_S."""
+        now = self._loop.time()
+        for worker, health, text in self.vigil.look(now):
+            hand = self.hands[worker]
+            if health is Health.SLOW:
+                self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
+            else:
+                hand.kill(text)
+        for hand in self.hands.values():
+            if hand.state is State.READY and now - hand.asked_at > (RELINK_S if self.started else LINK_S):
+                if self.started:
+                    self._start(hand)
+                else:
+                    self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s")
+
+    def _lost(self, owner: int, why: str) -> None:
+        """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
+        for hand in self.hands.values():
+            if hand.owner == owner and hand.state in PRESENT:
+                hand.kill(f"a link of it is lost: {why}")
+
+    # -- going
+
+    def _ended(self, hand: Hand) -> None:
+        """It is reaped. What that means depends on whether it was told to close."""
+        self.vigil.forget(hand.worker)
+        if hand.state is not State.ENDED:
+            hand.become(State.DEAD)
+        self._watcher.left(hand)
+        if not self.closing:
+            self._died(hand)
+        self._changed()
+
+    def _died(self, hand: Hand) -> None:
+        others = [one for one in self.hands.values() if one.state in PRESENT and hand.owner in one.joined]
+        for one in others:
+            one.joined.discard(hand.owner)
+            one.say(Gone(hand.owner, f"worker {hand.worker} {hand.why}"))
+        for loss in self._losses.values():
+            loss.left(hand.owner)
+        loss = Loss(
+            hand.worker,
+            hand.pid,
+            hand.why,
+            self._loop.time(),
+            [one.owner for one in others],
+            consequences(self._plan, hand.worker) if self.started else [],
+            self._told,
+        )
+        self._losses[hand.owner] = loss
+        while len(self._losses) > LOSSES_MAX:
+            del self._losses[next(iter(self._losses))]
+        self._later(TELL_DEATH_S, loss.tell_death)
+        self._again(hand.worker, hand.why)
+
+    def _again(self, worker: int, why: str) -> None:
+        """Begins a worker anew after its back-off, unless that was one death too many."""
+        now = self._loop.time()
+        self._away.setdefault(worker, now)
+        after_s = self.restarts.died(worker, now)
+        if after_s is None:
+            self._fail(self.restarts.verdict(why))
+        elif self.failed is None:
+            self._later(after_s, self._spawn, worker)
+
+    def _later(self, after_s: float, call: Callable[..., None], *arguments: int) -> None:
+        def due() -> None:
+            self._timers.discard(handle)
+            call(*arguments)
+
+        handle = self._loop.call_later(after_s, due)
+        self._timers.add(handle)
+
+    # -- the end
+
+    async def close(self, within_s: float) -> None:
+        """Tells everyone to close, kills who has not within that time, and returns once all are reaped. Cancelled, it
+        kills at once."""
+        self.closing = True
+        for timer in self._timers:
+            timer.cancel()
+        for loss in self._losses.values():
+            loss.tell_death()
+            loss.tell_return()
+        left = [one for one in self.hands.values() if not one.reaped.is_set()]
+        for hand in left:
+            hand.become(State.CLOSING)
+            hand.say(Close())
+        waits = [self._loop.create_task(one.quiet()) for one in self.hands.values()]
+        try:
+            if waits:
+                await asyncio.wait(waits, timeout=within_s)
+        finally:
+            for hand in left:
+                if not hand.reaped.is_set():
+                    logger.warning("worker %d has not closed within %g s, and is killed", hand.worker, within_s)
+                    hand.kill(f"it has not closed within {within_s:g} s")
+            if waits:
+                await asyncio.wait(waits)
+            assert all(one.state in GONE for one in self.hands.values())

@@ -1,0 +1,88 @@
+"""One death of a worker, and what came of it, in sentences for people. Must not know processes or sockets."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from topology.plan import Plan
+
+Told = Callable[[str], None]
+
+
+class Loss:
+    """Fed with what survivors say; tells two lines: of the death, and of the return. `owner` is the dead worker's.
+
+    Who waits for an answer that may not come calls `tell_death` or `tell_return` after a while.
+    """
+
+    def __init__(
+        self, worker: int, pid: int, why: str, at: float, asked: Iterable[int], consequences: Sequence[str], told: Told
+    ) -> None:
+        self.worker = worker
+        self._text = f"worker {worker} (pid {pid}) {why}"
+        self._at = at
+        self._asked = set(asked)  # owners that have to say what has failed
+        self._alone = not self._asked
+        self._consequences = list(consequences)
+        self._told = told
+        self._trees = 0
+        self._recovered_s: float | None = None
+        self._back = ""
+        self._death_told = self._return_told = False
+        if not self._asked:
+            self.tell_death()
+
+    def failing(self, owner: int, trees: int) -> None:
+        """A survivor has failed so many trees."""
+        if owner in self._asked:
+            self._asked.discard(owner)
+            self._trees += trees
+            if not self._asked:
+                self.tell_death()
+
+    def left(self, owner: int) -> None:
+        """A survivor has not survived."""
+        self.failing(owner, 0)
+
+    def recovered(self, seconds: float) -> None:
+        """A survivor has had the first of its failed trees acked, so long after the death."""
+        self._recovered_s = seconds if self._recovered_s is None else min(self._recovered_s, seconds)
+        if self._back:
+            self.tell_return()
+
+    def back(self, pid: int, now: float) -> None:
+        """Its replacement runs."""
+        self.tell_death()
+        self._back = f"worker {self.worker} is back as pid {pid} after {now - self._at:.2f} s"
+        if self._recovered_s is not None or not self._trees:
+            self.tell_return()
+
+    def tell_death(self) -> None:
+        """The first line, once."""
+        if not self._death_told:
+            self._death_told = True
+            flight = {
+                0: "no other worker had messages in flight",
+                1: "1 message in flight has failed and is replayed",
+            }.get(self._trees, f"{self._trees:,} messages in flight have failed and are replayed")
+            parts = [self._text, *([] if self._alone else [flight]), *self._consequences]
+            self._told("; ".join(parts))
+
+    def tell_return(self) -> None:
+        """The second line, once, where there is a return to tell of."""
+        if self._back and not self._return_told:
+            self._return_told = True
+            acked = f"; the first replayed message was acked {self._recovered_s or 0.0:.2f} s after the death"
+            self._told(self._back + (acked if self._recovered_s is not None else ""))
+
+
+def consequences(plan: Plan, worker: int) -> list[str]:
+    """What else the death of this worker means: for state, and for sources."""
+    here = [plan.components[name] for (name, _), at in plan.placement.items() if at == worker]
+    spouts = dict.fromkeys(repr(one.name) for one in here if one.kind == "spout")
+    found = []
+    if any(one.shape == "state" for one in here):
+        found.append("counts in its memory begin anew")
+    if spouts:
+        found.append(
+            f"{' and '.join(spouts)} {'is' if len(spouts) == 1 else 'are'} read again from the start of the run"
+        )
+    return found

@@ -1,0 +1,102 @@
+"""What each worker process is given at its start, and asks for later: settings, keys, incarnations, notes.
+
+Incarnations and notes are durable where there is a state directory: the supervisor is its one writer. Must not know
+what a worker does with them.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from acker.identity import KEY_BYTES
+from topology.errors import StartError
+from topology.runtime.control import Begin
+from topology.runtime.statedir import StateDir
+from topology.runtime.transport import new_keys
+
+RUN_BITS: Final = 63  # of the number that the frames of one run carry
+
+
+class Provisions:
+    """Makes a `Begin` for each process. Raises StartError where links want keys that this libzmq can't make."""
+
+    def __init__(
+        self,
+        *,
+        workers: int,
+        numbers: Iterable[int],
+        loader: str,
+        arguments: Mapping[str, Any],
+        links: str,
+        directory: Path,
+        state: StateDir | None,
+        random: Random,
+        debug: bool,
+    ) -> None:
+        self._workers = workers
+        self._loader = loader
+        self._arguments = dict(arguments)
+        self._links = links
+        self._directory = directory
+        self._state = state
+        self._random = random
+        self._debug = debug
+        self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
+        self._run = random.getrandbits(RUN_BITS)
+        self._incarnation = random.getrandbits(12)  # of a run that keeps no state
+        self._notes: dict[str, str] = dict(state.notes) if state is not None else {}
+        self._keys = {} if links == "ipc" else new_keys(numbers)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a worker's environment has besides ours: the same order of sets in all workers, in each run (B5)."""
+        return {"PYTHONHASHSEED": str(hash_seed(self._key))}
+
+    def begin(self, worker: int) -> Begin:
+        """For a new process. Counts its incarnation, and a spare one. Raises StartError where that can't be kept."""
+        public, secret = self._keys.get(worker, (b"", b""))
+        return Begin(
+            worker=worker,
+            incarnations=(self.next_incarnation(), self.next_incarnation()),
+            run=self._run,
+            workers=self._workers,
+            loader=self._loader,
+            arguments=self._arguments,
+            sys_path=list(sys.path),
+            directory=str(self._directory),
+            links=self._links,
+            key=self._key,
+            notes=self._notes,
+            seed=self._random.getrandbits(64),
+            public=public,
+            secret=secret,
+            keys={number: pair[0] for number, pair in self._keys.items()},
+            debug=self._debug,
+        )
+
+    def next_incarnation(self) -> int:
+        """Blocks for an fsync. Raises StartError."""
+        if self._state is not None:
+            return self._state.next_incarnation()
+        self._incarnation += 1
+        return self._incarnation
+
+    def keep(self, name: str, text: str) -> str:
+        """Keeps a note. Returns why it could not, or nothing. Blocks for an fsync."""
+        if self._state is not None:
+            try:
+                self._state.set(name, text)
+            except StartError as error:
+                return str(error)
+        self._notes[name] = text
+        return ""
+
+
+def hash_seed(key: bytes) -> int:
+    """The seed of str hashes that goes with a state directory: unknown outside (S20), and never 0, which would be
+    none."""
+    digest = hashlib.blake2b(key, digest_size=8, person=b"kedge hash seed").digest()
+    return 1 + int.from_bytes(digest, "little") % (2**32 - 1)

@@ -1,0 +1,61 @@
+"""What a process writes to a pipe, line by line, for who shows it. Must not know what it says."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import IO, Final
+
+LINE_BYTES_MAX: Final = 64 * 1024  # a longer line is told in pieces
+_READ_BYTES: Final = 64 * 1024
+
+
+class Lines:
+    """Reads a pipe on the loop and calls `told` with each line, without its end. A process that writes more than is
+    read waits, as it would for a slow terminal. `ended` is set at the pipe's end, or when `end_soon` says so."""
+
+    def __init__(self, pipe: IO[bytes], told: Callable[[str], None]) -> None:
+        self.ended = asyncio.Event()
+        self._pipe = pipe
+        self._told = told
+        self._rest = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_reader(pipe, self._read)
+
+    def end_soon(self, within_s: float) -> None:
+        """The process is gone. Its children may have the pipe still: they are listened to for so long, and no more."""
+        if not self.ended.is_set():
+            self._timer = self._loop.call_later(within_s, self._end)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._pipe.fileno(), _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end()
+            return
+        self._rest += data
+        *lines, rest = self._rest.split(b"\n")
+        while len(rest) > LINE_BYTES_MAX:
+            lines.append(rest[:LINE_BYTES_MAX])
+            rest = rest[LINE_BYTES_MAX:]
+        self._rest = rest
+        for line in lines:
+            self._tell(line)
+
+    def _tell(self, line: bytearray) -> None:
+        self._told(line.decode("utf-8", "backslashreplace"))
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.ended.is_set():
+            self._loop.remove_reader(self._pipe)
+            self._pipe.close()
+            self.ended.set()
+            if self._rest:
+                self._tell(self._rest)

@@ -1,0 +1,337 @@
+"""A run on several processes, as a whole: state directory, run directory, workers, the end, the report.
+
+The same surface as `EmbeddedRun`: whoever starts runs need not know which one it is. What is done about a death is the
+fleet's; here is what all of them share. Must not know terminals or commands.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from topology.errors import StartError, WorkerError
+from topology.graph import Topology
+from topology.plan import plan
+from topology.runtime.control import (
+    Broke,
+    Closed,
+    Done,
+    Incarnations,
+    Log,
+    Looked,
+    Metrics,
+    NeedIncarnation,
+    Note,
+    Noted,
+    Status,
+    Word,
+)
+from topology.runtime.crew import WorkerCrew
+from topology.runtime.ending import drain, settle
+from topology.runtime.figures import Figures
+from topology.runtime.fleet import Fleet
+from topology.runtime.hands import Hand, State
+from topology.runtime.metrics import Snapshot, unpacked
+from topology.runtime.provisions import Provisions
+from topology.runtime.report import Report
+from topology.runtime.restarts import LOOK_S
+from topology.runtime.rundir import RunDir
+from topology.runtime.statedir import StateDir
+from topology.runtime.watch import LOOK_S as STALL_LOOK_S
+from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, held
+from topology.runtime.worker import CLOSE_S
+
+CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed
+
+logger = logging.getLogger("kedge")
+
+
+class SupervisedRun:
+    """One run. Make it and `await finish()`; meanwhile `drain()`, `abort()`, and what it tells may be called.
+
+    topology   This process' own copy, which is planned; each worker makes its own.
+    workers    How many processes; only those that have tasks are started.
+    loader     "module:function" that makes the topology anew in a worker, and `arguments` for it: what msgpack carries.
+    links      "ipc", or "tcp://host" or "tcp://host:port": where workers listen for one another.
+    told       Is given lines for people, about deaths and returns; without it they are logged.
+    output     Where given, is called with a worker, "stdout" or "stderr", and each line of it; else both are inherited.
+
+    Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where the run can't begin, and
+    nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts;
+    when it returns or raises, no process, socket or file of the run is left.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        workers: int,
+        loader: str,
+        arguments: Mapping[str, Any],
+        state_dir: str | Path | None = None,
+        fresh: bool = False,
+        links: str = "ipc",
+        random: Random | None = None,
+        told: Callable[[str], None] = logger.warning,
+        output: Callable[[int, str, str], None] | None = None,
+        debug: bool = False,
+    ) -> None:
+        topology.validate()
+        self.topology = topology
+        self._plan = plan(topology, workers)
+        self._asked_for = workers
+        self._loader = loader
+        self._arguments = dict(arguments)
+        self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._fresh = fresh
+        self._links = links
+        self._random = random or Random(secrets.randbits(64))
+        self._told = told
+        self._output = output
+        self._debug = debug
+        self._figures = Figures(self._plan)
+        self._stall = StallWatch()
+        self._drain = asyncio.Event()
+        self._abort = asyncio.Event()
+        self._broke = asyncio.Event()
+        self._broken: BaseException | None = None
+        self._fleet: Fleet | None = None
+        self._begun = 0.0  # when the workers were started, on the loop's clock
+        self._ended_s: float | None = None
+        self._aborted = 0
+        self._summaries: dict[str, list[str]] = {}
+
+    # -- what its caller may do and ask
+
+    def drain(self) -> None:
+        """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed."""
+        self._drain.set()
+
+    def abort(self) -> None:
+        """Ends the run now; what is under way is left unfinished."""
+        self._abort.set()
+
+    def snapshot(self) -> Snapshot | None:
+        """The counters of all workers, a second old at most; None before any has said something."""
+        snapshot = self._figures.all()
+        return self._dated(snapshot) if snapshot is not None else None
+
+    def by_worker(self) -> dict[int, Snapshot]:
+        """The counters of each worker, with those of its processes that have died."""
+        return self._figures.by_worker()
+
+    def processes(self) -> dict[int, int]:
+        """worker → the id of its process, of those that run."""
+        hands = self._fleet.hands if self._fleet is not None else {}
+        return {worker: one.pid for worker, one in hands.items() if not one.reaped.is_set()}
+
+    @property
+    def restarts(self) -> int:
+        """How many workers have died so far."""
+        return self._fleet.restarts.total if self._fleet is not None else 0
+
+    @property
+    def pauses(self) -> int:
+        """How often this process was found to have stood still itself (F4)."""
+        return self._fleet.vigil.pauses if self._fleet is not None else 0
+
+    def in_flight(self) -> str:
+        """Where everything was that was not done, a second ago at most, in a sentence."""
+        snapshot = self._figures.whole()
+        spouts = [SpoutFacts(name, one.pending) for name, one in snapshot.spouts.items()]
+        bolts = [BoltFacts(name, one.queued, one.held) for name, one in snapshot.bolts.items()]
+        away = self._fleet.away() if self._fleet is not None else ""
+        return "; ".join(filter(None, [held(Facts(0.0, spouts, bolts)), away]))
+
+    async def finish(self) -> Report:
+        """Starts, runs, and ends everything. Returns how it ended."""
+        running = asyncio.ensure_future(self._finish())  # of its own: whoever is cancelled, it ends what it has started
+        cancelled = False
+        while not running.done():
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                (self.abort if cancelled else self.drain)()
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError from None if running.cancelled() else running.exception()
+        return running.result()
+
+    # -- the run
+
+    async def _finish(self) -> Report:
+        with contextlib.ExitStack() as closing:
+            state: StateDir | None = None
+            if self._state_dir is not None:
+                state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
+                closing.callback(state.close)
+            RunDir.sweep()
+            directory = RunDir()
+            closing.callback(directory.close)
+            self._provisions = Provisions(
+                workers=self._asked_for,
+                numbers=self._plan.workers,
+                loader=self._loader,
+                arguments=self._arguments,
+                links=self._links,
+                directory=directory.path,
+                state=state,
+                random=self._random,
+                debug=self._debug,
+            )
+            if len(self._plan.workers) < self._asked_for:
+                logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
+            return await self._supervise()
+
+    async def _supervise(self) -> Report:
+        """Everything between two directories that are open: workers come, run, and go."""
+        self._fleet = fleet = Fleet(
+            self._plan,
+            began=self._provisions.begin,
+            environment={**os.environ, **self._provisions.environment},
+            watcher=self,
+            told=self._told,
+            output=self._output,
+        )
+        self._crew = WorkerCrew(self._plan, fleet)
+        loop = asyncio.get_running_loop()
+        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._look_for_stalls())]
+        how = "aborted"
+        try:
+            self._begun = loop.time()
+            fleet.begin()
+            how = await self._ending(watching)
+            if how in ("stopped", "failed") and fleet.started and fleet.failed is None:
+                await self._drained()
+            if self._abort.is_set():
+                how = "aborted"
+        finally:
+            await fleet.close(CLOSING_S)
+            self._ended_s = loop.time() - self._begun
+            await _cancelled(*watching)
+        if fleet.failed is not None:
+            if not fleet.started:
+                raise fleet.failed
+            how = "aborted" if how == "aborted" else "failed"
+        error = self._broken or fleet.failed
+        aborted = self._aborted + self._figures.lost
+        return Report(self._dated(self._figures.whole()), how, aborted, error, self._summaries)
+
+    async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
+        """Waits until something ends the run; returns what."""
+        assert self._fleet is not None
+        ends: dict[asyncio.Future[Any], str] = {
+            asyncio.ensure_future(self._abort.wait()): "aborted",
+            asyncio.ensure_future(self._fleet.over.wait()): "failed",
+            asyncio.ensure_future(self._broke.wait()): "failed",
+            asyncio.ensure_future(settle(self._crew)): "ended",
+            asyncio.ensure_future(self._drain.wait()): "stopped",
+        }
+        try:
+            await asyncio.wait({*ends, *watching}, return_when=asyncio.FIRST_COMPLETED)
+            how = next((name for future, name in ends.items() if future.done()), "failed")
+            for future in (*ends, *watching):
+                if future.done() and (error := future.exception()) is not None:
+                    logger.error("the supervisor could not go on", exc_info=error)
+                    self._broken = self._broken or error
+                    how = "failed"
+        finally:
+            await _cancelled(*ends)
+        return how
+
+    async def _drained(self) -> None:
+        """Drains for at most drain_timeout_s, or until the run is aborted or can't go on."""
+        assert self._fleet is not None
+        draining = asyncio.ensure_future(drain(self._crew))
+        others = [asyncio.ensure_future(one.wait()) for one in (self._abort, self._fleet.over)]
+        timeout = self.topology.config.drain_timeout_s
+        try:
+            await asyncio.wait({draining, *others}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _cancelled(draining, *others)
+
+    # -- what workers say (`fleet.Watcher`)
+
+    def heard(self, hand: Hand, word: Word) -> None:
+        match word:
+            case Metrics(snapshot):
+                self._figures.take(hand.worker, unpacked(snapshot))
+            case Status() | Looked() | Done():
+                self._crew.answered(hand, word)
+            case Log(level, text):
+                logger.log(level, "worker %d: %s", hand.worker, text)
+            case Broke(text):
+                self._broken = self._broken or (WorkerError(text) if text else None)
+                self._broke.set()
+            case Note(number, name, text):
+                hand.say(Noted(number, self._provisions.keep(name, text)))
+            case NeedIncarnation():
+                try:
+                    hand.say(Incarnations((self._provisions.next_incarnation(),)))
+                except StartError as error:
+                    hand.kill(str(error))
+            case Closed(snapshot, aborted, summaries):
+                self._figures.take(hand.worker, unpacked(snapshot))
+                self._aborted += aborted
+                for name, lines in summaries.items():
+                    self._summaries.setdefault(name, []).extend(lines)
+            case _:
+                raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
+
+    def left(self, hand: Hand) -> None:
+        """Its process is gone, and with it what it has not said."""
+        assert self._fleet is not None
+        self._crew.left(hand.worker)
+        if hand.address.startswith("ipc://"):
+            Path(hand.address.removeprefix("ipc://")).unlink(missing_ok=True)
+        if not self._fleet.closing:
+            self._figures.died(hand.worker)
+        elif hand.state is State.DEAD:
+            self._figures.cut_off(hand.worker)
+
+    def running(self, hand: Hand) -> None:
+        """Its tasks are started: unless the run is to end, it reads its sources."""
+        assert self._fleet is not None
+        if not self._fleet.draining:
+            self._figures.resumed(hand.worker)
+
+    # -- watching
+
+    async def _look(self) -> None:
+        assert self._fleet is not None
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._fleet.look()
+
+    async def _look_for_stalls(self) -> None:
+        """Never silent: says why, where nothing is acked. Workers are asked only then."""
+        assert self._fleet is not None
+        loop = asyncio.get_running_loop()
+        facts = Facts(0.0, (), ())
+        while True:
+            await asyncio.sleep(STALL_LOOK_S)
+            if self._fleet.started and (snapshot := self._figures.all()) is not None:
+                if self._stall.silent_s > SILENT_S - 2 * STALL_LOOK_S:
+                    facts = await self._crew.facts()
+                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts)  # type: ignore[misc]
+
+    def _dated(self, snapshot: Snapshot) -> Snapshot:
+        """With what only the supervisor knows: how long the run takes, who is away, and what limits it."""
+        assert self._fleet is not None
+        seconds = self._ended_s
+        if seconds is None:
+            seconds = asyncio.get_running_loop().time() - self._begun
+        limit = "; ".join(filter(None, [self._fleet.away(), self._stall.text]))
+        return replace(snapshot, seconds=seconds, limit=limit)
+
+
+async def _cancelled(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
