@@ -1,0 +1,168 @@
+"""Who is the limit: one sentence that names what a run can't go faster than, from two looks at its counters.
+
+Pure: snapshots in, a sentence out. Where nothing is acked at all, `watch` has more to say. Must not know workers beyond
+their snapshots, nor who shows the sentence.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from topology.runtime.executor import QUEUE_HIGH
+from topology.runtime.metrics import Snapshot
+
+SHORTEST_S: Final = 0.5  # between two looks; less tells nothing
+BUSY: Final = 0.8  # of a loop's time: it is the limit, whether spouts pause or not
+FULL: Final = 0.5  # of the queue length at which spouts pause
+PAUSES: Final = 0.1  # of a spout's time: something holds it back,
+HELD_UP: Final = 0.3  # and whoever is as busy or as full as this may be why
+
+Tasks = Mapping[int, Mapping[str, int]]  # worker → component → how many of its tasks are there
+
+
+@dataclass(frozen=True)
+class Load:
+    """A bolt between two looks, in the worker where it has most to do. Shares from 0 to 1.
+
+    `busy` is of that worker's loop and not of each task: tasks that share a loop can't be busy at the same time.
+    """
+
+    name: str
+    busy: float = 0.0
+    full: float = 0.0
+    held: int = 0
+    executed: int = 0  # in all workers
+
+    @property
+    def worst(self) -> float:
+        return max(self.busy, self.full)
+
+
+def limit_of(before: Mapping[int, Snapshot], after: Mapping[int, Snapshot], tasks: Tasks) -> str:
+    """The sentence, of two looks at all workers; empty where the time between them tells nothing.
+
+    `before` may be empty: then it is about the whole run so far. A worker without a newer snapshot is left out.
+    """
+    spans = {
+        worker: (before.get(worker), snapshot, span)
+        for worker, snapshot in after.items()
+        if (span := snapshot.seconds - _seconds(before.get(worker))) >= SHORTEST_S
+    }
+    if not spans:
+        return ""
+    loads = sorted(_loads(spans, tasks), key=lambda one: (one.worst, one.busy), reverse=True)
+    pauses = _pauses(spans, tasks)
+    source = _source(spans, pauses, loads)
+    top = loads[0] if loads else Load("")
+    held_back = max(pauses.values(), default=0.0) >= PAUSES
+    if top.full >= FULL and not top.executed:
+        return (
+            f"{top.name!r} is the limit: it has done nothing, with its queue {_percent(top.full)} full{_after(pauses)}"
+        )
+    if top.busy >= BUSY or top.full >= FULL or (held_back and top.worst >= HELD_UP):
+        busy = f"busy {_percent(top.busy)} of the time, its queue is {_percent(top.full)} full"
+        return f"{top.name!r} is the limit: {busy}{_after(pauses)}"
+    crowded = _crowded(spans, loads)
+    if crowded:
+        return crowded + _after(pauses)
+    if held_back:
+        return _waiting(loads, pauses)
+    return source
+
+
+Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
+
+
+def _seconds(snapshot: Snapshot | None) -> float:
+    return snapshot.seconds if snapshot is not None else 0.0
+
+
+def _loads(spans: Spans, tasks: Tasks) -> list[Load]:
+    """Each bolt's."""
+    names = dict.fromkeys(name for _, after, _ in spans.values() for name in after.bolts)
+    loads = []
+    for name in names:
+        busy = full = 0.0
+        held = executed = 0
+        for worker, (before, after, span) in spans.items():
+            now = after.bolts[name]
+            then = before.bolts.get(name) if before is not None else None
+            here = tasks.get(worker, {}).get(name, 0)
+            busy = max(busy, _share(now.busy_s - (then.busy_s if then else 0.0), span))
+            full = max(full, _share(now.queued, QUEUE_HIGH * here))
+            held += now.held
+            executed += now.executed - (then.executed if then else 0)
+        loads.append(Load(name, busy, full, held, executed))
+    return loads
+
+
+def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
+    """Spout → the share of its tasks' time in which it was held back."""
+    paused: dict[str, list[float]] = {}
+    for worker, (before, after, span) in spans.items():
+        for name, now in after.spouts.items():
+            then = before.spouts.get(name) if before is not None else None
+            here = tasks.get(worker, {}).get(name, 0)
+            sums = paused.setdefault(name, [0.0, 0.0])
+            sums[0] += now.paused_s - (then.paused_s if then else 0.0)
+            sums[1] += span * here
+    return {name: _share(part, whole) for name, (part, whole) in paused.items()}
+
+
+def _source(spans: Spans, pauses: Mapping[str, float], loads: Sequence[Load]) -> str:
+    """Nothing holds the spouts back: they are the limit, if they have given anything."""
+    names = _names(list(pauses))
+    emitted = sum(
+        after.total("emitted") - (before.total("emitted") if before else 0) for before, after, _ in spans.values()
+    )
+    if not emitted:
+        return f"nothing to do: no message from {names}" if not any(one.executed for one in loads) else ""
+    several = len(pauses) > 1
+    fullest = max((one.full for one in loads), default=0.0)
+    waits = f"no queue is more than {_percent(fullest)} full" if fullest >= 0.005 else "nothing waits"
+    pause = f"{'they pause' if several else 'it pauses'} {_percent(max(pauses.values(), default=0.0))} of the time"
+    return f"the source{'s' * several} {names} {'are' if several else 'is'} the limit: {waits}, {pause}"
+
+
+def _crowded(spans: Spans, loads: Sequence[Load]) -> str:
+    """A worker whose bolts fill its loop together, though none does so alone."""
+    sums = {
+        worker: sum(now.busy_s - (before.bolts[name].busy_s if before else 0.0) for name, now in after.bolts.items())
+        / span
+        for worker, (before, after, span) in spans.items()
+    }
+    worker = max(sums, key=lambda one: sums[one])
+    if sums[worker] < BUSY:
+        return ""
+    busiest = max(loads, key=lambda one: one.busy)
+    which = f"worker {worker}" if len(spans) > 1 else "the event loop"
+    most = f"{busiest.name!r} with {_percent(busiest.busy)} the most"
+    return f"{which} is the limit: its bolts are busy {_percent(min(sums[worker], 1.0))} of the time, {most}"
+
+
+def _waiting(loads: Sequence[Load], pauses: Mapping[str, float]) -> str:
+    """Spouts pause, and nobody is busy or has a queue: messages wait somewhere for something else."""
+    holder = max(loads, key=lambda one: one.held, default=Load(""))
+    if holder.held:
+        return f"{holder.name!r} is the limit: it waits, with {holder.held:,} inputs in hand{_after(pauses)}"
+    return f"max_pending is the limit: no bolt is busy, no queue is full{_after(pauses)}"
+
+
+def _after(pauses: Mapping[str, float]) -> str:
+    """The end of a sentence: who pauses most, and for how long."""
+    name = max(pauses, key=lambda one: pauses[one], default="")
+    return f"; {name!r} pauses {_percent(pauses[name])} of the time" if name else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    """As they are written in a sentence: three at most."""
+    shown = [repr(name) for name in names[:3]] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _share(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part / whole)) if whole > 0 else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
