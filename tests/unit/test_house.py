@@ -66,6 +66,8 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/ending.py": "a status crosses from a worker to its supervisor",
     "topology/runtime/control.py": "messages between processes",
     "topology/runtime/links.py": "frames are structs",
+    "topology/runtime/columns.py": "the parts of a frame's body are structs",
+    "topology/runtime/wire.py": "the byte form of frames",
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
     "bolts/jsonlines_store.py": "where bytes are stored",
     "bolts/sqlite_table.py": "where bytes are stored",

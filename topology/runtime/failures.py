@@ -27,29 +27,38 @@ class Reason(enum.Enum):
     PEER_LOST = "a link or worker was lost"
     CUT_OFF = "cut off by the drain"
     STALE = "stale"
+    UNDECODABLE = "undecodable"
+    OVERSIZED = "too large for a frame"
 
 
 OWN: Final = frozenset(
-    {Reason.RAISED, Reason.FAILED, Reason.TIME_LIMIT, Reason.EMIT, Reason.REJECTED, Reason.FORGOTTEN}
+    {
+        *(Reason.RAISED, Reason.FAILED, Reason.TIME_LIMIT, Reason.EMIT, Reason.REJECTED, Reason.FORGOTTEN),
+        *(Reason.UNDECODABLE, Reason.OVERSIZED),
+    }
 )
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one input at one component; `error` is the user's exception, with its traceback."""
+    """One failure of one input at one component; `error` is the user's exception, with its traceback. Of one that came
+    over a link there is only `trace`, its traceback as text."""
 
     reason: Reason
     component: str
     text: str = ""
     error: BaseException | None = None
+    trace: str = ""
 
     def __str__(self) -> str:
         return f"{self.reason.value} in {self.component!r}" + (f": {self.text}" if self.text else "")
 
     def traceback(self) -> str:
         """The traceback from the first frame of the user's code on; empty where nothing was raised."""
-        frames = _beyond_runtime(self.error) if self.error is not None else None
-        if self.error is None or (frames is None and isinstance(self.error, KedgeError)):
+        if self.error is None:
+            return self.trace
+        frames = _beyond_runtime(self.error)
+        if frames is None and isinstance(self.error, KedgeError):
             return ""  # a sentence of ours says it all
         return "".join(traceback.format_exception(type(self.error), self.error, frames or self.error.__traceback__))
 
