@@ -68,6 +68,7 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/links.py": "frames are structs",
     "topology/runtime/columns.py": "the parts of a frame's body are structs",
     "topology/runtime/wire.py": "the byte form of frames",
+    "topology/runtime/obeying.py": "a status becomes bytes on the control socket",
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
     "bolts/jsonlines_store.py": "where bytes are stored",
     "bolts/sqlite_table.py": "where bytes are stored",
@@ -86,6 +87,7 @@ CLOCKS = {
 }
 CHANCE = {"random.Random()", "random.SystemRandom", "os.urandom", "uuid.uuid1", "uuid.uuid4"}
 MAY_ASK = {
+    ("topology/runtime/process.py", "time.monotonic"): "control threads beat while there is no loop yet to ask",
     ("topology/runtime/clock.py", "datetime.datetime.now"): "the one place that asks for the wall clock",
     ("topology/runtime/statedir.py", "secrets.token_hex"): "the key for outsiders' ids must not be guessable (S19)",
     ("topology/runtime/embedded.py", "secrets.randbits"): "the seed of a run that was given none",

@@ -1,0 +1,211 @@
+"""A worker process, from its first line to its last: makes the topology anew, runs its tasks, does what it is told.
+
+`spawning.command` starts it; `pulse` brings the supervisor's orders and takes away what is said. The order of start-up
+and of every way to end is written here. Must not know how a supervisor decides.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from topology.errors import KedgeError
+from topology.plan import Plan, plan
+from topology.runtime import rundir, standing
+from topology.runtime.control import Begin, CannotStart, Closed, Incarnations, Noted
+from topology.runtime.failures import Failure, Reason, described, text_of
+from topology.runtime.hosting import run_to_end
+from topology.runtime.lent import Lent
+from topology.runtime.obeying import Life
+from topology.runtime.pulse import Pulse, safe
+
+GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to close
+END_S: Final = 2.0  # how long the interpreter may take to end: threads of the user's may be left
+DONE, GONE, NO_START, DIED = 0, 1, 3, 70  # exit statuses
+
+logger = logging.getLogger("kedge")
+
+
+def main(fd: int) -> NoReturn:
+    """Lives the whole life of a worker. Ends the process."""
+    _leave_signals_to_the_supervisor()
+    connection = socket.socket(fileno=fd)
+    connection.set_inheritable(False)  # a bolt's children must neither read keys nor keep the socket open (S15)
+    sys.exit(WorkerProcess(connection).run())
+
+
+def _leave_signals_to_the_supervisor() -> None:
+    """They come to the whole process group, blocked so far. Handlers that do nothing, since children of bolts inherit
+    SIG_IGN, and get the default back in place of a handler."""
+    both = (signal.SIGINT, signal.SIGTERM)
+    for number in both:
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+
+
+def _end_soon(status: int) -> None:
+    """Lets the interpreter end as interpreters do, so that what users have registered runs; but not for ever: tasks and
+    threads of theirs may be left."""
+    last = threading.Timer(END_S, os._exit, (status,))
+    last.daemon = True
+    last.start()
+
+
+class WorkerProcess:
+    """One life. Everything runs in the main thread, but for `_supervisor_gone` and what `Pulse` says of its threads.
+
+    The socket's end of file is how it learns that the supervisor is gone, however that died. PR_SET_PDEATHSIG would
+    not do: it fires when the *thread* that has started this process ends, and on Linux only.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._life: Life | None = None
+        self._over = False  # whether the end of file means nothing any more
+        self._thread = threading.get_ident()
+        self.pulse = Pulse(
+            connection,
+            clock=time.monotonic,
+            where=lambda: standing.where(self._thread, self._loop),
+            answered=self._answered,
+            gone=self._supervisor_gone,
+        )
+
+    def run(self) -> int:
+        """Returns the exit status; ends the process itself where there is nothing to wait for."""
+        begin = self.pulse.begin()
+        if begin is None:
+            os._exit(GONE)
+        self._begin = begin
+        self.lent = Lent(begin, self.pulse.say)
+        self.pulse.start()
+        listen(self.pulse, debug=begin.debug)
+        try:
+            planned = planned_from(begin)
+        except BaseException as error:
+            return self._cannot_start(error)
+        try:
+            return run_to_end(self._live(begin, planned))
+        except BaseException as error:
+            self.die(error)
+
+    async def _live(self, begin: Begin, planned: Plan) -> int:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._callback_raised)
+        try:
+            self._life = life = Life(begin, planned, self.pulse, self.lent, self.die)
+        except BaseException as error:
+            return self._cannot_start(error)
+        problem: BaseException | None = None
+        try:
+            await life.live()
+        except BaseException as error:
+            problem = error
+        life.unlink()
+        life.closed.set()
+        if life.abandoned:
+            life.leave()
+            return GONE
+        if problem is not None:
+            return self._cannot_start(problem)
+        self._last_word(life.last_word())
+        _end_soon(DONE)
+        return DONE
+
+    def _last_word(self, word: Closed | CannotStart) -> None:
+        self._over = True
+        self.pulse.say(word)
+        self.pulse.sent(END_S)
+
+    def _cannot_start(self, error: BaseException) -> int:
+        """Says so, with the user's traceback where it was none of our own sentences."""
+        kind = next((one.__name__ for one in type(error).__mro__ if one.__module__ == KedgeError.__module__), "")
+        text = text_of(error)
+        if not kind:
+            frames = Failure(Reason.RAISED, "", "", error).traceback()
+            kind, text = "StartError", f"the topology could not be made: {described(error)}\n{frames}".rstrip()
+        self._last_word(CannotStart(kind, safe(text)))
+        _end_soon(NO_START)
+        return NO_START
+
+    def _answered(self, order: Noted | Incarnations) -> None:
+        self.lent.answered(order)
+
+    def _supervisor_gone(self, why: str) -> None:
+        """Called by the reader's thread: closes what it can, and ends the process whatever the loop does."""
+        if self._over:
+            return
+        life = self._life
+        if life is None:
+            rundir.leave(self._begin.directory, "")
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing is left to do
+                life.loop.call_soon_threadsafe(life.abandon)
+            life.closed.wait(GONE_S)
+            life.leave()
+        os._exit(GONE)
+
+    def _callback_raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of the runtime that raises is as dead as a task of it (A14); others are the user's."""
+        error = context.get("exception")
+        callback = getattr(context.get("handle"), "_callback", None)
+        module = getattr(getattr(callback, "func", callback), "__module__", None) or ""
+        if isinstance(error, BaseException) and module.startswith("topology."):
+            self.die(error)
+        loop.default_exception_handler(context)
+
+    def die(self, error: BaseException) -> NoReturn:
+        """Ends the process at once for what is wrong in the runtime: what it had is lost, and others are told to replay
+        (A14, F7). Says why first, where the socket takes it."""
+        frames = Failure(Reason.RAISED, "", "", error).traceback()
+        self.pulse.log(logging.ERROR, f"a part of the runtime has died: {described(error)}\n{frames}".rstrip())
+        self.pulse.sent(END_S / 2)
+        if self._life is not None:
+            self._life.unlink()
+        os._exit(DIED)
+
+
+def planned_from(begin: Begin) -> Plan:
+    """The plan of the topology that the loader makes. Raises what its code raises, and DeclarationError."""
+    sys.path[:] = begin.sys_path
+    module, _, function = begin.loader.partition(":")
+    load: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    topology = load(**begin.arguments)
+    topology.validate()
+    return plan(topology, begin.workers)
+
+
+class _Heard(logging.Handler):
+    """Sends entries of the log to the supervisor, which shows them. Never blocks and never raises."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        super().__init__()
+        self._pulse = pulse
+        self._plain = logging.Formatter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = record.getMessage()
+            if record.exc_info and record.exc_info[0] is not None:
+                text += "\n" + self._plain.formatException(record.exc_info)
+            self._pulse.log(record.levelno, text)
+        except Exception:
+            self.handleError(record)
+
+
+def listen(pulse: Pulse, *, debug: bool) -> None:
+    """Sends "kedge" from INFO on (from DEBUG with `debug`) to the supervisor, and others from WARNING on."""
+    heard = _Heard(pulse)
+    kedge = logging.getLogger("kedge")
+    kedge.addHandler(heard)
+    kedge.setLevel(logging.DEBUG if debug else logging.INFO)
+    kedge.propagate = False
+    logging.getLogger().addHandler(heard)
