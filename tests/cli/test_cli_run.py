@@ -52,8 +52,8 @@ def test_the_last_line_of_stdout_is_the_run_in_figures_with_json(folder: Path) -
     assert result.returncode == 0, result.stderr
     (line,) = result.stdout.splitlines()
     figures = json.loads(line)
-    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms"]
-    assert (figures["topology"], figures["workers"]) == ("counting", 1)
+    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms", "restarts"]
+    assert (figures["topology"], figures["workers"], figures["restarts"]) == ("counting", 1, 0)
     assert figures["spouts"] == {
         "numbers": {"emitted": 2000, "acked": 2000, "failed": 0, "replayed": 0, "dead": 0, "pending": 0}
     }

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topology.runtime.executor import QUEUE_HIGH
-from topology.runtime.limiting import SHORTEST_S, limit_of
+from topology.runtime.limiting import SHORTEST_S, Queues, limit_of
 from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
 
 TASKS = {0: {"lines": 1, "parse": 1, "alerts": 2, "store": 1}}
@@ -137,3 +137,18 @@ def test_several_sources_are_named_and_no_more_than_three() -> None:
     assert "the sources 'a', 'b', 'c' and 2 more are the limit" in limit_of(
         {}, {0: many}, {0: dict.fromkeys("abcde", 1)}
     )
+
+
+def test_of_a_whole_run_queues_count_as_they_were_on_average_and_not_as_they_are_at_its_end() -> None:
+    queues = Queues(TASKS)
+    for queued, held in ((QUEUE_HIGH, 10), (QUEUE_HIGH, 20), (0, 0)):
+        queues.look({0: look(store=bolt(0.1, queued=queued, held=held))})
+    assert {name: (round(full, 2), held) for name, (full, held) in queues.mean().items()} == {
+        "parse": (0.0, 0),
+        "alerts": (0.0, 0),
+        "store": (0.67, 10),
+    }
+    over = look(paused_s=9.0, store=bolt(0.1))
+    assert limit_of({}, {0: over}, TASKS, queues.mean()).startswith("'store' is the limit: busy 1 % of the time, its")
+    assert limit_of({}, {0: over}, TASKS).startswith("max_pending is the limit")
+    assert limit_of({}, {0: over}, TASKS, Queues(TASKS).mean()).startswith("max_pending is the limit")

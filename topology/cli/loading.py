@@ -2,7 +2,7 @@
 
 Runs the user's code, as importing does, and calls a factory; validates nothing and knows no terminal. A file's folder
 comes first on the import path, as it does for `python file.py`, so that the file finds its siblings; for a module the
-current folder does, as for `python -m`.
+current folder does, as for `python -m`. Worker processes load with `again`, so nothing heavy is imported here.
 """
 
 import importlib
@@ -12,12 +12,13 @@ import sys
 import traceback
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from topology.cli.hidden import HOME, refuse_hidden
 from topology.cli.settings import arguments
+from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
 from topology.graph import Topology
 
@@ -26,7 +27,7 @@ ATTRIBUTE: Final = "topology"  # what is looked for where none is named
 
 @dataclass(frozen=True)
 class Target:
-    """What the user named: a file, or a dotted module where `file` is None."""
+    """What the user named: a file, by its absolute path, or a dotted module where `file` is None."""
 
     where: str
     attribute: str
@@ -52,7 +53,7 @@ def target_of(text: str) -> Target:
     if not file.exists():
         beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
         raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}")
-    return Target(where, attribute, file)
+    return Target(where, attribute, file.absolute())  # importing it may change the current folder
 
 
 def load(target: Target, given: Mapping[str, str]) -> Topology:
@@ -83,13 +84,34 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
     return made
 
 
+def recipe(target: Target, given: Mapping[str, str], config: Config) -> dict[str, Any]:
+    """Arguments for `again`, as plain data that msgpack carries. `config`: the settings that were decided on."""
+    return {
+        "where": target.where,
+        "attribute": target.attribute,
+        "file": str(target.file) if target.file else None,
+        "given": dict(given),
+        "config": {one.name: getattr(config, one.name) for one in fields(Config)},
+    }
+
+
+def again(
+    where: str, attribute: str, file: str | None, given: Mapping[str, str], config: Mapping[str, Any]
+) -> Topology:
+    """The same topology once more, in another process: with the same values, and with the settings that were decided
+    on, whatever this process' environment says. Raises as `load` does."""
+    topology = load(Target(where, attribute, Path(file) if file else None), given)
+    topology.config = Config(**config)
+    return topology
+
+
 def _imported(target: Target) -> types.ModuleType:
     folder = str(target.file.resolve().parent) if target.file else str(Path.cwd())
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
     refuse_hidden()
     try:
-        return _from_file(target.file) if target.file else importlib.import_module(target.where)
+        return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
     except KedgeError:
         raise
     except SyntaxError as error:
@@ -113,14 +135,14 @@ def _no_module(where: str, missing: str) -> str:
     return f"there is no module {where!r}{inside}{meant}"
 
 
-def _from_file(file: Path) -> types.ModuleType:
+def _from_file(file: Path, where: str) -> types.ModuleType:
     """Imports a file under its own name, so that siblings find the same module; under another where that is taken."""
     name = file.stem
     if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
         name = "kedge_file_" + "".join(c if c.isalnum() else "_" for c in name)
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{file} is not a Python file; its name should end with .py")
+        raise ConfigurationError(f"{where} is not a Python file; its name should end with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

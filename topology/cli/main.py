@@ -19,9 +19,12 @@ from topology.text import printable
 from topology.version import version
 
 if TYPE_CHECKING:
+    from topology.cli.running import Recipe
     from topology.graph import Topology
 
 INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
+WORKERS_MAX: Final = 1024
+LINKS: Final = "ipc"
 
 app = typer.Typer(
     name="kedge",
@@ -78,6 +81,18 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget what earlier runs noted in the state directory.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Run on N worker processes; without it all is in this one."),
+    ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            "--links",
+            metavar="ipc|tcp://HOST[:PORT]",
+            help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="End stdout with one JSON object: the run in figures.")
@@ -90,10 +105,12 @@ def run(
         raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
     if state_dir == Path():
         raise ConfigurationError("--state-dir takes a directory of its own, not the current one")
-    topology = _declared(target, set_ or [], config or [])
+    _check_processes(workers, links)
+    topology, recipe = _declared(target, set_ or [], config or [])
     from topology.cli import running
 
-    options = running.Options(state_dir, fresh, for_s, as_json, debug)
+    processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
+    options = running.Options(state_dir, fresh, for_s, as_json, debug, processes)
     raise typer.Exit(running.run(topology, options))
 
 
@@ -102,7 +119,7 @@ def check(
     target: TargetArgument, set_: SetOption = None, config: ConfigOption = None, debug: DebugOption = False
 ) -> None:
     """Find every mistake of a topology's declaration, without running it; warn of what a replay would make wrong."""
-    topology = _declared(target, set_ or [], config or [])
+    topology, _ = _declared(target, set_ or [], config or [])
     topology.validate()
     from topology.cli.summary import described
     from topology.validate import warnings
@@ -114,15 +131,37 @@ def check(
     terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
 
 
-def _declared(target: str, set_: list[str], config: list[str]) -> "Topology":
-    """The topology, loaded and configured."""
+def _check_processes(workers: int | None, links: str | None) -> None:
+    """Raises ConfigurationError for a number of workers, or links, that can't be."""
+    if workers is not None and not 1 <= workers <= WORKERS_MAX:
+        raise ConfigurationError(f"--workers takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}")
+    if links is None or (links == LINKS and workers is not None):
+        return
+    if workers is None:
+        raise ConfigurationError("--links is for runs on several processes: give --workers N, too")
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(links)
+        good = parts.scheme == "tcp" and parts.hostname and links == f"tcp://{parts.netloc}" and parts.port != 0
+    except ValueError:  # a port that is none
+        good = False
+    if not good:
+        raise ConfigurationError(f"--links takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}")
+
+
+def _declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology", "Recipe"]:
+    """The topology, loaded and configured; and from its configuration what makes it once more, in a worker process."""
+    from functools import partial
+
     from topology.cli import settings
-    from topology.cli.loading import load, target_of
+    from topology.cli.loading import load, recipe, target_of
 
     given = settings.pairs(config, "--config")
-    topology = load(target_of(target), settings.pairs(set_, "--set"))
+    found, values = target_of(target), settings.pairs(set_, "--set")
+    topology = load(found, values)
     topology.config = settings.configured(topology.config, given, os.environ)
-    return topology
+    return topology, partial(recipe, found, values)
 
 
 def main() -> None:

@@ -13,53 +13,157 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from topology.cli import logs, terminal
-from topology.cli.progress import Display, display
+from topology.cli.progress import Display, Now, display
 from topology.cli.summary import described, summary
+from topology.config import Config
 from topology.graph import Topology
+from topology.plan import plan
 from topology.runtime.embedded import EmbeddedRun, handled_signals
 from topology.runtime.hosting import run_to_end, settle_heap
+from topology.runtime.limiting import Queues, Tasks, limit_of
+from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
 from topology.validate import warnings
 
 logger = logging.getLogger("kedge")
 
+LOADER: Final = "topology.cli.loading:again"  # what makes a topology anew, in a worker process
+HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal
+LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
+
+
+Recipe = Callable[[Config], dict[str, Any]]  # a configuration → arguments for LOADER
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Runs on `workers` processes, joined by `links`, that make the topology by what `recipe` gives."""
+
+    workers: int
+    links: str
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `kedge run` was told. `for_s`: drains after so many seconds; None: when the sources end, or a signal."""
+    """What `kedge run` was told. `for_s`: drains after so many seconds; None: when the sources end, or a signal.
+    `processes`: None for a run in this process alone."""
 
     state_dir: Path | None = None
     fresh: bool = False
     for_s: float | None = None
     as_json: bool = False
     debug: bool = False
+    processes: Processes | None = None
+
+    @property
+    def workers(self) -> int:
+        return self.processes.workers if self.processes is not None else 1
+
+
+class Run(Protocol):
+    """What both kinds of run can do; see `EmbeddedRun`."""
+
+    def drain(self) -> None: ...
+    def abort(self) -> None: ...
+    def in_flight(self) -> str: ...
+    def snapshot(self) -> Snapshot | None: ...
+    def by_worker(self) -> Mapping[int, Snapshot]: ...
+    def processes(self) -> Mapping[int, int]: ...
+    @property
+    def restarts(self) -> int: ...
+    async def finish(self) -> Report: ...
+
+
+class InOneProcess(EmbeddedRun):
+    """A run in this process, which is its only worker."""
+
+    restarts = 0
+
+    def by_worker(self) -> Mapping[int, Snapshot]:
+        snapshot = self.snapshot()
+        return {0: snapshot} if snapshot is not None else {}
+
+    def processes(self) -> Mapping[int, int]:
+        return {}
 
 
 def run(topology: Topology, options: Options) -> int:
     """Runs a topology; blocks until its end. Returns the exit status. Raises DeclarationError, ConfigurationError or
-    StartError where it can't begin."""
+    StartError where it can't begin, and OSError where what workers have printed can't be written."""
     topology.validate()
     state_dir = options.state_dir or Path(".kedge") / topology.name
-    terminal.say(f"{topology.name}: {described(topology)}; state in {state_dir}{' (fresh)' * options.fresh}")
+    many = f"; {options.workers} worker{'s' * (options.workers != 1)}" if options.processes is not None else ""
+    terminal.say(f"{topology.name}: {described(topology)}{many}; state in {state_dir}{' (fresh)' * options.fresh}")
     logs.configure(debug=options.debug)
     for warning in warnings(topology):
         logger.warning("%s", warning)
-    report = run_to_end(_run(topology, state_dir, options))  # from here on signals change nothing: the run is over
+    relay = Relay()
+    # From the end of this on signals change nothing: the run is over.
+    report, restarts, limit = run_to_end(_run(topology, state_dir, options, relay))
     say = terminal.say if options.as_json else terminal.put
-    say("\n".join(summary(report, again(sys.argv))))
+    times = restarts if options.processes is not None else None
+    say("\n".join(summary(report, again(sys.argv), restarts=times, limit=limit)))
     if options.as_json:
-        terminal.put(json.dumps(report.snapshot.as_json()))
+        terminal.put(json.dumps({**report.snapshot.as_json(), "restarts": restarts}))
+    if relay.problem is not None:
+        raise relay.problem
     return report.exit_status
+
+
+def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay") -> Run:
+    processes = options.processes
+    if processes is None:
+        return InOneProcess(topology, state_dir=state_dir, fresh=options.fresh)
+    from topology.runtime.supervisor import SupervisedRun
+
+    return SupervisedRun(
+        topology,
+        workers=processes.workers,
+        loader=LOADER,
+        arguments=processes.recipe(topology.config),
+        state_dir=state_dir,
+        fresh=options.fresh,
+        links=processes.links,
+        output=relay.line if terminal.live(sys.stderr) else None,  # the panel must not be torn
+        debug=options.debug,
+    )
+
+
+def tasks_of(topology: Topology, workers: int) -> Tasks:
+    """Worker → component → how many of its tasks are there."""
+    found: dict[int, dict[str, int]] = {}
+    for (component, _), worker in plan(topology, workers).placement.items():
+        here = found.setdefault(worker, {})
+        here[component] = here.get(component, 0) + 1
+    return found
+
+
+class Relay:
+    """Writes what workers have written. `problem`: why stdout can't be written any more; `failed` is called then."""
+
+    def __init__(self) -> None:
+        self.problem: OSError | None = None
+        self.failed: Callable[[], None] = lambda: None
+
+    def line(self, worker: int, stream: str, text: str) -> None:
+        if stream == "stderr":
+            terminal.say(text)
+        elif self.problem is None:
+            try:
+                terminal.put(text)
+            except OSError as error:
+                self.problem = error
+                self.failed()
 
 
 def again(argv: list[str]) -> str:
@@ -75,19 +179,23 @@ def again(argv: list[str]) -> str:
     return f"{command} {shlex.join(words)}"
 
 
-async def _run(topology: Topology, state_dir: Path, options: Options) -> Report:
+async def _run(topology: Topology, state_dir: Path, options: Options, relay: "Relay") -> tuple[Report, int, str]:
+    """Returns how the run has ended, how many workers were restarted, and who was the limit."""
     settle_heap()
-    one = EmbeddedRun(topology, state_dir=state_dir, fresh=options.fresh)
+    one = _made(topology, state_dir, options, relay)
+    relay.failed = one.drain
+    tasks = tasks_of(topology, options.workers)
+    queues = Queues(tasks)
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
     if options.for_s is not None:
         timer = loop.call_later(options.for_s, _time_is_up, one, options.for_s)
-    signals = Signals(one)
+    signals = Signals(one, alone=options.processes is None)
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display() as shown, handled_signals(one, signals.told), signals.last_resort():
-        showing = loop.create_task(_show(one, shown), name="progress")
+    with display(tasks) as shown, handled_signals(cast("EmbeddedRun", one), signals.told), signals.last_resort():
+        showing = loop.create_task(_show(one, shown, queues, hint=_hints(options)), name="progress")
         try:
             report = await one.finish()
             signals.over = True
@@ -97,27 +205,40 @@ async def _run(topology: Topology, state_dir: Path, options: Options) -> Report:
             if timer is not None:
                 timer.cancel()
     shown.last(report.snapshot)
-    return report
+    told = report.snapshot.seconds >= LIMIT_AFTER_S
+    return report, one.restarts, limit_of({}, one.by_worker(), tasks, queues.mean()) if told else ""
 
 
-def _time_is_up(run: EmbeddedRun, seconds: float) -> None:
+def _time_is_up(run: Run, seconds: float) -> None:
     terminal.say(f"{seconds:g} s are over: draining")
     run.drain()
 
 
-async def _show(run: EmbeddedRun, shown: Display) -> None:
+def _hints(options: Options) -> bool:
+    """Whether to say how a worker can be killed: to who watches, or has asked for it (`make run` does)."""
+    return not options.as_json and (terminal.live(sys.stderr) or bool(os.environ.get(HINT)))
+
+
+async def _show(run: Run, shown: Display, queues: Queues, hint: bool) -> None:
     while True:
         snapshot = run.snapshot()
         if snapshot is not None:
-            shown.show(snapshot)
+            now = Now(snapshot, run.by_worker(), run.processes())
+            if hint and len(now.processes) > 1 and snapshot.total("emitted"):
+                hint = False
+                worker, pid = max(now.processes.items())
+                terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
+            queues.look(now.workers)
+            shown.show(now)
         await asyncio.sleep(shown.every_s)
 
 
 class Signals:
     """Says what a signal does, and ends a process whose loop can't take note of one: a bolt that never returns."""
 
-    def __init__(self, run: EmbeddedRun) -> None:
+    def __init__(self, run: Run, *, alone: bool = True) -> None:
         self._run = run
+        self._alone = alone  # whether all of the run is in this process
         self._told = 0
         self.over = False  # whether the run has ended, and its exit status is known
 
@@ -144,17 +265,20 @@ class Signals:
             blocked = bool(received) and not self._told and now - received[0] >= BLOCKED_S
             received.append(now)
             if blocked or len(received) > 2:
-                _end_now(frame)
+                _end_now(f"the event loop was busy {_place(frame)}" if self._alone else "its workers end by themselves")
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, hard)
         yield
 
 
-def _end_now(frame: FrameType | None) -> None:
+def _place(frame: FrameType | None) -> str:
+    return f"at {frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}" if frame is not None else ""
+
+
+def _end_now(why: str) -> None:
     """Ends the process from within a signal handler: no lock is taken, nothing is flushed."""
-    where = f"at {frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}" if frame is not None else ""
     shown = "\x1b[?25h\n" if terminal.live(sys.__stderr__) else ""  # the cursor, which the live progress hides
     with contextlib.suppress(OSError):
-        os.write(2, f"{shown}ended now; the event loop was busy {where}\n".encode(errors="backslashreplace"))
+        os.write(2, f"{shown}ended now; {why}\n".encode(errors="backslashreplace"))
     os._exit(1)

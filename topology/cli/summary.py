@@ -18,8 +18,9 @@ def described(topology: Topology) -> str:
     return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
 
 
-def summary(report: Report, again: str) -> Iterator[str]:
-    """The lines. `again` is the command that runs the same once more."""
+def summary(report: Report, again: str, *, restarts: int | None = None, limit: str = "") -> Iterator[str]:
+    """The lines. `again` is the command that runs the same once more; `restarts` of workers, where these are processes;
+    `limit` the sentence about what was the limit, where that could be told."""
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
     width = max(len(name) for name in (*snapshot.spouts, *snapshot.bolts, "latency"))
@@ -31,6 +32,11 @@ def summary(report: Report, again: str) -> Iterator[str]:
     for name, bolt in snapshot.bolts.items():
         yield f"  {name:<{width}}  {bolt.executed:,} executed, {bolt.emitted:,} emitted, {bolt.failed:,} failed"
     yield f"  {'latency':<{width}}  {latencies(snapshot)}, from a message's emission to its last ack"
+    if restarts is not None:
+        times = {0: "none restarted", 1: "restarted once"}.get(restarts, f"restarted {restarts:,} times")
+        yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
+    if limit:
+        yield f"  {'limit':<{width}}  {printable(limit)}"
     if any(snapshot.rare.values()):
         yield f"  {'rare':<{width}}  {rarities(snapshot)}"
     for name, lines in report.summaries.items():

@@ -38,10 +38,37 @@ class Load:
         return max(self.busy, self.full)
 
 
-def limit_of(before: Mapping[int, Snapshot], after: Mapping[int, Snapshot], tasks: Tasks) -> str:
+class Queues:
+    """Many looks at what waits in bolts, as one: of a whole run the last look tells nothing, as all is empty then."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._looks = 0
+        self._full: dict[str, float] = {}
+        self._held: dict[str, int] = {}
+
+    def look(self, workers: Mapping[int, Snapshot]) -> None:
+        """One look more; they should come at even intervals."""
+        self._looks += 1
+        for name in dict.fromkeys(name for snapshot in workers.values() for name in snapshot.bolts):
+            self._full[name] = self._full.get(name, 0.0) + _full(name, workers, self._tasks)
+            self._held[name] = self._held.get(name, 0) + _held(name, workers)
+
+    def mean(self) -> dict[str, tuple[float, int]]:
+        """Bolt → how full its fullest queue was, and how many inputs it held."""
+        return {name: (full / self._looks, self._held[name] // self._looks) for name, full in self._full.items()}
+
+
+def limit_of(
+    before: Mapping[int, Snapshot],
+    after: Mapping[int, Snapshot],
+    tasks: Tasks,
+    queues: Mapping[str, tuple[float, int]] | None = None,
+) -> str:
     """The sentence, of two looks at all workers; empty where the time between them tells nothing.
 
     `before` may be empty: then it is about the whole run so far. A worker without a newer snapshot is left out.
+    `queues`: what waited meanwhile, as `Queues.mean` gives it; else what waits `after`.
     """
     spans = {
         worker: (before.get(worker), snapshot, span)
@@ -50,24 +77,19 @@ def limit_of(before: Mapping[int, Snapshot], after: Mapping[int, Snapshot], task
     }
     if not spans:
         return ""
-    loads = sorted(_loads(spans, tasks), key=lambda one: (one.worst, one.busy), reverse=True)
+    loads = sorted(_loads(spans, tasks, queues), key=lambda one: (one.worst, one.busy), reverse=True)
     pauses = _pauses(spans, tasks)
-    source = _source(spans, pauses, loads)
     top = loads[0] if loads else Load("")
     held_back = max(pauses.values(), default=0.0) >= PAUSES
     if top.full >= FULL and not top.executed:
-        return (
-            f"{top.name!r} is the limit: it has done nothing, with its queue {_percent(top.full)} full{_after(pauses)}"
-        )
+        nothing = f"it has done nothing, with its queue {_percent(top.full)} full"
+        return f"{top.name!r} is the limit: {nothing}{_after(pauses)}"
     if top.busy >= BUSY or top.full >= FULL or (held_back and top.worst >= HELD_UP):
         busy = f"busy {_percent(top.busy)} of the time, its queue is {_percent(top.full)} full"
         return f"{top.name!r} is the limit: {busy}{_after(pauses)}"
-    crowded = _crowded(spans, loads)
-    if crowded:
+    if crowded := _crowded(spans, loads):
         return crowded + _after(pauses)
-    if held_back:
-        return _waiting(loads, pauses)
-    return source
+    return _waiting(loads, pauses) if held_back else _source(spans, pauses, loads)
 
 
 Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
@@ -77,23 +99,34 @@ def _seconds(snapshot: Snapshot | None) -> float:
     return snapshot.seconds if snapshot is not None else 0.0
 
 
-def _loads(spans: Spans, tasks: Tasks) -> list[Load]:
+def _loads(spans: Spans, tasks: Tasks, queues: Mapping[str, tuple[float, int]] | None) -> list[Load]:
     """Each bolt's."""
-    names = dict.fromkeys(name for _, after, _ in spans.values() for name in after.bolts)
+    workers = {worker: after for worker, (_, after, _) in spans.items()}
     loads = []
-    for name in names:
-        busy = full = 0.0
-        held = executed = 0
-        for worker, (before, after, span) in spans.items():
+    for name in dict.fromkeys(name for snapshot in workers.values() for name in snapshot.bolts):
+        busy, executed = 0.0, 0
+        for before, after, span in spans.values():
             now = after.bolts[name]
             then = before.bolts.get(name) if before is not None else None
-            here = tasks.get(worker, {}).get(name, 0)
             busy = max(busy, _share(now.busy_s - (then.busy_s if then else 0.0), span))
-            full = max(full, _share(now.queued, QUEUE_HIGH * here))
-            held += now.held
             executed += now.executed - (then.executed if then else 0)
+        full, held = _full(name, workers, tasks), _held(name, workers)
+        if queues is not None:
+            full, held = queues.get(name, (0.0, 0))
         loads.append(Load(name, busy, full, held, executed))
     return loads
+
+
+def _full(name: str, workers: Mapping[int, Snapshot], tasks: Tasks) -> float:
+    """How full a bolt's queues are in the worker where they are fullest."""
+    return max(
+        _share(one.bolts[name].queued, QUEUE_HIGH * tasks.get(worker, {}).get(name, 0))
+        for worker, one in workers.items()
+    )
+
+
+def _held(name: str, workers: Mapping[int, Snapshot]) -> int:
+    return sum(one.bolts[name].held for one in workers.values())
 
 
 def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
