@@ -11,22 +11,29 @@ RUNS := runs
 LOG ?=
 export LOG
 
+# Lines a second that `make run` reads of the log that it makes: enough to watch for a while. Your own LOG is read as
+# fast as it can be.
+RATE ?= 1200
+
 .PHONY: help run test lint mutants clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log; without LOG over one that is made here"
+	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log, on 2 workers; without LOG over one that is"
+	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make test            the whole test suite"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
-# ARGS: further options of `kedge run`, --for 10 say.
+# ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.
 run: $(VENV)/.installed $(RUNS)/.log-made
 	@run="$(RUNS)/$$(date -u +%Y%m%dT%H%M%SZ)-$$$$" && mkdir -p "$$run" && \
-	set -- --set "path=$${LOG:-$(RUNS)/auth.log}" --set "store=$$run/alerts.db" --state-dir "$$run/state" $(ARGS) && \
+	set -- --set "store=$$run/alerts.db" --state-dir "$$run/state" --workers 2 $(ARGS) && \
+	if [ -n "$$LOG" ]; then set -- --set "path=$$LOG" "$$@"; \
+	else set -- --set "path=$(RUNS)/auth.log" --set rate=$(RATE) "$$@"; fi && \
 	echo "$(BIN)/kedge run examples/ssh_alerts.py $$*" >&2 && \
-	exec $(BIN)/kedge run examples/ssh_alerts.py "$$@"
+	KEDGE_HINT=1 exec $(BIN)/kedge run examples/ssh_alerts.py "$$@"
 
 # A stamp, since the log's own time is the time of its last line. Made beside and renamed: another run may be reading.
 $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed

@@ -4,8 +4,10 @@
 
 FileTail reads lines, ParseFailures finds the failed logins, DetectBruteForce counts them address by address, SqliteSink
 stores the alerts in the table `brute_force`. It reads syslog's classic times (`Dec 10 06:55:46`), taken as UTC.
+`--set rate=1200` reads at most so many lines a second, so that a short log gives time to watch.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +16,7 @@ from ipaddress import ip_address
 
 from bolts import SqliteSink
 from spouts import FileTail, Line, first_mtime
-from topology import Bolt, ConfigurationError, Record, Reject, State, Task, Topology
+from topology import Bolt, ConfigurationError, Message, Record, Reject, State, Task, Topology
 
 # Anchored to the line's start: the program has to be sshd, not one that quotes it. The user's name is the attacker's
 # choice, `x from 192.0.2.1 port 22` too; `.*` takes all that it can, so that the line's last `from … port …` counts.
@@ -26,6 +28,7 @@ FAILED = re.compile(
 SYSLOG_TIME = re.compile(r"([A-Z][a-z]{2}) ([ 0-9][0-9]) ([0-9]{2}):([0-9]{2}):([0-9]{2})")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 HALF_A_YEAR = timedelta(days=182)
+CATCH_UP_S = 0.1  # of lines that a paced source may read faster, after it could not
 
 
 class Failure(Record):
@@ -44,6 +47,25 @@ class BruteForce(Record):
     failures: int
     first_at: datetime
     last_at: datetime
+
+
+class PacedTail(FileTail):
+    """A FileTail of at most `rate` lines a second. Raises ConfigurationError."""
+
+    def __init__(self, path: str, rate: float, *, follow: bool = False) -> None:
+        super().__init__(path, follow=follow)
+        if not 0 < rate < float("inf"):
+            raise ConfigurationError(f"rate is a number of lines a second, 0 for as fast as they come, not {rate:g}")
+        self.rate = rate
+        self.next_at = 0.0  # when the next line may be read, in seconds of the loop
+
+    async def poll(self, limit: int) -> list[Message[Line]]:
+        """As FileTail's, and waits for the next line's time first; lines of 10 ms come together."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.next_at - loop.time())
+        lines = await super().poll(min(limit, max(1, int(self.rate / 100))))
+        self.next_at = max(self.next_at, loop.time() - CATCH_UP_S) + len(lines) / self.rate
+        return lines
 
 
 class ParseFailures(Bolt):
@@ -93,10 +115,14 @@ class DetectBruteForce(Bolt):
             yield BruteForce(failure.source_ip, failures, first_at=min(counted), last_at=max(counted))
 
 
-def topology(path: str = "auth.log", store: str = "alerts.db", reference: str = "", follow: bool = False) -> Topology:
-    """Ends at the file's end, or with `follow` waits for more, and then years are right for lines of half a year."""
+def topology(
+    path: str = "auth.log", store: str = "alerts.db", reference: str = "", follow: bool = False, rate: float = 0.0
+) -> Topology:
+    """Ends at the file's end, or with `follow` waits for more, and then years are right for lines of half a year.
+    `rate`: lines a second that are read at most; 0: as many as can be."""
     topology = Topology("ssh-alerts")
-    lines = topology.spout("lines", FileTail(path, follow=follow))
+    source = PacedTail(path, rate, follow=follow) if rate else FileTail(path, follow=follow)
+    lines = topology.spout("lines", source)
     parse = ParseFailures(path, reference, leeway=HALF_A_YEAR if follow else timedelta(0))
     failures = topology.bolt("failures", parse, lines.shuffle())
     alerts = topology.bolt("alerts", DetectBruteForce(), failures.fields("source_ip"), tasks=2)
