@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from wire_kit import (
     ADDRESSES,
@@ -255,6 +255,7 @@ MESSAGES = st.builds(lambda inc, number: inc << 32 | number, st.sampled_from([40
 
 
 @given(st.builds(Progress, MESSAGES, st.frozensets(MESSAGES)), MESSAGES)
+@example(Progress(9, frozenset((4095 << 32 | 8, 1, 2, 3))), 4095 << 32 | 8)  # of the incarnation before
 def test_a_long_progress_is_told_up_to_an_older_message_and_forgets_nothing_too_early_D4(
     progress: Progress, message: int
 ) -> None:

@@ -175,12 +175,11 @@ class WireCodec:
             try:
                 records = _encode([tup.record for tup in tuples])
             except Exception:  # which record it was is found below
-                records = b""
-            if (
-                0 < len(records) < BODY_BYTES
-                and (group := group_of(address, index, tuples, records)).cost <= BODY_BYTES
-            ):
-                return [group]
+                pass
+            else:
+                group = group_of(address, index, tuples, records)
+                if group.cost <= BODY_BYTES:
+                    return [group]
         groups = []
         for some in portions([*self._encoded(source, tuples, failed)], _tuple_bytes, BODY_BYTES - ENTRY_BYTES):
             records = array_header(len(some)) + b"".join(data for _, data in some)
