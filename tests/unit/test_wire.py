@@ -207,6 +207,7 @@ def test_many_acks_touches_depths_and_fails_take_as_many_bodies_as_they_need() -
     one = content(
         acks={n: n + 1 for n in many},
         touches=set(many),
+        queued={n + 1 for n in many},
         depths={n: n % 3 for n in many},
         fails=[*((n, raised[0]) for n in many), *enumerate(raised)],
         progress=Progress(9, frozenset((3, 5))),
@@ -230,6 +231,7 @@ def test_the_largest_frame_is_within_the_limit_that_transports_set() -> None:
         ],
         acks=dict.fromkeys(range(COLUMN_MAX), 1),
         touches=set(range(COLUMN_MAX)),
+        queued=set(range(COLUMN_MAX)),
         depths=dict.fromkeys(range(COLUMN_MAX), 1),
         progress=Progress(UNFINISHED_MAX, frozenset(range(UNFINISHED_MAX))),
     )

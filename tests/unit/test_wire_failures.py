@@ -76,7 +76,7 @@ def group(**changed: Any) -> Group:
 
 
 def body_of(*groups: Group, **changed: Any) -> bytes:
-    sound: dict[str, Any] = {"acks": b"", "touches": b"", "depths": b"", "fails": []}
+    sound: dict[str, Any] = {"acks": b"", "touches": b"", "queued": b"", "depths": b"", "fails": []}
     return msgspec.msgpack.encode(Body(groups=list(groups), **{**sound, **changed}))
 
 
@@ -135,7 +135,16 @@ def test_a_group_that_does_not_fit_the_plan_or_itself_is_refused(wrong: Group, w
     ids=lambda changed: ", ".join(changed),
 )
 def test_columns_out_of_shape_or_bounds_are_refused(changed: dict[str, Any]) -> None:
-    fields = {"groups": [], "acks": b"", "touches": b"", "depths": b"", "fails": [], "newest": None, "unfinished": b""}
+    fields = {
+        "groups": [],
+        "acks": b"",
+        "touches": b"",
+        "queued": b"",
+        "depths": b"",
+        "fails": [],
+        "newest": None,
+        "unfinished": b"",
+    }
     CODEC.decode(msgspec.msgpack.encode([*fields.values()]))
     with pytest.raises(FrameError):
         CODEC.decode(msgspec.msgpack.encode([*{**fields, **changed}.values()]))

@@ -83,6 +83,7 @@ def real_frame() -> bytes:
         [(5, Failure(Reason.RAISED, "sink", "ValueError: no", None, "Traceback …"))],
         acks={1: 2, 3: 4},
         touches={9},
+        queued={10},
         depths={2: 1_025},
         progress=Progress(77, frozenset((70, 71))),
     )
@@ -130,7 +131,7 @@ JUNK = st.recursive(
 )
 
 
-@given(st.lists(JUNK, min_size=5, max_size=8), JUNK)
+@given(st.lists(JUNK, min_size=6, max_size=9), JUNK)
 def test_well_formed_msgpack_of_another_shape_is_refused_or_read_S3(fields: list[Any], records: Any) -> None:
     read(REAL[:HEADER_BYTES] + msgspec.msgpack.encode(fields))
     read(REAL[:HEADER_BYTES] + body_of(msgspec.msgpack.encode([records, records])))
@@ -148,7 +149,7 @@ def test_random_bytes_for_records_are_refused_or_fail_trees_of_their_own_A12(dat
 def body_of(records: bytes, subscription: int = ENRICH, address: int = ENRICH_ADDRESS) -> bytes:
     """A body with a group of two tuples that have these bytes for records."""
     group = Group(address, subscription, column([1, 2, 11, 12, 21, 22]), b"", records)
-    return msgspec.msgpack.encode(Body([group], b"", b"", b"", []))
+    return msgspec.msgpack.encode(Body([group], b"", b"", b"", b"", []))
 
 
 BOMBS: dict[str, Callable[[int], bytes]] = {  # by what they are, made of about so many bytes

@@ -106,7 +106,7 @@ def content(
     **others: Any,
 ) -> Content:
     """A Content with this in it, and nothing else."""
-    empty: dict[str, Any] = {"acks": {}, "touches": set(), "progress": None, "depths": {}}
+    empty: dict[str, Any] = {"acks": {}, "touches": set(), "queued": set(), "progress": None, "depths": {}}
     return Content(batches=batches or [], fails=fails or [], **{**empty, **others})
 
 
@@ -117,7 +117,15 @@ def for_enrich(*tuples: Tuple[Any]) -> Content:
 
 def told(*contents: Content) -> dict[str, Any]:
     """What all of these say, as plain values: tuples in order by task and source."""
-    found: dict[str, Any] = {"tuples": {}, "acks": {}, "fails": [], "touches": set(), "progress": None, "depths": {}}
+    found: dict[str, Any] = {
+        "tuples": {},
+        "acks": {},
+        "fails": [],
+        "touches": set(),
+        "queued": set(),
+        "progress": None,
+        "depths": {},
+    }
     for one in contents:
         for address, tuples in one.batches:
             for each in tuples:
@@ -128,6 +136,7 @@ def told(*contents: Content) -> dict[str, Any]:
         found["acks"].update(one.acks)
         found["fails"] += [(root, why.reason, why.component, why.text, why.traceback()) for root, why in one.fails]
         found["touches"] |= one.touches
+        found["queued"] |= one.queued
         found["progress"] = one.progress or found["progress"]
         found["depths"].update(one.depths)
     return found

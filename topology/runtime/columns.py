@@ -72,6 +72,7 @@ class Body(_Part):
     groups: Annotated[list[Group], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
     acks: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
     touches: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
+    queued: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
     depths: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
     fails: Annotated[list[Fails], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
     newest: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of Progress

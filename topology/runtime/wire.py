@@ -57,7 +57,7 @@ _header: Final = Struct("<2sBBQIIQQ")
 # What a transport should take at most, and never meets: the parts of a body that are all as large as they can be.
 FRAME_BYTES_MAX: Final = (
     (RECORD_BYTES_MAX + TUPLE_BYTES + 16 * MAX_ROOTS + ENTRY_BYTES)  # one record
-    + 8 * COLUMN_MAX * (2 + 1 + 2)  # acks, touches, depths
+    + 8 * COLUMN_MAX * (2 + 1 + 1 + 2)  # acks, touches, queued, depths
     + (BODY_BYTES + 8 * COLUMN_MAX)  # fails
     + 8 * UNFINISHED_MAX
     + _header.size
@@ -157,13 +157,14 @@ class WireCodec:
             portions(groups, attrgetter("cost"), BODY_BYTES),
             pair_columns(content.acks),
             columns(content.touches),
+            columns(content.queued),
             pair_columns(content.depths),
             portions(fails_of(content.fails), attrgetter("cost"), BODY_BYTES),
         )
         bodies = [
-            Body(tuples or [], acks or b"", touches or b"", depths or b"", fails or [])
-            for tuples, acks, touches, depths, fails in parts
-        ] or [Body([], b"", b"", b"", [])]
+            Body(tuples or [], acks or b"", touches or b"", queued or b"", depths or b"", fails or [])
+            for tuples, acks, touches, queued, depths, fails in parts
+        ] or [Body([], b"", b"", b"", b"", [])]
         if content.progress is not None:
             progress = bounded(content.progress)
             bodies[-1].newest, bodies[-1].unfinished = progress.newest, column([*progress.unfinished])
@@ -215,7 +216,8 @@ class WireCodec:
         batches = [(group.address, self._tuples(group, failed)) for group in read.groups]
         progress = None if read.newest is None else Progress(read.newest, frozenset(numbers(read.unfinished)))
         acks, depths, touches = pairs_of(read.acks), pairs_of(read.depths), set(numbers(read.touches))
-        return Content(batches, acks, failed_of(read.fails), touches, progress, depths), failed
+        queued = set(numbers(read.queued))
+        return Content(batches, acks, failed_of(read.fails), touches, progress, depths, queued), failed
 
     def _tuples(self, group: Group, failed: Failed) -> list[Tuple[Any]]:
         reading = self._reading(group)
