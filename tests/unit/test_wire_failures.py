@@ -153,7 +153,7 @@ def test_columns_out_of_shape_or_bounds_are_refused(changed: dict[str, Any]) -> 
 def test_what_is_said_of_garbage_is_one_short_line_S11() -> None:
     fails = [(b"\0" * 8, "\x1b]0;no\n" + "x" * 100_000, "", "", "")]
     with pytest.raises(FrameError) as caught:
-        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", fails]))
+        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", b"", fails]))
     assert "\\x1b]0;no\\n" in str(caught.value)
     assert len(str(caught.value)) < 2_500
 
