@@ -4,11 +4,13 @@ Everything waits for conditions, within WAIT_S; what was started is killed at th
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +81,7 @@ class WorkerAt(Words):
         super().__init__(ours)
         self.directory, self.worker, self.workers, self.incarnation = directory, worker, workers, incarnation
         self.owner = owner(worker, incarnation)
+        self.written: tuple[str, str] | None = None  # to stdout and stderr
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # as a supervisor does it
         try:
             self.process = subprocess.Popen(
@@ -91,7 +94,15 @@ class WorkerAt(Words):
     def tell(self, *orders: Order) -> None:
         self.socket.sendall(b"".join(map(packed, orders)))
 
-    def begin(self, loader: str, notes: dict[str, str] | None = None, **arguments: object) -> None:
+    def begin(
+        self,
+        loader: str,
+        notes: dict[str, str] | None = None,
+        keys: dict[int, tuple[bytes, bytes]] | None = None,
+        **arguments: object,
+    ) -> None:
+        """Links are ipc, or with `keys` tcp."""
+        public, secret = keys[self.worker] if keys else (b"", b"")
         if ":" not in loader:
             loader = f"process_topologies:{loader}"
         path = [str(HERE), *sys.path]
@@ -106,7 +117,10 @@ class WorkerAt(Words):
                 arguments=arguments,
                 sys_path=path,
                 directory=str(self.directory),
-                links="ipc",
+                links="tcp://127.0.0.1" if keys else "ipc",
+                public=public,
+                secret=secret,
+                keys={worker: pair[0] for worker, pair in (keys or {}).items()},
                 key=KEY,
                 notes=notes or {},
                 seed=7,
@@ -154,13 +168,23 @@ class WorkerAt(Words):
         """As the socket of a supervisor that was killed."""
         self.socket.close()
 
+    def stuck(self) -> None:
+        """Waits until its socket takes no more, as nobody reads here."""
+        before, found, until = -1, 0, time.monotonic() + WAIT_S
+        while not found or found != before:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+            before, found = found, int.from_bytes(fcntl.ioctl(self.socket, termios.FIONREAD, bytes(4)), sys.byteorder)
+
     def kill(self) -> tuple[str, str]:
-        """Ends it, whatever it does; what it has written to stdout and stderr."""
+        """Ends it, whatever it does; what it has written to stdout and stderr. May be called twice."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
-        out, err = self.process.communicate(timeout=WAIT_S)
+        if self.written is None:
+            out, err = self.process.communicate(timeout=WAIT_S)
+            self.written = out.decode(errors="replace"), err.decode(errors="replace")
         self.socket.close()
-        return out.decode(), err.decode()
+        return self.written
 
     def links(self) -> list[str]:
         """What is in the run's directory."""

@@ -294,11 +294,17 @@ def holding(count: int = 3, tasks: int = 1) -> Topology:
     return line(Counted(count), Holds(), tasks=tasks)
 
 
-def logging_() -> Topology:
-    logging.getLogger("somebody").info("not for the log")
-    logging.getLogger("somebody").warning("lone %s", "\udcff")
-    try:
-        raise ValueError("why")
-    except ValueError:
-        logging.getLogger("kedge.deeper").exception("it failed")
-    return idle()
+class Logs(Sums):
+    def open(self, task: Task) -> None:
+        logging.getLogger("somebody").info("not for the log")
+        logging.getLogger("somebody").warning("lone %s", "\udcff")
+        try:
+            raise ValueError("why")
+        except ValueError:
+            logging.getLogger("kedge.deeper").exception("it failed")
+
+
+def logging_(configured: bool = False) -> Topology:
+    if configured:
+        logging.basicConfig(stream=sys.stdout)
+    return line(Silent(), Logs())

@@ -38,6 +38,7 @@ from topology.runtime.control import (
     Start,
 )
 from topology.runtime.metrics import unpacked
+from topology.runtime.transport import new_keys
 
 Spawn = Callable[..., WorkerAt]
 
@@ -86,10 +87,12 @@ def test_one_worker_runs_a_bounded_topology_to_its_end(spawn: Spawn, directory: 
     assert directory.exists()  # it is the supervisor's
 
 
-def test_two_workers_share_a_topology_over_their_links(spawn: Spawn) -> None:
+@pytest.mark.parametrize("links", ["ipc", "tcp"])
+def test_two_workers_share_a_topology_over_their_links(spawn: Spawn, links: str) -> None:
     workers = [spawn(number, 2) for number in (0, 1)]
+    keys = new_keys([0, 1]) if links == "tcp" else None
     for one in workers:
-        one.begin("sums", count=5_000, tasks=2)
+        one.begin("sums", keys=keys, count=5_000, tasks=2)
     first, second = (one.ready() for one in workers)
     workers[0].tell(Join((second,)))
     workers[1].tell(Join((first,)))
@@ -167,7 +170,7 @@ def test_a_worker_ends_that_can_not_say_any_more_what_it_wants_to_f3(spawn: Spaw
     """The writer is stuck in a socket that nobody reads."""
     worker = spawn()
     worker.run("chattering")
-    time.sleep(1.0)  # the socket takes some hundred KiB; nothing tells from here when it is full
+    worker.stuck()
     worker.leave()
     assert worker.ended(3.0) == 1
     assert not directory.exists()
@@ -367,6 +370,15 @@ def test_what_is_logged_reaches_the_supervisor_with_its_traceback(spawn: Spawn) 
     assert log.level == logging.ERROR
     assert log.text.startswith("it failed\nTraceback")
     assert log.text.endswith("ValueError: why")
+
+
+def test_logging_that_the_users_code_sets_up_is_left_to_it(spawn: Spawn) -> None:
+    worker = spawn()
+    worker.begin("logging_", configured=True)
+    assert worker.heard(Log).text.startswith("it failed")
+    worker.ready()
+    worker.closed()
+    assert "WARNING:somebody:lone" in worker.kill()[0]
 
 
 def test_a_note_is_kept_by_the_supervisor_before_it_is_set(spawn: Spawn) -> None:

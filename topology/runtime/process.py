@@ -87,9 +87,10 @@ class WorkerProcess:
         self._begin = begin
         self.lent = Lent(begin, self.pulse.say)
         self.pulse.start()
-        listen(self.pulse, debug=begin.debug)
+        listen_to_others = listen(self.pulse, debug=begin.debug)
         try:
             planned = planned_from(begin)
+            listen_to_others()
         except BaseException as error:
             return self._cannot_start(error)
         try:
@@ -140,7 +141,8 @@ class WorkerProcess:
         self.lent.answered(order)
 
     def _supervisor_gone(self, why: str) -> None:
-        """Called by the reader's thread: closes what it can, and ends the process whatever the loop does."""
+        """Called by the reader's thread: closes what it can, and ends the process whatever the loop does; but not while
+        an extension in C keeps the interpreter's lock to itself."""
         if self._over:
             return
         life = self._life
@@ -158,7 +160,7 @@ class WorkerProcess:
         error = context.get("exception")
         callback = getattr(context.get("handle"), "_callback", None)
         module = getattr(getattr(callback, "func", callback), "__module__", None) or ""
-        if isinstance(error, BaseException) and module.startswith("topology."):
+        if isinstance(error, BaseException) and module.startswith("topology.runtime."):
             self.die(error)
         loop.default_exception_handler(context)
 
@@ -201,11 +203,19 @@ class _Heard(logging.Handler):
             self.handleError(record)
 
 
-def listen(pulse: Pulse, *, debug: bool) -> None:
-    """Sends "kedge" from INFO on (from DEBUG with `debug`) to the supervisor, and others from WARNING on."""
+def listen(pulse: Pulse, *, debug: bool) -> Callable[[], None]:
+    """Sends "kedge" from INFO on (from DEBUG with `debug`) to the supervisor; what is returned sends others, from
+    WARNING on. Call that once the user's code is loaded: it may set up logging itself, and then others are left to it.
+    """
     heard = _Heard(pulse)
     kedge = logging.getLogger("kedge")
     kedge.addHandler(heard)
     kedge.setLevel(logging.DEBUG if debug else logging.INFO)
     kedge.propagate = False
-    logging.getLogger().addHandler(heard)
+    root = logging.getLogger()
+
+    def listen_to_others() -> None:
+        if not root.handlers:
+            root.addHandler(heard)
+
+    return listen_to_others
