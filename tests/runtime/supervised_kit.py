@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from bolts import SqliteSink
-from topology import Bolt, Config, Message, Record, Spout, State, Task, Topology
+from topology import Bolt, Config, ConfigurationError, Message, Record, Spout, State, Task, Topology
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
@@ -39,12 +39,19 @@ class Count(Record):
 class Paced(Spout):
     """Emits the numbers below `count`, about `rate` a second, and ends; without a count it does not."""
 
-    def __init__(self, count: int | None, rate: int) -> None:
-        self.count, self.rate = count, rate
+    def __init__(self, count: int | None, rate: int, evil: str = "") -> None:
+        self.count, self.rate, self.evil = count, rate, evil
         self.next = 0
+
+    def open(self, task: Task, positions: Mapping[str, Any]) -> None:
+        if self.evil == "note":
+            task.notes.set("opened", f"{task.notes.get('opened') or ''}+")
+            print(f"notes: {task.notes.get('opened')}")
 
     async def poll(self, limit: int) -> list[Message[Number]]:
         await asyncio.sleep(0.005)
+        if self.evil == "raise" and self.next >= 100:
+            raise OSError("the source is dry")
         step = min(limit, max(1, self.rate // 200))
         last = self.next + step if self.count is None else min(self.count, self.next + step)
         first, self.next = self.next, last
@@ -62,8 +69,13 @@ class Double(Bolt):
         self.index = task.index
         if self.evil == "die in open":
             os._exit(13)
-        if self.evil == "refuse in open":
+        if self.evil == "raise in open":
             raise OSError("no such device")
+        if self.evil == "refuse in open":
+            raise ConfigurationError("there is no such device; name another one")
+        if self.evil == "die in second open" and not once(self.directory, f"opened {task.index}"):
+            os._exit(13)
+        print(f"task {task.index} is open, hash {hash('kedge')}")
 
     def process(self, number: Number) -> list[Doubled]:
         self.seen += 1
@@ -100,14 +112,16 @@ def made(
     count: int | None = 2_000,
     rate: int = 10_000,
     evil: str = "",
+    source: str = "",
     tally: bool = False,
     bolts: int = 2,
     config: Mapping[str, Any] | None = None,
 ) -> Topology:
     """numbers → double (on both workers) → store. What a worker calls, and a test for the supervisor's own copy."""
     topology = Topology("supervised", Config(**(config or {})))
-    numbers = topology.spout("numbers", Paced(count, rate))
-    doubled: Any = topology.bolt("double", Double(directory, evil), numbers.shuffle(), tasks=bolts)
+    numbers = topology.spout("numbers", Paced(count, rate, source))
+    name = f"double{os.getpid()}" if evil == "change" else "double"
+    doubled: Any = topology.bolt(name, Double(directory, evil), numbers.shuffle(), tasks=bolts)
     if tally:
         doubled = topology.bolt("tally", Tally(), doubled.fields("n"), tasks=bolts)
     topology.bolt("store", SqliteSink(Path(directory) / "store.db"), doubled.global_())

@@ -63,6 +63,7 @@ MAY_USE_MSGSPEC = {
     "topology/groupings.py": "the byte form of a key that is a record",
     "topology/records.py": "records and their codecs",
     "topology/runtime/metrics.py": "a snapshot crosses from a worker to its supervisor",
+    "topology/runtime/crew.py": "a status comes from a worker",
     "topology/runtime/ending.py": "a status crosses from a worker to its supervisor",
     "topology/runtime/control.py": "messages between processes",
     "topology/runtime/links.py": "frames are structs",
@@ -91,6 +92,7 @@ MAY_ASK = {
     ("topology/runtime/clock.py", "datetime.datetime.now"): "the one place that asks for the wall clock",
     ("topology/runtime/statedir.py", "secrets.token_hex"): "the key for outsiders' ids must not be guessable (S19)",
     ("topology/runtime/embedded.py", "secrets.randbits"): "the seed of a run that was given none",
+    ("topology/runtime/supervisor.py", "secrets.randbits"): "the seed of a run that was given none",
 }
 
 LINES_MAX = 400

@@ -12,7 +12,7 @@ what figures and notes are for.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from topology.errors import ConfigurationError, KedgeError, StartError, WorkerError
 from topology.plan import Plan
@@ -36,7 +36,7 @@ from topology.runtime.control import (
     Start,
     Word,
 )
-from topology.runtime.hands import GONE, PRESENT, Hand, State
+from topology.runtime.hands import PRESENT, Hand, State
 from topology.runtime.losses import Loss, Told, consequences
 from topology.runtime.restarts import Health, Restarts, Vigil
 
@@ -100,6 +100,9 @@ class Fleet:
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
         self._losses: dict[int, Loss] = {}  # owner → its death
         self._away: dict[int, float] = {}  # worker → since when
+        self._absences: dict[
+            int, Loss
+        ] = {}  # worker → the death that it is away for; others may follow before it is back
         self._timers: set[asyncio.TimerHandle] = set()
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -237,10 +240,11 @@ class Fleet:
         hand.become(State.RUNNING)
         now = self._loop.time()
         self.vigil.started(hand.worker, now)
-        if self._away.pop(hand.worker, None) is not None:
-            for loss in [one for one in self._losses.values() if one.worker == hand.worker][-1:]:
-                loss.back(hand.pid, now)
-                self._later(TELL_RETURN_S, loss.tell_return)
+        self._away.pop(hand.worker, None)
+        loss = self._absences.pop(hand.worker, None)
+        if loss is not None:
+            loss.back(hand.pid, now)
+            self._later(TELL_RETURN_S, loss.tell_return)
         self._watcher.running(hand)
         self._changed()
 
@@ -255,12 +259,11 @@ class Fleet:
                 self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
             else:
                 hand.kill(text)
-        for hand in self.hands.values():
-            if hand.state is State.READY and now - hand.asked_at > (RELINK_S if self.started else LINK_S):
-                if self.started:
-                    self._start(hand)
-                else:
-                    self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s")
+        for hand in [one for one in self.hands.values() if one.state is State.READY]:
+            if self.started and now - hand.asked_at > RELINK_S:
+                self._start(hand)
+            elif not self.started and not self._away and now - hand.asked_at > LINK_S:
+                self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s")
 
     def _lost(self, owner: int, why: str) -> None:
         """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
@@ -297,6 +300,7 @@ class Fleet:
             self._told,
         )
         self._losses[hand.owner] = loss
+        self._absences.setdefault(hand.worker, loss)
         while len(self._losses) > LOSSES_MAX:
             del self._losses[next(iter(self._losses))]
         self._later(TELL_DEATH_S, loss.tell_death)
@@ -322,28 +326,29 @@ class Fleet:
 
     # -- the end
 
-    async def close(self, within_s: float) -> None:
-        """Tells everyone to close, kills who has not within that time, and returns once all are reaped. Cancelled, it
-        kills at once."""
+    async def close(self, within_s: float, hurry: asyncio.Event, hurried_s: float) -> None:
+        """Tells everyone to close, and returns once all are reaped. Who has not closed within that time is killed, and
+        so is who has not so long after `hurry` was set. Cancelled, it kills at once."""
         self.closing = True
         for timer in self._timers:
             timer.cancel()
         for loss in self._losses.values():
             loss.tell_death()
             loss.tell_return()
-        left = [one for one in self.hands.values() if not one.reaped.is_set()]
-        for hand in left:
-            hand.become(State.CLOSING)
-            hand.say(Close())
-        waits = [self._loop.create_task(one.quiet()) for one in self.hands.values()]
+        for hand in self.hands.values():
+            if not hand.reaped.is_set():
+                hand.become(State.CLOSING)
+                hand.say(Close())
+        everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.hands.values()))
+        hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
         try:
-            if waits:
-                await asyncio.wait(waits, timeout=within_s)
+            await asyncio.wait({everyone, hurried}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            if hurry.is_set():
+                await asyncio.wait({everyone}, timeout=min(hurried_s, within_s))
         finally:
-            for hand in left:
+            hurried.cancel()
+            for hand in self.hands.values():
                 if not hand.reaped.is_set():
-                    logger.warning("worker %d has not closed within %g s, and is killed", hand.worker, within_s)
-                    hand.kill(f"it has not closed within {within_s:g} s")
-            if waits:
-                await asyncio.wait(waits)
-            assert all(one.state in GONE for one in self.hands.values())
+                    logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
+                    hand.kill("it did not close")
+            await everyone

@@ -7,6 +7,7 @@ nor what is done about a death.
 import asyncio
 import contextlib
 import enum
+import errno
 import os
 import signal
 import socket
@@ -24,6 +25,7 @@ from topology.runtime.spawning import command
 OUT_BYTES_MAX: Final = 64 * 1024 * 1024  # orders that may wait for a worker that does not read
 PARTING_S: Final = 2.0  # how long a process may live on without its control socket, and its last lines may take
 BIG_BYTES: Final = 1 << 30  # memory worth a word in the account of a death
+UNKNOWN: Final = 255  # the exit status where nobody could tell it
 _READ_BYTES: Final = 64 * 1024
 _HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -52,7 +54,6 @@ MAY_BECOME: Final[Mapping[State, frozenset[State]]] = {
     State.DEAD: frozenset(),
 }
 PRESENT: Final = frozenset({State.READY, State.LINKED, State.RUNNING})  # those that others know, and are told of
-GONE: Final = frozenset({State.ENDED, State.DEAD})
 
 
 class Hand:
@@ -88,22 +89,22 @@ class Hand:
         self._last_words = ""  # what it said itself about its end
         self._is_reaped = False
         self._unpacker = Unpacker(orders=False)
-        self._out = bytearray()
+        self._out = bytearray(packed(begin))
         self._timer: asyncio.TimerHandle | None = None
         self._control, theirs = socket.socketpair()
         try:
             self._control.setblocking(False)
             self._process = _spawned(theirs.fileno(), environment, piped=output is not None)
+            self.pid = self._process.pid
+            self._start_reaper()
         except BaseException:
-            self._control.close()
+            self._control.close()  # which ends the process, if there is one
             raise
         finally:
             theirs.close()
-        self.pid = self._process.pid
         self._lines = self._relayed(output) if output is not None else []
         self._loop.add_reader(self._control, self._read)
-        threading.Thread(target=self._reap, name=f"kedge reaper {self.pid}", daemon=True).start()
-        self.say(begin)
+        self._write()
 
     def become(self, state: State) -> None:
         """The next state of its life. Raises ValueError where it can't follow."""
@@ -171,12 +172,24 @@ class Hand:
             return False
         return True
 
+    def _start_reaper(self) -> None:
+        try:
+            threading.Thread(target=self._reap, name=f"kedge reaper {self.pid}", daemon=True).start()
+        except RuntimeError as error:  # no more threads
+            self._process.kill()
+            self._process.wait()
+            raise OSError(errno.EAGAIN, str(error)) from error
+
     def _reap(self) -> None:
         """Waits for the end of the process, in a thread of its own."""
-        _, status, usage = os.wait4(self.pid, 0)
+        try:
+            _, status, usage = os.wait4(self.pid, 0)
+            code, peak = os.waitstatus_to_exitcode(status), usage.ru_maxrss
+        except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
+            code, peak = UNKNOWN, 0
         self._is_reaped = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            self._loop.call_soon_threadsafe(self._over, os.waitstatus_to_exitcode(status), usage.ru_maxrss)
+            self._loop.call_soon_threadsafe(self._over, code, peak)
 
     def _over(self, status: int, peak: int) -> None:
         self._process.returncode = status

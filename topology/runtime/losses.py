@@ -16,7 +16,7 @@ class Loss:
     def __init__(
         self, worker: int, pid: int, why: str, at: float, asked: Iterable[int], consequences: Sequence[str], told: Told
     ) -> None:
-        self.worker = worker
+        self._worker = worker
         self._text = f"worker {worker} (pid {pid}) {why}"
         self._at = at
         self._asked = set(asked)  # owners that have to say what has failed
@@ -51,7 +51,7 @@ class Loss:
     def back(self, pid: int, now: float) -> None:
         """Its replacement runs."""
         self.tell_death()
-        self._back = f"worker {self.worker} is back as pid {pid} after {now - self._at:.2f} s"
+        self._back = f"worker {self._worker} is back as pid {pid} after {now - self._at:.2f} s"
         if self._recovered_s is not None or not self._trees:
             self.tell_return()
 

@@ -123,7 +123,7 @@ class Vigil:
     def _judged(self, pulse: Pulse, now: float) -> tuple[Health, str]:
         silent_s = now - pulse.beaten_at
         if silent_s > (SILENT_S if pulse.beats else STARTING_S):
-            return Health.SILENT, f"gave no sign of life for {silent_s:.1f} s"
+            return Health.SILENT, f"it gave no sign of life for {silent_s:.1f} s"
         if not pulse.started or pulse.blocked_s <= BLOCKED_S:
             pulse.told_at = None
             return Health.WELL, ""

@@ -47,7 +47,8 @@ from topology.runtime.watch import LOOK_S as STALL_LOOK_S
 from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, held
 from topology.runtime.worker import CLOSE_S
 
-CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed
+CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed,
+ABORTING_S: Final = 5.0  # and once the run was told to end at once
 
 logger = logging.getLogger("kedge")
 
@@ -124,7 +125,8 @@ class SupervisedRun:
 
     def by_worker(self) -> dict[int, Snapshot]:
         """The counters of each worker, with those of its processes that have died."""
-        return self._figures.by_worker()
+        seconds = self._seconds()
+        return {worker: replace(one, seconds=seconds) for worker, one in self._figures.by_worker().items()}
 
     def processes(self) -> dict[int, int]:
         """worker → the id of its process, of those that run."""
@@ -191,6 +193,8 @@ class SupervisedRun:
 
     async def _supervise(self) -> Report:
         """Everything between two directories that are open: workers come, run, and go."""
+        loop = asyncio.get_running_loop()
+        self._begun = loop.time()
         self._fleet = fleet = Fleet(
             self._plan,
             began=self._provisions.begin,
@@ -200,11 +204,9 @@ class SupervisedRun:
             output=self._output,
         )
         self._crew = WorkerCrew(self._plan, fleet)
-        loop = asyncio.get_running_loop()
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._look_for_stalls())]
         how = "aborted"
         try:
-            self._begun = loop.time()
             fleet.begin()
             how = await self._ending(watching)
             if how in ("stopped", "failed") and fleet.started and fleet.failed is None:
@@ -212,7 +214,7 @@ class SupervisedRun:
             if self._abort.is_set():
                 how = "aborted"
         finally:
-            await fleet.close(CLOSING_S)
+            await fleet.close(CLOSING_S, self._abort, ABORTING_S)
             self._ended_s = loop.time() - self._begun
             await _cancelled(*watching)
         if fleet.failed is not None:
@@ -324,11 +326,14 @@ class SupervisedRun:
     def _dated(self, snapshot: Snapshot) -> Snapshot:
         """With what only the supervisor knows: how long the run takes, who is away, and what limits it."""
         assert self._fleet is not None
-        seconds = self._ended_s
-        if seconds is None:
-            seconds = asyncio.get_running_loop().time() - self._begun
         limit = "; ".join(filter(None, [self._fleet.away(), self._stall.text]))
-        return replace(snapshot, seconds=seconds, limit=limit)
+        return replace(snapshot, seconds=self._seconds(), limit=limit)
+
+    def _seconds(self) -> float:
+        """For how long the run has gone on, or went on."""
+        if self._fleet is None or self._ended_s is not None:
+            return self._ended_s or 0.0
+        return asyncio.get_running_loop().time() - self._begun
 
 
 async def _cancelled(*futures: asyncio.Future[Any]) -> None:

@@ -1,0 +1,203 @@
+"""What is told of a worker's death, and what its figures become: pure values."""
+
+import pytest
+
+from spouts import Items
+from topology import Bolt, Config, Record, State, Topology
+from topology.plan import Plan, plan
+from topology.runtime.crew import together
+from topology.runtime.figures import Figures
+from topology.runtime.losses import Loss, consequences
+from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
+from topology.runtime.watch import BoltFacts, Facts, SpoutFacts
+
+
+class Number(Record):
+    n: int
+
+
+class Totals(Bolt):
+    def process(self, number: Number, state: State[int]) -> list[Number]:
+        return [number]
+
+
+class Sink(Bolt):
+    def process(self, number: Number) -> None: ...
+
+
+def planned(guarantee: str = "at-least-once") -> Plan:
+    """numbers on worker 0, totals on both, store on worker 0."""
+    topology = Topology("figures", Config(guarantee=guarantee))  # type: ignore[arg-type]
+    numbers = topology.spout("numbers", Items([Number(1)]))
+    totals = topology.bolt("totals", Totals(), numbers.fields("n"), tasks=2)
+    topology.bolt("store", Sink(), totals.global_())
+    topology.validate()
+    return plan(topology, 2)
+
+
+def snapshot(emitted: int = 0, acked: int = 0, *, executed: int = 0, queued: int = 0, limit: str = "") -> Snapshot:
+    """Of one worker."""
+    spout = SpoutCounts(emitted=emitted, acked=acked, pending=emitted - acked)
+    bolts = {"totals": BoltCounts(executed=executed, queued=queued), "store": BoltCounts(executed=executed)}
+    return Snapshot("figures", 1.0, 1, {"numbers": spout}, bolts, limit=limit)
+
+
+# -- figures
+
+
+def test_before_anybody_has_said_anything_there_is_no_snapshot_but_a_report_can_be_made() -> None:
+    figures = Figures(planned())
+    assert figures.all() is None
+    assert (figures.whole().total("emitted"), figures.whole().workers, figures.lost) == (0, 2, 0)
+
+
+def test_the_figures_of_all_workers_are_added_up() -> None:
+    figures = Figures(planned())
+    figures.take(0, snapshot(100, 90, executed=7))
+    figures.take(1, snapshot(executed=5))
+    figures.take(1, snapshot(executed=6))
+    whole = figures.whole()
+    assert (whole.total("emitted"), whole.total("pending"), whole.bolts["totals"].executed) == (100, 10, 13)
+    assert whole.workers == 2
+    assert figures.by_worker()[1].bolts["totals"].executed == 6
+
+
+def test_what_a_dead_worker_had_done_stays_and_what_it_had_under_way_does_not() -> None:
+    figures = Figures(planned())
+    figures.take(0, snapshot(100, 90, executed=70, queued=20, limit="slow"))
+    figures.died(0)
+    figures.take(0, snapshot(30, 25, executed=20, queued=1))
+    whole = figures.whole()
+    assert (whole.total("emitted"), whole.total("acked"), whole.total("pending")) == (120, 115, 5)
+    assert (whole.bolts["totals"].executed, whole.bolts["totals"].queued, whole.limit) == (90, 1, "")
+
+
+def test_several_deaths_add_up() -> None:
+    figures = Figures(planned())
+    for _ in range(3):
+        figures.take(0, snapshot(10, 8, executed=4))
+        figures.died(0)
+    assert (figures.whole().total("acked"), figures.whole().total("emitted"), figures.lost) == (24, 24, 6)
+
+
+def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_again() -> None:
+    figures = Figures(planned())
+    figures.take(0, snapshot(100, 90))
+    figures.died(0)
+    assert figures.lost == 10
+    figures.resumed(0)
+    assert figures.lost == 0
+
+
+def test_a_worker_that_dies_as_the_run_ends_keeps_its_figures_and_what_it_had_is_lost() -> None:
+    figures = Figures(planned())
+    figures.take(0, snapshot(100, 90))
+    figures.cut_off(0)
+    assert (figures.whole().total("pending"), figures.lost) == (10, 10)
+
+
+def test_at_most_once_what_was_emitted_stays_so_and_queued_inputs_are_lost() -> None:
+    figures = Figures(planned("at-most-once"))
+    figures.take(0, snapshot(100, 100, queued=7))
+    figures.died(0)
+    assert (figures.whole().total("emitted"), figures.lost) == (100, 7)
+
+
+# -- what is told
+
+
+def loss(told: list[str], asked: tuple[int, ...] = (7, 8), *, after: tuple[str, ...] = ()) -> Loss:
+    return Loss(1, 4711, "was killed by SIGKILL", 10.0, asked, after, told.append)
+
+
+def test_a_death_is_told_once_all_survivors_have_said_what_has_failed() -> None:
+    told: list[str] = []
+    one = loss(told, after=("counts in its memory begin anew",))
+    one.failing(7, 1_800)
+    assert told == []
+    one.failing(8, 93)
+    one.tell_death()
+    assert told == [
+        "worker 1 (pid 4711) was killed by SIGKILL; 1,893 messages in flight have failed and are replayed; "
+        "counts in its memory begin anew"
+    ]
+
+
+def test_a_survivor_that_dies_or_does_not_answer_is_not_waited_for() -> None:
+    told: list[str] = []
+    one = loss(told)
+    one.failing(7, 1)
+    one.left(8)
+    assert told[0].endswith("; 1 message in flight has failed and is replayed")
+    silent = loss(told)
+    silent.tell_death()
+    assert told[1].endswith("; no other worker had messages in flight")
+
+
+def test_without_survivors_nothing_is_said_of_them() -> None:
+    told: list[str] = []
+    loss(told, ())
+    assert told == ["worker 1 (pid 4711) was killed by SIGKILL"]
+
+
+def test_a_return_is_told_with_the_first_replay_whichever_comes_first() -> None:
+    for order in ("back", "recovered"):
+        told: list[str] = []
+        one = loss(told)
+        one.failing(7, 5)
+        one.failing(8, 0)
+        if order == "back":
+            one.back(4712, 10.41)
+            assert len(told) == 1
+            one.recovered(0.47)
+        else:
+            one.recovered(0.47)
+            one.recovered(0.52)
+            assert len(told) == 1
+            one.back(4712, 10.41)
+        one.tell_return()
+        assert told[1:] == [
+            "worker 1 is back as pid 4712 after 0.41 s; the first replayed message was acked 0.47 s after the death"
+        ]
+
+
+def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_not() -> None:
+    told: list[str] = []
+    one = loss(told, ())
+    one.tell_return()
+    assert len(told) == 1
+    one.back(4712, 10.5)
+    assert told[1] == "worker 1 is back as pid 4712 after 0.50 s"
+
+
+def test_what_a_death_means_depends_on_what_ran_there() -> None:
+    assert consequences(planned(), 0) == [
+        "counts in its memory begin anew",
+        "'numbers' is read again from the start of the run",
+    ]
+    assert consequences(planned(), 1) == ["counts in its memory begin anew"]
+
+
+# -- facts of several workers
+
+
+def test_facts_of_several_workers_are_those_of_one() -> None:
+    here = Facts(0.0, [SpoutFacts("numbers", 5)], [BoltFacts("totals", 1, 2)], 3.0, ["totals"])
+    there = Facts(0.0, [], [BoltFacts("totals", 10, 0), BoltFacts("store", 1, 1)])
+    one = together([here, there])
+    assert [(spout.name, spout.pending) for spout in one.spouts] == [("numbers", 5)]
+    assert {(bolt.name, bolt.queued, bolt.in_hand) for bolt in one.bolts} == {("totals", 11, 2), ("store", 1, 1)}
+    assert (one.oldest_s, one.oldest_in) == (3.0, ["totals"])
+
+
+@pytest.mark.parametrize(("queued", "oldest_s"), [(4, 0.0), (0, 9.0)])
+def test_nobody_says_that_the_oldest_message_is_nowhere_while_another_worker_may_have_it(
+    queued: int, oldest_s: float
+) -> None:
+    here = Facts(0.0, [SpoutFacts("numbers", 5)], [], 9.0, [])
+    there = Facts(0.0, [], [BoltFacts("totals", queued, 0)])
+    assert together([here, there]).oldest_s == oldest_s
+
+
+def test_of_nobody_there_are_no_facts() -> None:
+    assert together([]) == Facts(0.0, [], [], 0.0, ())
