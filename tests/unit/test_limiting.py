@@ -69,7 +69,8 @@ def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int =
         ),
         pytest.param(
             look(paused_s=8.0),
-            "max_pending is the limit: no bolt is busy, no queue is full; 'lines' pauses 80 % of the time",
+            "acks are the limit: 'lines' pauses 80 % of the time, at max_pending or for a worker that was away; "
+            "no bolt is busy, no queue is full",
             id="messages that wait nowhere in particular",
         ),
         pytest.param(
@@ -81,6 +82,11 @@ def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int =
             look(parse=bolt(queued=205)),
             "the source 'lines' is the limit: no queue is more than 20 % full, it pauses 0 % of the time",
             id="a source with short queues behind it",
+        ),
+        pytest.param(
+            look(paused_s=2.0),
+            "the source 'lines' is the limit: nothing waits, it pauses 20 % of the time",
+            id="a source that was held up for a moment",
         ),
         pytest.param(
             look(emitted=0, parse=bolt(0.0, executed=0), alerts=bolt(0.0, executed=0), store=bolt(0.0, executed=0)),
@@ -150,5 +156,5 @@ def test_of_a_whole_run_queues_count_as_they_were_on_average_and_not_as_they_are
     }
     over = look(paused_s=9.0, store=bolt(0.1))
     assert limit_of({}, {0: over}, TASKS, queues.mean()).startswith("'store' is the limit: busy 1 % of the time, its")
-    assert limit_of({}, {0: over}, TASKS).startswith("max_pending is the limit")
-    assert limit_of({}, {0: over}, TASKS, Queues(TASKS).mean()).startswith("max_pending is the limit")
+    assert limit_of({}, {0: over}, TASKS).startswith("acks are the limit")
+    assert limit_of({}, {0: over}, TASKS, Queues(TASKS).mean()).startswith("acks are the limit")

@@ -17,7 +17,8 @@ from topology.text import printable
 LIVE_S: Final = 0.25  # between two refreshes on a terminal
 FIRST_S: Final = 1.0  # until the first plain line
 PLAIN_S: Final = 5.0  # between two further ones
-LIMIT_S: Final = 2.0  # that the limit is judged by, on a terminal
+LIMIT_S: Final = 4.0  # that the limit is judged by, on a terminal
+QUIET_S: Final = 2.0  # a worker whose counters have not changed for so long does nothing
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,31 @@ class Rate:
         return self._rate
 
 
+class Newest:
+    """Workers' snapshots, each as it was when it brought news: processes send theirs once a second, and rates between
+    two looks at the same one would be 0."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Snapshot] = {}
+
+    def of(self, workers: Mapping[int, Snapshot]) -> Mapping[int, Snapshot]:
+        for worker, snapshot in workers.items():
+            known = self._known.get(worker)
+            if (
+                known is None
+                or (known.spouts, known.bolts) != (snapshot.spouts, snapshot.bolts)
+                or snapshot.seconds - known.seconds >= QUIET_S
+            ):
+                self._known[worker] = snapshot
+        return dict(self._known)
+
+
 class Figures:
     """What is shown of a run, in lines. Remembers what it was like when it was shown last."""
 
     def __init__(self, tasks: Tasks, limit_every_s: float) -> None:
         self._tasks = tasks
+        self._newest = Newest()
         self._limit_every_s = limit_every_s
         self._emitted: dict[int, Rate] = {}
         self._handled: dict[int, Rate] = {}
@@ -76,11 +97,12 @@ class Figures:
 
     def lines(self, now: Now) -> Iterator[str]:
         """The run's figures; each worker's, where they are processes; who is the limit, where that can be told."""
-        rates = [self._emitted.setdefault(one, Rate()).of(snapshot) for one, snapshot in now.workers.items()]
+        workers = self._newest.of(now.workers)
+        rates = [self._emitted.setdefault(one, Rate()).of(snapshot) for one, snapshot in workers.items()]
         yield counts(now.whole, sum(rates))
-        for worker, snapshot in now.workers.items() if now.processes else ():
+        for worker, snapshot in workers.items() if now.processes else ():
             yield self._of_worker(worker, snapshot, now.processes.get(worker))
-        if limit := now.whole.limit or self._limit_of(now):
+        if limit := now.whole.limit or self._limit_of(now.whole.seconds, workers):
             yield f"  {printable(limit)}"
 
     def _of_worker(self, worker: int, snapshot: Snapshot, pid: int | None) -> str:
@@ -88,12 +110,14 @@ class Figures:
         busy = self._busy.setdefault(worker, Rate(_busy)).of(snapshot)
         queued = sum(one.queued for one in snapshot.bolts.values())
         process = f"pid {pid}" if pid is not None else "is being replaced"
-        return f"  worker {worker}  {process}  {handled:,.0f} handled/s  bolts busy {busy:.0%}  queued {queued:,}"
+        return (
+            f"  worker {worker}  {process}  {handled:,.0f} handled/s  bolts busy {busy * 100:.0f} %  queued {queued:,}"
+        )
 
-    def _limit_of(self, now: Now) -> str:
-        if now.whole.seconds - self._limit_at >= self._limit_every_s:
-            self._limit = limit_of(self._before, now.workers, self._tasks)
-            self._limit_at, self._before = now.whole.seconds, now.workers
+    def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
+        if seconds - self._limit_at >= self._limit_every_s:
+            self._limit = limit_of(self._before, workers, self._tasks)
+            self._limit_at, self._before = seconds, workers
         return self._limit
 
 

@@ -15,7 +15,7 @@ SHORTEST_S: Final = 0.5  # between two looks; less tells nothing
 BUSY: Final = 0.8  # of a loop's time: it is the limit, whether spouts pause or not
 FULL: Final = 0.5  # of the queue length at which spouts pause
 PAUSES: Final = 0.1  # of a spout's time: something holds it back,
-HELD_UP: Final = 0.3  # and whoever is as busy or as full as this may be why
+HELD_UP: Final = 0.3  # and who is as busy or as full as this may be why; so long a pause has a reason, whoever is busy
 
 Tasks = Mapping[int, Mapping[str, int]]  # worker → component → how many of its tasks are there
 
@@ -80,16 +80,16 @@ def limit_of(
     loads = sorted(_loads(spans, tasks, queues), key=lambda one: (one.worst, one.busy), reverse=True)
     pauses = _pauses(spans, tasks)
     top = loads[0] if loads else Load("")
-    held_back = max(pauses.values(), default=0.0) >= PAUSES
+    paused = max(pauses.values(), default=0.0)
     if top.full >= FULL and not top.executed:
         nothing = f"it has done nothing, with its queue {_percent(top.full)} full"
         return f"{top.name!r} is the limit: {nothing}{_after(pauses)}"
-    if top.busy >= BUSY or top.full >= FULL or (held_back and top.worst >= HELD_UP):
+    if top.busy >= BUSY or top.full >= FULL or (paused >= PAUSES and top.worst >= HELD_UP):
         busy = f"busy {_percent(top.busy)} of the time, its queue is {_percent(top.full)} full"
         return f"{top.name!r} is the limit: {busy}{_after(pauses)}"
     if crowded := _crowded(spans, loads):
         return crowded + _after(pauses)
-    return _waiting(loads, pauses) if held_back else _source(spans, pauses, loads)
+    return _waiting(loads, pauses) if paused >= HELD_UP else _source(spans, pauses, loads)
 
 
 Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
@@ -178,7 +178,11 @@ def _waiting(loads: Sequence[Load], pauses: Mapping[str, float]) -> str:
     holder = max(loads, key=lambda one: one.held, default=Load(""))
     if holder.held:
         return f"{holder.name!r} is the limit: it waits, with {holder.held:,} inputs in hand{_after(pauses)}"
-    return f"max_pending is the limit: no bolt is busy, no queue is full{_after(pauses)}"
+    name = max(pauses, key=lambda one: pauses[one])
+    return (
+        f"acks are the limit: {name!r} pauses {_percent(pauses[name])} of the time, at max_pending or for a worker that "
+        "was away; no bolt is busy, no queue is full"
+    )
 
 
 def _after(pauses: Mapping[str, float]) -> str:
