@@ -189,3 +189,6 @@ class WorkerAt(Words):
     def links(self) -> list[str]:
         """What is in the run's directory."""
         return sorted(os.listdir(self.directory)) if self.directory.exists() else []
+
+
+Spawn = Callable[..., WorkerAt]  # of a worker's number, and how many there are

@@ -269,6 +269,16 @@ def asking() -> Topology:
     return line(Silent(), Asks())
 
 
+class Prints(Sums):
+    def process(self, number: Number) -> None:
+        print("printed", number.n)
+        logging.getLogger("kedge.test").info("printed")
+
+
+def printing() -> Topology:
+    return line(Counted(1), Prints())
+
+
 class Notes(Sums):
     def open(self, task: Task) -> None:
         before = task.notes.get("old")

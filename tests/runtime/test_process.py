@@ -6,16 +6,13 @@ The supervisor is the test's (`process_kit`); what the workers run is in `proces
 import logging
 import os
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from process_kit import KEY, WorkerAt
+from process_kit import KEY, Spawn
 
 from topology.runtime.control import (
-    Beat,
     Broke,
     CannotStart,
     Close,
@@ -28,9 +25,6 @@ from topology.runtime.control import (
     Join,
     Linked,
     Log,
-    Look,
-    Looked,
-    Metrics,
     Note,
     Noted,
     Probe,
@@ -39,35 +33,6 @@ from topology.runtime.control import (
 )
 from topology.runtime.metrics import unpacked
 from topology.runtime.transport import new_keys
-
-Spawn = Callable[..., WorkerAt]
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A run directory: short, as paths of sockets have to be."""
-    path = Path(tempfile.mkdtemp(prefix="kedge-test-"))
-    yield path
-    if path.exists():
-        path.rmdir()
-
-
-@pytest.fixture
-def spawn(directory: Path) -> Iterator[Spawn]:
-    """Starts workers, and ends them."""
-    started: list[WorkerAt] = []
-
-    def start(worker: int = 0, workers: int = 1) -> WorkerAt:
-        started.append(WorkerAt(directory, worker, workers))
-        return started[-1]
-
-    yield start
-    for one in started:
-        _, err = one.kill()
-        assert not err
-    for name in os.listdir(directory) if directory.exists() else []:
-        os.unlink(directory / name)
-
 
 # -- a whole life
 
@@ -132,104 +97,6 @@ def test_a_drain_stops_a_source_that_has_no_end(spawn: Spawn) -> None:
     worker.tell(Drain())
     worker.settled()
     assert worker.closed().aborted == 0
-
-
-# -- the supervisor is gone (F3)
-
-
-@pytest.mark.parametrize(
-    "loader", ["idle", "sleeping", "spinning", "opening", "opening_blocked", "importing", "closing"]
-)
-def test_a_worker_whose_supervisor_is_gone_ends_in_three_seconds_and_leaves_nothing_f3(
-    spawn: Spawn, directory: Path, loader: str
-) -> None:
-    worker = spawn()
-    worker.begin(loader)
-    if loader in ("opening", "opening_blocked", "importing"):
-        worker.heard(Log, lambda log: log.text in ("opening", "importing"))
-    else:
-        worker.ready()
-        worker.tell(Join(()), Start())
-        if loader in ("sleeping", "spinning"):
-            worker.heard(Beat, lambda beat: beat.blocked_s > 0)
-        else:
-            worker.heard(Linked)
-    assert worker.links() or loader == "importing"
-    worker.leave()
-    assert worker.ended(3.0) == 1
-    assert not directory.exists()
-
-
-def test_a_worker_ends_that_is_told_nothing_before_its_supervisor_is_gone_f3(spawn: Spawn) -> None:
-    worker = spawn()
-    worker.leave()
-    assert worker.ended(10.0) == 1  # an interpreter has to start first
-
-
-def test_a_worker_ends_that_can_not_say_any_more_what_it_wants_to_f3(spawn: Spawn, directory: Path) -> None:
-    """The writer is stuck in a socket that nobody reads."""
-    worker = spawn()
-    worker.run("chattering")
-    worker.stuck()
-    worker.leave()
-    assert worker.ended(3.0) == 1
-    assert not directory.exists()
-
-
-def test_the_last_of_two_workers_takes_the_directory_with_it_f3(spawn: Spawn, directory: Path) -> None:
-    workers = [spawn(number, 2) for number in (0, 1)]
-    for one in workers:
-        one.begin("sums", count=None, tasks=2)
-        one.ready()
-    assert len(workers[0].links()) == 2
-    for one in workers:
-        one.leave()
-    assert [one.ended(3.0) for one in workers] == [1, 1]
-    assert not directory.exists()
-
-
-# -- loops that do not turn (F8)
-
-
-@pytest.mark.parametrize(("loader", "line"), [("sleeping", "time.sleep(600)"), ("spinning", "n += 1")])
-def test_beats_and_snapshots_go_on_while_the_loop_is_blocked_and_name_component_and_line_f8(
-    spawn: Spawn, loader: str, line: str
-) -> None:
-    worker = spawn()
-    worker.run(loader)
-    beat = worker.heard(Beat, lambda beat: beat.blocked_s > 1.0)
-    lines = (Path(__file__).parent / "process_topologies.py").read_text().splitlines()
-    places = [index for index, text in enumerate(lines, 1) if text.strip() in (line, "while True:")]
-    assert beat.where.startswith("component 'bolt0', ")
-    assert any(f"process_topologies.py:{place} in process" in beat.where for place in places), beat.where
-    begun = time.monotonic()
-    beats = [worker.heard(Beat) for _ in range(8)]
-    assert time.monotonic() - begun < 6.0  # 2 s, were both cores free
-    assert beats[-1].blocked_s > beats[0].blocked_s > 1.0
-    assert unpacked(worker.heard(Metrics).snapshot).spouts["numbers"].pending == 1
-
-
-def test_a_snapshot_comes_each_second_while_the_loop_is_busy(spawn: Spawn) -> None:
-    worker = spawn()
-    worker.run("sums", count=None)
-    worker.heard(Metrics)
-    begun = time.monotonic()
-    snapshots = [unpacked(worker.heard(Metrics).snapshot) for _ in range(3)]
-    took_s = time.monotonic() - begun
-    assert 2.0 < took_s < 6.0
-    acked = [one.total("acked") for one in snapshots]
-    assert acked[0] < acked[1] < acked[2]
-
-
-def test_a_flush_that_takes_its_time_keeps_no_probe_waiting(spawn: Spawn) -> None:
-    worker = spawn()
-    worker.run("flushing")
-    worker.settled()
-    worker.tell(Flush(1, "bolt0"))
-    worker.heard(Log, lambda log: log.text == "flushing")
-    assert worker.status(99).worker == 0
-    worker.tell(Look(7))
-    assert worker.heard(Looked).number == 7
 
 
 # -- what can't start
@@ -360,6 +227,13 @@ def test_keys_are_neither_on_the_command_line_nor_in_the_environment_s15(spawn: 
         assert KEY not in content
         assert KEY.hex().encode() not in content
     assert KEY.decode() not in worker.closed().summaries["bolt0"][0]
+
+
+def test_what_a_bolt_prints_is_there_at_once_though_stdout_is_a_pipe(spawn: Spawn) -> None:
+    worker = spawn()
+    worker.run("printing")
+    worker.heard(Log, lambda log: log.text == "printed")
+    assert worker.kill()[0] == "printed 0\n"
 
 
 def test_what_is_logged_reaches_the_supervisor_with_its_traceback(spawn: Spawn) -> None:

@@ -256,15 +256,15 @@ def test_beats_and_snapshots_keep_their_time_under_a_flood_of_words(supervisor: 
     try:
         begun = time.monotonic()
         beats = snapshots = 0
-        while time.monotonic() - begun < 3 * METRICS_S:
+        while time.monotonic() - begun < 2 * METRICS_S:
             word = supervisor.heard()
             beats += isinstance(word, Beat)
             snapshots += isinstance(word, Metrics)
     finally:
         stop.set()
         flooding.join()
-    assert snapshots >= 2
-    assert beats >= 0.5 * 3 * METRICS_S / BEAT_S
+    assert snapshots >= 1
+    assert beats >= 0.5 * 2 * METRICS_S / BEAT_S
 
 
 # -- snapshots

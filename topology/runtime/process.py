@@ -7,6 +7,7 @@ and of every way to end is written here. Must not know how a supervisor decides.
 import asyncio
 import contextlib
 import importlib
+import io
 import logging
 import os
 import signal
@@ -37,6 +38,9 @@ logger = logging.getLogger("kedge")
 def main(fd: int) -> NoReturn:
     """Lives the whole life of a worker. Ends the process."""
     _leave_signals_to_the_supervisor()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # several processes share it: none breaks into another's line
     connection = socket.socket(fileno=fd)
     connection.set_inheritable(False)  # a bolt's children must neither read keys nor keep the socket open (S15)
     sys.exit(WorkerProcess(connection).run())
