@@ -1,23 +1,27 @@
 """What the latency benchmark runs on Kedge: the SSH alerts' own bolts, fed through a pipe in an open loop.
 
 Latency is from the time for which the line that raises an alert was scheduled to the entry of the sink's `process`,
-whatever was in between: a late feeder, a full pipe, a standing loop. The sink is a probe: it writes down the time.
-CPU time is this process's, kernel included; the feeder is another process and not in it.
+whatever was in between: a late feeder, a full pipe, a standing loop. The sink is a probe: it writes down the time, and
+perf_counter is one clock for all processes. CPU time is that of all processes that run the topology, kernel and
+supervisor included; the feeder is another process and not in it.
 """
 
 import asyncio
+import contextlib
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import ClassVar
 
-from benchmarks.feeder import due_alerts
+from benchmarks.feeder import SPIN_S, due_alerts
+from benchmarks.workers import Running
 from examples.ssh_alerts import BruteForce, DetectBruteForce, ParseFailures
 from spouts import Line
 from topology import Bolt, Message, Spout, Task, Topology
@@ -33,10 +37,10 @@ REFERENCE = "2025-12-31T00:00:00"  # the lines are of that year
 
 class PipedLines(Spout):
     """Lines from a pipe, each as soon as it is there; ids count them. All that has arrived is read at once: an open
-    loop is not held back."""
+    loop is not held back. The pipe is a descriptor, or the path of a named one, opened by who reads it."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, pipe: int | str) -> None:
+        self.pipe = pipe
 
     def open(self, task: Task, positions: object) -> None:
         self.loop = asyncio.get_running_loop()
@@ -45,6 +49,7 @@ class PipedLines(Spout):
         self.next = 0
         self.ended = False
         self.waiting: asyncio.Future[None] | None = None
+        self.fd = self.pipe if isinstance(self.pipe, int) else os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(self.fd, False)
         self.loop.add_reader(self.fd, self._read)
 
@@ -71,22 +76,70 @@ class PipedLines(Spout):
 
 
 class Probe(Bolt):
-    """Writes down when each address's alert came in."""
+    """Writes down when each address's alert came in; at the end into a file, where one is named."""
 
     seen: ClassVar[list[tuple[str, float]]] = []  # the class's: each task is a copy of what the topology was given
+
+    def __init__(self, times: str) -> None:
+        self.times = times
 
     def process(self, alert: BruteForce) -> None:
         self.seen.append((alert.source_ip, time.perf_counter()))
 
+    def close(self) -> None:
+        if self.times:
+            Path(self.times).write_text(json.dumps(self.seen))
 
-def alerts_topology(fd: int) -> Topology:
-    """As examples/ssh_alerts.py declares it, but for both ends."""
+
+def alerts_topology(pipe: int | str, times: str = "") -> Topology:
+    """As examples/ssh_alerts.py declares it, but for both ends. On two workers `alerts.1` is on the second one."""
     topology = Topology("ssh-alerts")
-    lines = topology.spout("lines", PipedLines(fd))
+    lines = topology.spout("lines", PipedLines(pipe))
     failures = topology.bolt("failures", ParseFailures("", REFERENCE), lines.shuffle())
     alerts = topology.bolt("alerts", DetectBruteForce(), failures.fields("source_ip"), tasks=2)
-    topology.bolt("probe", Probe(), alerts.global_())
+    topology.bolt("probe", Probe(times), alerts.global_())
     return topology
+
+
+class Feeder:
+    """The feeder's process, ready to write into a pipe."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    @classmethod
+    @contextlib.contextmanager
+    def ready(cls, writing: int, rate: int, count: int, spin_s: float) -> "Iterator[Feeder]":
+        """One that can be started, and will look at the clock for the last `spin_s` before each of `count` lines. It
+        has a copy of the descriptor, and the only one once it is closed here."""
+        command = [sys.executable, "-m", "benchmarks.feeder", *map(str, (writing, rate, count, spin_s))]
+        with subprocess.Popen(
+            command, cwd=ROOT, pass_fds=[writing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                feeder = cls(process)
+                feeder._said()  # "ready"
+                yield feeder
+            except BaseException:
+                process.kill()
+                raise
+
+    def start(self) -> float:
+        """Has it begin in LEAD_S; returns when the first line is due."""
+        assert self.process.stdin is not None
+        start = time.perf_counter() + LEAD_S
+        self.process.stdin.write(f"{start!r}\n")
+        self.process.stdin.flush()
+        return start
+
+    def lag(self) -> dict[str, float]:
+        """How late it was; waits for its end."""
+        lag = json.loads(self._said())
+        return {"feeder_lag_p99": lag["p99"], "feeder_lag_max": lag["max"]}
+
+    def _said(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
 
 
 def alert_latency(rate: int, seconds: float) -> dict[str, float]:
@@ -94,38 +147,23 @@ def alert_latency(rate: int, seconds: float) -> dict[str, float]:
 
     Raises RuntimeError where an alert is missing or one too many, or a line was not acked.
     """
-    count = math.ceil(rate * (WARM_UP_S + seconds))
+    count = lines_of(rate, seconds)
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "benchmarks.feeder", str(writing), str(rate), str(count)]
-    with subprocess.Popen(
-        command, cwd=ROOT, pass_fds=[writing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as feeder:
+    with Feeder.ready(writing, rate, count, SPIN_S) as feeder:
         os.close(writing)
-        keep_apart(feeder.pid)
-        assert feeder.stdin is not None
-        assert feeder.stdout is not None
-        feeder.stdout.readline()  # "ready"
-        start, cores = asyncio.run(_run(reading, feeder.stdin, count, seconds))
-        lag = json.loads(feeder.stdout.readline())
+        keep_apart(feeder.process.pid)
+        start, cores = asyncio.run(_run(reading, feeder, count, seconds))
+        lag = feeder.lag()
     os.close(reading)
-    due = due_alerts(count)
-    if sorted(address for address, _ in Probe.seen) != sorted(due):
-        raise RuntimeError(f"{len(Probe.seen)} alerts were raised, {len(due)} were due")
-    first = rate * WARM_UP_S
-    late = [at - start - due[address] / rate for address, at in Probe.seen if due[address] >= first]
-    p50, p99, p999 = (percentile_ms(late, percent) for percent in (50, 99, 99.9))
-    figures = {"value": p50, "p50": p50, "p99": p99, "p999": p999, "cores": cores, "alerts": float(len(late))}
-    return {**figures, "feeder_lag_p99": lag["p99"], "feeder_lag_max": lag["max"]}
+    return {**_latencies(Probe.seen, start, rate, count), "cores": cores, **lag}
 
 
-async def _run(fd: int, feeder: IO[str], count: int, seconds: float) -> tuple[float, float]:
+async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[float, float]:
     """Runs the topology until the feeder has ended; returns when the first line was due, and the cores used."""
     settle_heap()  # as `kedge run` does
     run = EmbeddedRun(alerts_topology(fd))
     finished = asyncio.ensure_future(run.finish())
-    start = time.perf_counter() + LEAD_S
-    feeder.write(f"{start!r}\n")
-    feeder.flush()
+    start = feeder.start()
     await asyncio.sleep(LEAD_S + WARM_UP_S)
     begun, cpu = time.perf_counter(), time.process_time()
     await asyncio.sleep(start + WARM_UP_S + seconds - begun)
@@ -134,6 +172,63 @@ async def _run(fd: int, feeder: IO[str], count: int, seconds: float) -> tuple[fl
     if acked != count:
         raise RuntimeError(f"{acked} lines were acked of {count} that were fed")
     return start, cores
+
+
+def alert_latency_of_workers(rate: int, seconds: float) -> dict[str, float]:
+    """As `alert_latency`, on two worker processes; `cores` are the supervisor's and theirs together.
+
+    The feeder only sleeps between lines, and all processes may use all cores: on two cores a feeder that looks at the
+    clock would take a worker's.
+    """
+    count = lines_of(rate, seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        pipe, times = f"{folder}/lines", f"{folder}/times"
+        os.mkfifo(pipe)
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # never read: a pipe can't be written without a reader
+        writing = os.open(pipe, os.O_WRONLY)
+        with Feeder.ready(writing, rate, count, 0.0) as feeder:
+            start, cores = asyncio.run(_run_workers(pipe, times, writing, feeder, count, seconds))
+            lag = feeder.lag()
+        os.close(reading)
+        seen = json.loads(Path(times).read_text())
+    return {**_latencies(seen, start, rate, count), "cores": cores, **lag}
+
+
+async def _run_workers(
+    pipe: str, times: str, writing: int, feeder: Feeder, count: int, seconds: float
+) -> tuple[float, float]:
+    """As `_run`. An empty line of our own, which nobody makes anything of, goes first: once it is acked, all is up."""
+    async with Running(alerts_topology, ends=True, pipe=pipe, times=times) as running:
+        os.write(writing, b"\n")
+        os.close(writing)
+        await running.acked(1)
+        start = feeder.start()
+        await asyncio.sleep(LEAD_S + WARM_UP_S)
+        begun, cpu = time.perf_counter(), running.cpu_s()
+        await asyncio.sleep(start + WARM_UP_S + seconds - begun)
+        cores = (running.cpu_s() - cpu) / (time.perf_counter() - begun)
+    assert running.report is not None
+    acked = running.report.snapshot.total("acked") - 1
+    if acked != count:
+        raise RuntimeError(f"{acked} lines were acked of {count} that were fed")
+    return start, cores
+
+
+def lines_of(rate: int, seconds: float) -> int:
+    """How many lines are fed."""
+    return math.ceil(rate * (WARM_UP_S + seconds))
+
+
+def _latencies(seen: Sequence[tuple[str, float]], start: float, rate: int, count: int) -> dict[str, float]:
+    """Percentiles over all alerts of lines after the warm-up. Raises RuntimeError where they are not those that were
+    due."""
+    due = due_alerts(count)
+    if sorted(address for address, _ in seen) != sorted(due):
+        raise RuntimeError(f"{len(seen)} alerts were raised, {len(due)} were due")
+    first = rate * WARM_UP_S
+    late = [at - start - due[address] / rate for address, at in seen if due[address] >= first]
+    p50, p99, p999 = (percentile_ms(late, percent) for percent in (50, 99, 99.9))
+    return {"value": p50, "p50": p50, "p99": p99, "p999": p999, "alerts": float(len(late))}
 
 
 def keep_apart(other: int) -> None:

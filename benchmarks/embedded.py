@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from benchmarks.baseline import sentences
-from topology import Bolt, Config, Message, Record, Spout, Topology
+from topology import Bolt, Config, Message, Record, Spout, Task, Topology
 from topology.runtime.embedded import EmbeddedRun
 
 WARM_UP_S = 0.5
@@ -27,29 +27,37 @@ class Word(Record):
 
 
 class Logins(Spout):
-    """One record for ever, under a new message id each time."""
+    """One record for ever, under a new message id each time. Of several tasks each has its share of the ids."""
 
     def __init__(self) -> None:
         self.record = Login("10.0.0.1", 1.0, "root")
         self.next = 0
+        self.step = 1
+
+    def open(self, task: Task, positions: object) -> None:
+        self.next, self.step = task.index, task.tasks
 
     async def poll(self, limit: int) -> Sequence[Message[Login]]:
         record, begun = self.record, self.next
-        self.next += limit
-        return [Message(record, number) for number in range(begun, self.next)]
+        self.next += limit * self.step
+        return [Message(record, number) for number in range(begun, self.next, self.step)]
 
 
 class Sentences(Spout):
-    """A thousand sentences, again and again."""
+    """A thousand sentences, again and again. Of several tasks each has its share of the ids."""
 
     def __init__(self) -> None:
         self.texts = [Sentence(text) for text in sentences()]
         self.next = 0
+        self.step = 1
+
+    def open(self, task: Task, positions: object) -> None:
+        self.next, self.step = task.index, task.tasks
 
     async def poll(self, limit: int) -> Sequence[Message[Sentence]]:
         texts, begun = self.texts, self.next
-        self.next += limit
-        return [Message(texts[number % 1000], number) for number in range(begun, self.next)]
+        self.next += limit * self.step
+        return [Message(texts[number % 1000], number) for number in range(begun, self.next, self.step)]
 
 
 class Same(Bolt):

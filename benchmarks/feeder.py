@@ -1,13 +1,13 @@
 """The feeder of the latency benchmark: writes lines of an sshd log into a pipe, each at the time it is scheduled for.
 
-    python -m benchmarks.feeder FD RATE COUNT
+    python -m benchmarks.feeder FD RATE COUNT [SPIN]
 
 A process of its own, so that it has a core and an interpreter's lock to itself and its CPU time is not the topology's.
 It says "ready", reads the time of the first line (seconds of `time.perf_counter`, one clock for all processes), writes,
 closes the pipe, and prints how late it was: {"p99": ms, "max": ms}. It is an open loop: it never waits for an answer,
 and what it is late with it writes at once. It paces itself by `time.sleep` and, as that ends up to 0.1 ms too late, by
-looking at the clock for the last bit of the way; asyncio's sleeps are rounded up to a millisecond. That takes a seventh
-of a core at 1,000 lines a second, all of one at 10,000.
+looking at the clock for the last bit of the way, SPIN seconds; asyncio's sleeps are rounded up to a millisecond. That
+takes a seventh of a core at 1,000 lines a second and all of one at 10,000; without the looking (SPIN 0) far less.
 
 The lines are as sshd writes them, two for each wrong password: pam_unix's, which ParseFailures passes over, and the
 failure. Sixteen addresses at a time, each gives up after five; so every second line is a failure and every tenth one
@@ -64,14 +64,14 @@ def due_alerts(count: int) -> dict[str, int]:
     return due
 
 
-def feed(fd: int, written: list[bytes], rate: int, start: float) -> list[float]:
+def feed(fd: int, written: list[bytes], rate: int, start: float, spin_s: float) -> list[float]:
     """Writes each line when it is due; returns by how many seconds each was late."""
     late = []
     for number, line in enumerate(written):
         due = start + number / rate
         while (ahead := due - time.perf_counter()) > 0:
-            if ahead > SPIN_S:
-                time.sleep(ahead - SPIN_S)
+            if ahead > spin_s:
+                time.sleep(ahead - spin_s)
         late.append(-ahead)
         os.write(fd, line)
     return late
@@ -85,12 +85,13 @@ def sharpen_sleep() -> None:
 
 
 def main() -> None:
-    fd, rate, count = map(int, sys.argv[1:])
+    fd, rate, count = map(int, sys.argv[1:4])
+    spin_s = float(sys.argv[4]) if len(sys.argv) > 4 else SPIN_S
     written = list(lines(count, rate))
     sharpen_sleep()
     gc.disable()
     print("ready", flush=True)
-    late = sorted(feed(fd, written, rate, float(sys.stdin.readline())))
+    late = sorted(feed(fd, written, rate, float(sys.stdin.readline()), spin_s))
     os.close(fd)
     print(json.dumps({"p99": late[len(late) * 99 // 100] * 1000, "max": late[-1] * 1000}), flush=True)
 

@@ -1,32 +1,41 @@
 """One measurement in a fresh process: what the benchmarks start, one at a time, so that no heap weighs on another's.
 
-    python -m benchmarks.measure NAME SECONDS
+    python -m benchmarks.measure NAME SECONDS [NUMBER …]
 
-Prints one object on stdout: {"value": …} and, for latencies, what belongs to it.
+Prints one object on stdout: {"value": …} and what belongs to it. Some measurements take further numbers.
 """
 
 import asyncio
 import json
 import sys
 from collections.abc import Callable
+from typing import Any
 
-from benchmarks import alerts, baseline, embedded, pending
+from benchmarks import alerts, baseline, embedded, failing, kills, pending, workers
 
-MEASUREMENTS: dict[str, Callable[[float], dict[str, float]]] = {
+MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "baseline-asyncio": lambda seconds: {"value": asyncio.run(baseline.identity(seconds))},
     "identity-embedded-acked": lambda seconds: {
         "value": asyncio.run(embedded.acked_a_second(embedded.identity_topology(), seconds))
     },
+    "identity-2w-acked": lambda seconds: {"value": asyncio.run(workers.acked_a_second(workers.identity, seconds))},
     "baseline-asyncio-wordcount": lambda seconds: {"value": asyncio.run(baseline.word_count(seconds))},
     "wordcount-embedded-acked": lambda seconds: {
         "value": asyncio.run(embedded.acked_a_second(embedded.word_count_topology(), seconds))
     },
+    "wordcount-2w-acked": lambda seconds: {"value": asyncio.run(workers.acked_a_second(workers.word_count, seconds))},
     "pending-tracked": lambda _: {"value": asyncio.run(pending.grown_bytes("at-least-once")) / pending.TREES},
     "pending-untracked": lambda _: {"value": asyncio.run(pending.grown_bytes("at-most-once")) / pending.TREES},
+    "idle-cpu": lambda seconds: {"value": asyncio.run(workers.idle_percent(seconds))},
     "alert-embedded-1k": lambda seconds: alerts.alert_latency(1_000, seconds),
     "alert-embedded-10k": lambda seconds: alerts.alert_latency(10_000, seconds),
+    "alert-2w-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds),
+    "alert-2w-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds),
+    "saturation": lambda seconds, spouts: {"value": asyncio.run(kills.saturation(int(spouts), seconds))},
+    "kill": lambda seconds, spouts, rate: kills.kill(int(spouts), rate, seconds),
+    "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 
 
 if __name__ == "__main__":
-    print(json.dumps(MEASUREMENTS[sys.argv[1]](float(sys.argv[2]))))
+    print(json.dumps(MEASUREMENTS[sys.argv[1]](*map(float, sys.argv[2:]))))

@@ -115,16 +115,16 @@ def measured(names: Sequence[Name], rounds: int, seconds: float) -> dict[str, Fi
     }
 
 
-def in_fresh_process(measurement: str, seconds: float) -> Figures:
-    """Runs one measurement, while this process sleeps. Raises MeasurementError."""
-    command = [sys.executable, "-m", "benchmarks.measure", measurement, str(seconds)]
+def in_fresh_process(measurement: str, seconds: float, *numbers: float) -> dict[str, Any]:
+    """Runs one measurement, while this process sleeps; some take further numbers. Raises MeasurementError."""
+    command = [sys.executable, "-m", "benchmarks.measure", measurement, str(seconds), *map(str, numbers)]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"{measurement} was not done {TIMEOUT_S:g} s after its time") from error
     if done.returncode:
         raise MeasurementError(f"{measurement} ended with status {done.returncode}:\n{done.stderr}")
-    figures: Figures = json.loads(done.stdout)
+    figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
 

@@ -1,8 +1,10 @@
-"""Throughput, and what a pending tree costs: Kedge beside the same work through bare asyncio queues, in the same run.
+"""Throughput, and what waiting and idling cost. Kedge stands beside the same work through bare asyncio queues.
 
     .venv/bin/python -m benchmarks.throughput [--json] [--seconds S] [--rounds N] [NAME …]
 
-Roots, or six-word sentences, a second on one core. The bar of each is a share of its baseline, as machines differ.
+Roots, or six-word sentences, a second: on one core, and on two worker processes (2w), with a spout in each and half of
+the records crossing. The bar of each is a share of its baseline, as machines differ. Then bytes a pending tree, and the
+CPU of a supervisor and two workers whose source is idle, in percent of one core.
 """
 
 import sys
@@ -15,37 +17,42 @@ from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
 SHARES = {  # name → its baseline, and the share of it to reach at least
     "identity-embedded-acked": ("baseline-asyncio", 0.55),
+    "identity-2w-acked": ("baseline-asyncio", 0.55),
     "wordcount-embedded-acked": ("baseline-asyncio-wordcount", 0.62),
+    "wordcount-2w-acked": ("baseline-asyncio-wordcount", 0.7),
 }
-PENDING_BYTES_MAX = 400
+BELOW = {"pending-tree-bytes": 400, "idle-cpu": 2}  # name → what it has to stay below
 
 
 def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
     value = figures["value"]
     share = bar = ""
-    if name.name == "pending-tree-bytes":
-        bar = f"< {PENDING_BYTES_MAX}: {verdict(value < PENDING_BYTES_MAX)}"
+    if name.name in BELOW:
+        bar = f"< {BELOW[name.name]}: {verdict(value < BELOW[name.name])}"
     elif name.name in SHARES and SHARES[name.name][0] in results:
         baseline, least = SHARES[name.name]
         ratio = value / results[baseline]["value"]
         share, bar = f"{ratio:.2f} × {baseline}", f">= {least}: {verdict(ratio >= least)}"
-    return name.name, f"{value:,.0f}", name.unit, share, bar
+    return name.name, f"{value:,.{name.digits or 0}f}", name.unit, share, bar
 
 
 BENCHMARK = Benchmark(
     name="throughput",
-    about="Messages a second whose whole tree was acked, beside the same work untracked; bytes a pending tree.",
+    about="Messages a second whose whole tree was acked, beside the same work untracked; what waiting and idling cost.",
     names=(
         Name("baseline-asyncio", "roots/s"),
         Name("identity-embedded-acked", "roots/s"),
+        Name("identity-2w-acked", "roots/s"),
         Name("baseline-asyncio-wordcount", "sentences/s"),
         Name("wordcount-embedded-acked", "sentences/s"),
+        Name("wordcount-2w-acked", "sentences/s"),
         Name(
             "pending-tree-bytes",
             "bytes",
             parts=("pending-tracked", "pending-untracked"),
             join=lambda figures: {"value": figures[0]["value"] - figures[1]["value"]},
         ),
+        Name("idle-cpu", "% of a core", digits=2),
     ),
     seconds=3.0,
     rounds=5,

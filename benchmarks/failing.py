@@ -1,0 +1,75 @@
+"""What it costs to fail every tree everywhere, as each death of a worker does: for how long a worker's loop stands
+still.
+
+All workers are in one event loop, so that nothing else runs while one of them is measured, but what they send each
+other passes the codec of real links. All spouts have `max_pending` trees open, in queues that do not move. For each
+survivor in turn: the time of `Worker.gone`, in which all trees fail, and the longest turn of the loop after it, in
+which all are replayed. The turn has more in it than a worker's own would: others read what this one sends.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from benchmarks.embedded import Login, Logins
+from topology import Bolt, Config, Topology
+from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.hosting import settle_heap
+from topology.runtime.wire import WireCodec
+from topology.runtime.worker import Worker
+
+TREES: Final = 2_000  # open trees a spout task
+TASKS: Final = 4  # of the bolt in each worker, so that no queue comes to the length at which spouts pause
+FOR_EVER_S: Final = 1e6
+TURNS: Final = 20  # of the loop, that are looked at after all replays have left
+
+
+class Stuck(Bolt):
+    """Never done with its first input; the others stay in its queue."""
+
+    async def process(self, login: Login) -> None:
+        await asyncio.Event().wait()
+
+
+def full(workers: int) -> Topology:
+    config = Config(max_pending=TREES, tree_timeout_s=FOR_EVER_S, process_timeout_s=FOR_EVER_S)
+    topology = Topology("full", config)
+    logins = topology.spout("logins", Logins(), tasks=workers)
+    topology.bolt("stuck", Stuck(), logins.shuffle(), tasks=TASKS * workers)
+    return topology
+
+
+def wired(plan: Any, **settings: Any) -> Worker:
+    """A worker whose frames have bytes for bodies."""
+    return Worker(plan, **{**settings, "codec": WireCodec(plan)})
+
+
+async def blocked_ms(workers: int) -> dict[str, float]:
+    """Of the survivor that took longest: milliseconds of `fail`, of `replay`, and of both."""
+    settle_heap()  # as workers do
+    run = EmbeddedRun(full(workers), workers=workers, worker_kind=wired)
+    finished = asyncio.ensure_future(run.finish())
+    while len(run.workers) < workers or any(one.pending < TREES for one in run.workers):  # noqa: ASYNC110 – counters
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)  # what is under way between them arrives
+    *survivors, dead = run.workers
+    found = [await _blocked_ms(one, dead.owner) for one in survivors]
+    run.abort()
+    await finished
+    return max(found, key=lambda one: one["value"])
+
+
+async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
+    begun = time.perf_counter()
+    failed = worker.gone(dead, "was killed", lambda seconds: None)
+    fail = time.perf_counter() - begun
+    if failed != TREES:
+        raise RuntimeError(f"{failed} trees were open, not {TREES}")
+    longest, left = 0.0, TURNS
+    while left:
+        if worker.snapshot().total("replayed") == TREES:
+            left -= 1
+        begun = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - begun)
+    return {"value": 1000 * (fail + longest), "fail": 1000 * fail, "replay": 1000 * longest}

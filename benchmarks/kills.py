@@ -1,0 +1,130 @@
+"""One SIGKILL of a worker of a running topology, and what came of it, record by record.
+
+Each kill has a run of its own: a second one within a minute would measure the back-off before the restart. Killed is
+worker 1, which has a task of the bolt, and with `spouts=2` a spout too. All times are from just before the signal.
+"""
+
+import asyncio
+import math
+import os
+import signal
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.embedded import WARM_UP_S
+from benchmarks.schedule import Log, lane_of, scheduled
+from benchmarks.workers import Running
+
+VICTIM: Final = 1  # the worker, and the bolt's task in it
+LEAD_S: Final = 0.2  # from the word to start to when the first record is due
+AFTER_S: Final = 3.0  # that are drawn after the kill,
+BEFORE_S: Final = 1.0  # and before it, at most
+BIN_S: Final = 0.02  # of the drawing
+RECOVERY_S: Final = 60.0  # what the log has room for, after the kill
+SATURATED: Final = 1e9  # records a second: all are always due
+FASTEST: Final = 1_000_000  # records a second that nobody reaches
+TRIES: Final = 5  # of a kill that found nothing in flight
+
+
+async def saturation(spouts: int, seconds: float) -> float:
+    """Records a second that are acked where all are due at once."""
+    capacity = int(FASTEST * (seconds + 10)) // spouts
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        log = Log.make(path, spouts, capacity)
+        async with Running(scheduled, path=str(path), spouts=spouts, capacity=capacity, rate=SATURATED) as running:
+            log.start[0] = time.perf_counter()
+            return await running.acked_a_second(seconds)
+
+
+def kill(spouts: int, rate: float, seconds: float) -> dict[str, Any]:
+    """One kill after so many seconds at this rate: `first_ack` and `all` in milliseconds, `in_flight` that needed the
+    dead worker, `failed` trees, and `latency` around it: [ms from the kill, median ms, highest ms] of records due then.
+
+    Raises RuntimeError where everything in flight was acked in spite of it, several times over.
+    """
+    for _ in range(TRIES):
+        with tempfile.TemporaryDirectory() as folder:
+            found = asyncio.run(_killed(Path(folder) / "log", spouts, rate, seconds))
+        if found is not None:
+            return found
+    raise RuntimeError(f"{TRIES} kills met nothing in flight that needed the worker")
+
+
+async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[str, Any] | None:
+    capacity = math.ceil(rate * (WARM_UP_S + seconds + RECOVERY_S) / spouts)
+    log = Log.make(path, spouts, capacity)
+    async with Running(scheduled, path=str(path), spouts=spouts, capacity=capacity, rate=rate) as running:
+        await running.until(lambda: all(log.polled[task] for task in range(spouts)), "all spouts were polled")
+        start = log.start[0] = time.perf_counter() + LEAD_S
+        await asyncio.sleep(LEAD_S + WARM_UP_S + seconds)
+        victim = running.run.processes()[VICTIM]
+        flying = _in_flight(log, spouts)
+        at = time.perf_counter()
+        os.kill(victim, signal.SIGKILL)
+        running.kills += 1
+        before = math.ceil((at - start) * rate)  # records due before the kill
+        drawn = math.ceil((at + AFTER_S - start) * rate)
+        await asyncio.sleep(AFTER_S)
+        await running.until(_Acked(log, spouts, drawn), f"all records due {AFTER_S:g} s after the kill were acked")
+    assert running.report is not None
+    replayed = [n for n in flying if log.marks[n] > 1]  # by the victim's second life: nobody else writes more than 1
+    if not replayed:
+        return None
+    acked = [log.acked[n % spouts][n // spouts] - at for n in replayed]
+    if running.report.snapshot.total("replayed") == 0:
+        raise RuntimeError("nothing was replayed")
+    return {
+        "first_ack": 1000 * min(acked),
+        "all": 1000 * (max(log.acked[n % spouts][n // spouts] for n in range(before)) - at),
+        "in_flight": len(replayed),
+        "failed": running.report.snapshot.total("failed"),
+        "latency": _latency(log, spouts, start, rate, at, drawn),
+    }
+
+
+def _in_flight(log: Log, spouts: int) -> list[int]:
+    """Records that were polled, are not acked, and have to be processed by the victim. Looks until there is one of a
+    survivor's: the victim may be done with its own before the signal has come to it."""
+    low = [0] * spouts
+    deadline = time.perf_counter() + 1.0
+    while True:
+        flying: list[int] = []
+        for task in range(spouts):
+            end = int(log.given[task])
+            unacked = log.open_of(task, low[task], end)
+            low[task] = unacked[0] if unacked else end
+            flying += (own * spouts + task for own in unacked)
+        needing = [n for n in flying if lane_of(n, spouts) == VICTIM]
+        if any(n % spouts != VICTIM for n in needing) or time.perf_counter() > deadline:
+            return needing
+
+
+class _Acked:
+    """Asked again and again: whether all records below `count` are acked. Looks at each one only once."""
+
+    def __init__(self, log: Log, spouts: int, count: int) -> None:
+        self._log = log
+        self._ends = [len(range(task, count, spouts)) for task in range(spouts)]
+        self._low = [0] * spouts
+
+    def __call__(self) -> bool:
+        for task, end in enumerate(self._ends):
+            left = self._log.open_of(task, self._low[task], end)
+            self._low[task] = left[0] if left else end
+        return self._low == self._ends
+
+
+def _latency(log: Log, spouts: int, start: float, rate: float, at: float, end: int) -> list[tuple[float, float, float]]:
+    """By the time when records were due, in bins: [ms from the kill, median ms, highest ms]."""
+    bins: dict[int, list[float]] = {}
+    for n in range(max(0, math.ceil((at - BEFORE_S - start) * rate)), end):
+        due = start + n / rate
+        bins.setdefault(math.floor((due - at) / BIN_S), []).append(log.acked[n % spouts][n // spouts] - due)
+    return [
+        (1000 * BIN_S * (index + 0.5), round(1000 * statistics.median(late), 3), round(1000 * max(late), 3))
+        for index, late in sorted(bins.items())
+    ]

@@ -1,0 +1,172 @@
+"""What the benchmarks run on worker processes: topologies, which each worker makes anew by their name, and figures of
+runs that are under way.
+
+Rates are made of the workers' own counters and clocks, CPU time of the processes' clocks, kernel included. Must not
+know what a benchmark's bars are.
+"""
+
+import asyncio
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil  # type: ignore[import-untyped]  # it has no stubs; two numbers of it are used
+
+from benchmarks.embedded import WARM_UP_S, Count, Login, Logins, Null, Same, Sentences, Split
+from topology import Config, Message, Topology
+from topology.runtime.metrics import Snapshot
+from topology.runtime.report import Report
+from topology.runtime.supervisor import SupervisedRun
+
+WORKERS: Final = 2
+SETTLE_S: Final = 1.0  # from the first ack to where an idle run's CPU time is counted
+UNTIL_S: Final = 60.0  # how long anything may take that is waited for
+LOOK_S: Final = 0.02  # between two looks whether it is there
+
+
+def identity() -> Topology:
+    """As embedded, a spout in each worker; half of what they emit crosses to the other one."""
+    topology = Topology("identity", Config(max_pending=2_000))
+    logins = topology.spout("logins", Logins(), tasks=2)
+    same = topology.bolt("same", Same(), logins.shuffle(), tasks=2)
+    topology.bolt("null", Null(), same.local_or_shuffle(), tasks=2)
+    return topology
+
+
+def word_count() -> Topology:
+    """As embedded, a spout in each worker; half of the words cross."""
+    topology = Topology("word-count", Config(max_pending=2_000))
+    source = topology.spout("sentences", Sentences(), tasks=2)
+    words = topology.bolt("split", Split(), source.local_or_shuffle(), tasks=2)
+    topology.bolt("count", Count(), words.fields("text"), tasks=2)
+    return topology
+
+
+class Idle(Logins):
+    """One record, then nothing any more, and no end."""
+
+    async def poll(self, limit: int) -> Sequence[Message[Login]]:
+        if self.next >= self.step:
+            await asyncio.Event().wait()
+        return await super().poll(1)
+
+
+def idle() -> Topology:
+    topology = Topology("idle")
+    logins = topology.spout("logins", Idle(), tasks=2)
+    same = topology.bolt("same", Same(), logins.shuffle(), tasks=2)
+    topology.bolt("null", Null(), same.local_or_shuffle(), tasks=2)
+    return topology
+
+
+class Running:
+    """A topology on worker processes, between `async with` and its end, where it is aborted unless it has ended.
+
+    load   Makes the topology; a function that workers can import by its name.
+    ends   Whether the run ends by itself: then the end of `async with` waits for it.
+
+    Raises RuntimeError at the end where a worker has died that nobody has killed: its figures are worth nothing.
+    """
+
+    def __init__(
+        self, load: Callable[..., Topology], *, workers: int = WORKERS, ends: bool = False, **arguments: Any
+    ) -> None:
+        self.run = SupervisedRun(
+            load(**arguments),
+            workers=workers,
+            loader=f"{load.__module__}:{load.__qualname__}",
+            arguments=arguments,
+        )
+        self.kills = 0  # of workers, by whoever measures
+        self.report: Report | None = None  # at the end
+        self._ends = ends
+
+    async def __aenter__(self) -> Self:
+        self._finished = asyncio.ensure_future(self.run.finish())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None or not self._ends:
+            self.run.abort()
+        self.report = await self._finished
+        if error is None and self.run.restarts != self.kills:
+            raise RuntimeError(f"{self.run.restarts} workers died, and {self.kills} were killed")
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Returns once this holds. Raises RuntimeError where the run ends before, or after UNTIL_S."""
+        deadline = time.perf_counter() + UNTIL_S
+        while not condition():
+            if self._finished.done():
+                raise RuntimeError(f"the run has ended ({self._finished.result().error}) before {what}")
+            if time.perf_counter() > deadline:
+                raise RuntimeError(f"after {UNTIL_S:g} s: not yet {what}")
+            await asyncio.sleep(LOOK_S)
+
+    async def acked(self, count: int) -> None:
+        """Returns once this many messages have been acked, as the workers tell once a second."""
+        await self.until(lambda: self._total("acked") >= count, f"{count:,} messages were acked")
+
+    async def fresh(self) -> dict[int, Snapshot]:
+        """The next snapshot of each worker."""
+        before = {worker: one.seconds for worker, one in self.run.by_worker().items()}
+        await self.until(
+            lambda: all(one.seconds != before[worker] for worker, one in self.run.by_worker().items()),
+            "each worker has told its counters anew",
+        )
+        return self.run.by_worker()
+
+    async def acked_a_second(self, seconds: float) -> float:
+        """The rates of all workers together, over this long or up to a second more."""
+        await self.acked(1)
+        await asyncio.sleep(WARM_UP_S)
+        before = await self.fresh()
+        await asyncio.sleep(seconds)
+        after = await self.fresh()
+        return sum(
+            (after[worker].total("acked") - one.total("acked")) / (after[worker].seconds - one.seconds)
+            for worker, one in before.items()
+        )
+
+    def cpu_s(self) -> float:
+        """CPU time of the supervisor, which is this process, and of all workers so far."""
+        return cpu_s([os.getpid(), *self.run.processes().values()])
+
+    def _total(self, name: str) -> int:
+        snapshot = self.run.snapshot()
+        return snapshot.total(name) if snapshot is not None else 0
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """CPU time of these processes so far, kernel included. What psutil reads has steps of 10 ms on Linux, which is much
+    for an idle process: there each one's own clock is read."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "clock_getcpuclockid"):
+        times = [psutil.Process(pid).cpu_times() for pid in pids]
+        return float(sum(one.user + one.system for one in times))
+    total, clock = 0.0, ctypes.c_int()
+    for pid in pids:
+        if number := library.clock_getcpuclockid(pid, ctypes.byref(clock)):
+            raise OSError(number, os.strerror(number))
+        total += time.clock_gettime(clock.value)
+    return total
+
+
+async def acked_a_second(load: Callable[..., Topology], seconds: float) -> float:
+    """Messages whose whole tree was acked, a second, on two workers, after a warm-up."""
+    async with Running(load) as running:
+        return await running.acked_a_second(seconds)
+
+
+async def idle_percent(seconds: float) -> float:
+    """CPU of supervisor and two workers that have nothing to do, in percent of one core."""
+    async with Running(idle) as running:
+        await running.acked(2)
+        await asyncio.sleep(SETTLE_S)
+        begun, cpu = time.perf_counter(), running.cpu_s()
+        await asyncio.sleep(seconds)
+        return 100 * (running.cpu_s() - cpu) / (time.perf_counter() - begun)
