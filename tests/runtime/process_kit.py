@@ -85,7 +85,11 @@ class WorkerAt(Words):
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # as a supervisor does it
         try:
             self.process = subprocess.Popen(
-                command(theirs.fileno()), pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                command(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
