@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervised_kit import LOADER, Running, made, running
+from supervised_kit import LOADER, Running, children, made, running
 
 from topology.errors import ConfigurationError, StartError, WorkerError
 from topology.runtime.supervisor import SupervisedRun
@@ -284,6 +284,22 @@ async def test_a_run_that_is_cancelled_drains_and_one_that_is_cancelled_twice_en
         snapshot = one.run.snapshot()
     assert snapshot is not None
     assert snapshot.total("pending") > 0
+
+
+def test_a_loop_that_ends_takes_the_workers_with_it(tmp_path: Path, own_runtime_directory: Path) -> None:
+    """As `asyncio.run` does for whatever is left."""
+
+    async def main() -> None:
+        one = Running(tmp_path, **ENDLESS)
+        finishing = asyncio.ensure_future(one.run.finish())
+        await one.until(lambda: one.acked() > 100, "a run under way")
+        assert not finishing.done()
+
+    since = time.monotonic()
+    asyncio.run(main())
+    assert children() == []
+    assert files(own_runtime_directory) == []
+    assert time.monotonic() - since < 10.0
 
 
 async def test_a_run_that_is_told_to_end_while_it_starts_starts_nothing(tmp_path: Path) -> None:

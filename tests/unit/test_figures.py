@@ -103,6 +103,15 @@ def test_at_most_once_what_was_emitted_stays_so_and_queued_inputs_are_lost() -> 
     assert (figures.whole().total("emitted"), figures.lost) == (100, 7)
 
 
+def test_where_messages_were_is_known_of_a_worker_that_does_not_answer() -> None:
+    figures = Figures(planned())
+    figures.take(0, snapshot(100, 90, queued=4))
+    figures.take(1, snapshot(queued=3))
+    assert figures.facts(0).spouts == [SpoutFacts("numbers", 10)]
+    assert figures.facts(0).bolts == [BoltFacts("totals", 4, 0), BoltFacts("store", 0, 0)]
+    assert (figures.facts(1).spouts, figures.facts(1).bolts[0].queued) == ([], 3), "the spout is not on worker 1"
+
+
 # -- what is told
 
 

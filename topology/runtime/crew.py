@@ -87,10 +87,11 @@ class WorkerCrew:
 
     # -- what a stall line asks
 
-    async def facts(self) -> Facts:
-        """What holds the run up, as far as workers say so within LOOK_ANSWER_S."""
+    async def facts(self, last: Callable[[int], Facts]) -> Facts:
+        """What holds the run up. `last` tells it of a worker that does not answer within LOOK_ANSWER_S."""
         answers = await self._ask(self._running(), Look, LOOK_ANSWER_S)
-        return together([one.facts for _, one in sorted(answers.items()) if isinstance(one, Looked)])
+        said = {worker: one.facts for worker, one in answers.items() if isinstance(one, Looked)}
+        return together([said[worker] if worker in said else last(worker) for worker in self.plan.workers])
 
     def _running(self) -> list[Hand]:
         return [one for one in self._fleet.hands.values() if one.state is State.RUNNING]

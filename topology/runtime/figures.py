@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from topology.plan import Plan
 from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts, merged
+from topology.runtime.watch import BoltFacts, Facts, SpoutFacts
 
 
 class Figures:
@@ -24,6 +25,7 @@ class Figures:
             {name: BoltCounts() for name, kind in kinds.items() if kind == "bolt"},
         )
         self._workers = plan.workers
+        self._here = {(name, worker) for (name, _), worker in plan.placement.items()}
         self._now: dict[int, Snapshot] = {}  # of the processes that live
         self._before: dict[int, Snapshot] = {}  # of those before them
         self._lost: dict[int, int] = {}  # what dead ones had not done, and nobody has begun to do again
@@ -65,6 +67,13 @@ class Figures:
     def whole(self) -> Snapshot:
         """The figures of the run, noughts where nobody has said anything."""
         return replace(merged([self._of(worker) for worker in self._workers]), workers=len(self._workers))
+
+    def facts(self, worker: int) -> Facts:
+        """Where a worker's messages were when it said so last: for one that does not answer, or need not be asked."""
+        last = self._now.get(worker, self._nothing)
+        spouts = [SpoutFacts(name, one.pending) for name, one in last.spouts.items() if (name, worker) in self._here]
+        bolts = [BoltFacts(name, one.queued, one.held) for name, one in last.bolts.items()]
+        return Facts(0.0, spouts, bolts)
 
     def _of(self, worker: int) -> Snapshot:
         parts = [one[worker] for one in (self._before, self._now) if worker in one]

@@ -119,10 +119,11 @@ class Fleet:
     def _all(self, *states: State) -> bool:
         return all(one.state in states for one in self.hands.values())
 
-    def away(self) -> str:
-        """Who is being replaced, in a sentence; empty where nobody is."""
+    def ailing(self) -> list[str]:
+        """Who is being replaced, and whose loop is blocked: one sentence each."""
         now = self._loop.time()
-        return "; ".join(f"worker {one} is being replaced, for {now - at:.0f} s" for one, at in self._away.items())
+        away = [f"worker {one} is being replaced, for {now - at:.0f} s" for one, at in self._away.items()]
+        return [*away, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Returns once this holds; asked again whenever a worker has begun, ended, or said that its sources have."""

@@ -120,17 +120,29 @@ class Vigil:
         found = ((worker, *self._judged(pulse, now)) for worker, pulse in self._pulses.items())
         return [one for one in found if one[1] is not Health.WELL]
 
+    def blocked(self) -> dict[int, str]:
+        """worker → "its loop has been blocked for 7 s, in …", of those that the last beat said so of."""
+        return {worker: _described(pulse) for worker, pulse in self._pulses.items() if _is_blocked(pulse)}
+
     def _judged(self, pulse: Pulse, now: float) -> tuple[Health, str]:
         silent_s = now - pulse.beaten_at
         if silent_s > (SILENT_S if pulse.beats else STARTING_S):
             return Health.SILENT, f"it gave no sign of life for {silent_s:.1f} s"
-        if not pulse.started or pulse.blocked_s <= BLOCKED_S:
+        if not _is_blocked(pulse):
             pulse.told_at = None
             return Health.WELL, ""
-        text = f"its loop has been blocked for {pulse.blocked_s:.0f} s" + (f", in {pulse.where}" if pulse.where else "")
+        text = _described(pulse)
         if pulse.blocked_s > self._blocked_timeout_s:
             return Health.BLOCKED, text
         if pulse.told_at is not None and now - pulse.told_at < AGAIN_S:
             return Health.WELL, ""
         pulse.told_at = now
         return Health.SLOW, text
+
+
+def _is_blocked(pulse: Pulse) -> bool:
+    return pulse.started and pulse.blocked_s > BLOCKED_S
+
+
+def _described(pulse: Pulse) -> str:
+    return f"its loop has been blocked for {pulse.blocked_s:.0f} s" + (f", in {pulse.where}" if pulse.where else "")

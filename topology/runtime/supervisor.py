@@ -32,7 +32,7 @@ from topology.runtime.control import (
     Status,
     Word,
 )
-from topology.runtime.crew import WorkerCrew
+from topology.runtime.crew import WorkerCrew, together
 from topology.runtime.ending import drain, settle
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
@@ -44,7 +44,7 @@ from topology.runtime.restarts import LOOK_S
 from topology.runtime.rundir import RunDir
 from topology.runtime.statedir import StateDir
 from topology.runtime.watch import LOOK_S as STALL_LOOK_S
-from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, held
+from topology.runtime.watch import SILENT_S, Facts, StallWatch, held
 from topology.runtime.worker import CLOSE_S
 
 CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed,
@@ -145,11 +145,8 @@ class SupervisedRun:
 
     def in_flight(self) -> str:
         """Where everything was that was not done, a second ago at most, in a sentence."""
-        snapshot = self._figures.whole()
-        spouts = [SpoutFacts(name, one.pending) for name, one in snapshot.spouts.items()]
-        bolts = [BoltFacts(name, one.queued, one.held) for name, one in snapshot.bolts.items()]
-        away = self._fleet.away() if self._fleet is not None else ""
-        return "; ".join(filter(None, [held(Facts(0.0, spouts, bolts)), away]))
+        ailing = self._fleet.ailing() if self._fleet is not None else []
+        return "; ".join([held(together([self._figures.facts(one) for one in self._plan.workers])), *ailing])
 
     async def finish(self) -> Report:
         """Starts, runs, and ends everything. Returns how it ended."""
@@ -205,7 +202,7 @@ class SupervisedRun:
         )
         self._crew = WorkerCrew(self._plan, fleet)
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._look_for_stalls())]
-        how = "aborted"
+        how, patience_s = "aborted", CLOSING_S
         try:
             fleet.begin()
             how = await self._ending(watching)
@@ -213,8 +210,11 @@ class SupervisedRun:
                 await self._drained()
             if self._abort.is_set():
                 how = "aborted"
+        except asyncio.CancelledError:
+            patience_s = 0.0  # not by `finish`: the loop itself is about to end
+            raise
         finally:
-            await fleet.close(CLOSING_S, self._abort, ABORTING_S)
+            await fleet.close(patience_s, self._abort, ABORTING_S)
             self._ended_s = loop.time() - self._begun
             await _cancelled(*watching)
         if fleet.failed is not None:
@@ -320,13 +320,13 @@ class SupervisedRun:
             await asyncio.sleep(STALL_LOOK_S)
             if self._fleet.started and (snapshot := self._figures.all()) is not None:
                 if self._stall.silent_s > SILENT_S - 2 * STALL_LOOK_S:
-                    facts = await self._crew.facts()
+                    facts = await self._crew.facts(self._figures.facts)
                 self._stall.look(loop.time(), snapshot, lambda facts=facts: facts)  # type: ignore[misc]
 
     def _dated(self, snapshot: Snapshot) -> Snapshot:
         """With what only the supervisor knows: how long the run takes, who is away, and what limits it."""
         assert self._fleet is not None
-        limit = "; ".join(filter(None, [self._fleet.away(), self._stall.text]))
+        limit = "; ".join(filter(None, [*self._fleet.ailing(), self._stall.text]))
         return replace(snapshot, seconds=self._seconds(), limit=limit)
 
     def _seconds(self) -> float:
