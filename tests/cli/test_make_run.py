@@ -1,47 +1,93 @@
 """`make run` as a newcomer types it, but for the environment, which is the one that runs the tests."""
 
+import os
+import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import environment
+from cli_kit import Started, environment, wait_for
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
-def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def command(*arguments: str) -> list[str]:
     """`-o` says that the environment is made already, however old."""
     venv = sys.prefix
+    return ["make", "-o", f"{venv}/.installed", f"VENV={venv}", *arguments]
+
+
+def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        ["make", "-o", f"{venv}/.installed", f"VENV={venv}", *arguments],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        command(*arguments), cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=100, check=False
     )
+
+
+def alerts(store: Path) -> tuple[int, int]:
+    """How many are stored, and how many different ones."""
+    connection = sqlite3.connect(store)
+    try:
+        (rows,) = connection.execute("SELECT COUNT(*) FROM brute_force").fetchone()
+        different = "SELECT COUNT(*) FROM (SELECT DISTINCT source_ip, failures, first_at, last_at FROM brute_force)"
+        return rows, connection.execute(different).fetchone()[0]
+    finally:
+        connection.close()
 
 
 def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins_anew(tmp_path: Path) -> None:
     for count in (1, 2):
-        result = make("run", f"RUNS={tmp_path}")
+        result = make("run", f"RUNS={tmp_path}", "RATE=10000")
         assert result.returncode == 0, result.stderr
         assert "20,000 read, 20,000 acked, 0 failed, 0 replayed, 0 dead" in result.stdout
+        assert "  workers   2, none restarted" in result.stdout
         assert "store: 24 stored, 0 known already" in result.stdout
         assert "source_ip         failures  first_at              last_at" in result.stdout
         assert result.stdout.splitlines()[-1].startswith("try next: ")
         stores = list(tmp_path.glob("*/alerts.db"))
         assert len(stores) == count
-        for store in stores:
-            connection = sqlite3.connect(store)
-            assert connection.execute("SELECT COUNT(*) FROM brute_force").fetchone() == (24,)
-            connection.close()
+        assert all(alerts(store) == (24, 24) for store in stores)
+
+
+def test_make_run_is_as_slow_as_it_is_told_and_has_a_worker_to_kill_after_which_no_alert_is_stored_twice(
+    tmp_path: Path,
+) -> None:
+    stderr = tmp_path / "stderr.txt"
+    with stderr.open("wb") as err, (tmp_path / "stdout.txt").open("wb") as out:
+        process = subprocess.Popen(
+            command("run", f"RUNS={tmp_path / 'runs'}", "RATE=4000"),
+            cwd=ROOT,
+            env=environment(),
+            stdout=out,
+            stderr=err,
+        )
+    run = Started(process, stderr)
+    hint = re.compile(r"^try: kill -9 (\d+)   \(worker 1\), and watch it come back$", re.MULTILINE)
+    try:
+        wait_for(lambda: bool(hint.search(run.said())) or process.poll() is not None, "the hint")
+        (pid,) = map(int, hint.findall(run.said()))
+        os.kill(pid, signal.SIGKILL)
+        assert run.ended() == 0, run.said()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
+    died = re.search(rf"worker 1 \(pid {pid}\) was killed by SIGKILL.*; counts in its memory begin anew", run.said())
+    assert died, run.said()
+    assert "worker 1 is back as pid " in run.said()
+    summary = (tmp_path / "stdout.txt").read_text()
+    assert "  workers   2, restarted once" in summary
+    seconds = re.search(r"has read everything and ended after ([\d.]+) s", summary)
+    assert seconds, summary
+    assert float(seconds[1]) >= 20_000 / 4000
+    (store,) = (tmp_path / "runs").glob("*/alerts.db")
+    stored, different = alerts(store)
+    assert 20 <= stored == different <= 24
 
 
 def test_make_run_takes_another_log_by_path_whatever_is_in_its_name(tmp_path: Path) -> None:
