@@ -209,7 +209,6 @@ class Transport:
     # -- sending
 
     def has_room(self, worker: int) -> bool:
-        """Whether `send` may take something now."""
         link = self._links.get(worker)
         return link is not None and not link.waits
 
@@ -223,7 +222,9 @@ class Transport:
             return True
         try:
             link.send(data, _NOBLOCK)
-        except zmq.ZMQError:
+        except zmq.ZMQError as error:
+            if isinstance(error, zmq.Again) and link.get(_EVENTS) & _POLLOUT:
+                return self.send(worker, data)  # `send` of libzmq takes note of new room once in a millisecond only
             self._wait(link)
             return False
         return True
@@ -265,9 +266,8 @@ class Transport:
     def check(self, now: float) -> None:
         """Reads what no edge has announced, and counts that in `rescues`; logs strangers. Call it some times a second.
 
-        `now` in seconds of the loop. Looks only at sockets on which nothing has moved since the last check: a frame
-        that comes within this very call would else look like one that was not announced.
-        """
+        `now` in seconds of the loop. Looks only where nothing has moved since the last check: what comes within this
+        very call would else look as if it had not been announced."""
         if self._closed:
             return
         if self._pull is not None:
@@ -390,7 +390,6 @@ class _Doorman(threading.Thread):
         self._events.close(0)
 
 
-# What a doorman says of handshakes that have failed.
 _FAILURES: Final = {
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "it ended, or was silent, before it had said who it is",
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "a greeting that is wrong, or made for another worker's key",
