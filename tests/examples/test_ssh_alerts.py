@@ -18,6 +18,7 @@ from examples.auth_log import auth_log, write
 from examples.ssh_alerts import DetectBruteForce, Failure, ParseFailures, topology
 from spouts import FileTail
 from topology import Bolt, ConfigurationError, Topology
+from topology.testing import run_topology
 
 REAL_LOG = Path(__file__).parents[2] / "../shared/data/loghub/OpenSSH_2k.log"
 REFERENCE = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -176,3 +177,18 @@ def test_b4_alerts_are_exact_although_every_failure_is_replayed(tmp_path: Path) 
     assert report.snapshot.total("replayed") > 100
     attacks = [Alert(a.source_ip, a.failures, a.first_at, a.last_at) for a in log.attacks]
     assert stored(tmp_path / "alerts.db") == sorted(attacks)
+
+
+@pytest.mark.parametrize("rate", [3.0, 100.0, 1200.0])
+def test_a_paced_source_reads_every_line_at_its_rate(tmp_path: Path, rate: float) -> None:
+    lines = int(rate * 5)
+    (tmp_path / "auth.log").write_text("nothing\n" * lines)
+    report = run_topology(topology(str(tmp_path / "auth.log"), str(tmp_path / "alerts.db"), rate=rate), workers=2)
+    assert report.snapshot.spouts["lines"].acked == lines
+    assert 4.4 <= report.snapshot.seconds <= 5.6, "on virtual time"
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_a_configuration_error(rate: float) -> None:
+    with pytest.raises(ConfigurationError, match="rate is a number of lines a second"):
+        topology(rate=rate)
