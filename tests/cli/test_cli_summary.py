@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from topology.cli.progress import Rate, counts
+from topology.cli.progress import Figures, Now, Rate, counts
 from topology.cli.summary import summary
 from topology.runtime.histogram import Histogram
 from topology.runtime.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
@@ -66,3 +66,56 @@ def test_the_rate_is_that_since_the_last_look() -> None:
     rate = Rate()
     assert rate.of(snapshot(emitted=1200)) == 100.0
     assert rate.of(Snapshot("alerts", 14.0, 1, {"lines": SpoutCounts(emitted=1300)}, {})) == 50.0
+
+
+# -- several workers
+
+
+def at(seconds: float, emitted: int = 0, executed: int = 0, busy_s: float = 0.0, queued: int = 0) -> Snapshot:
+    counts = BoltCounts(executed=executed, busy_s=busy_s, queued=queued)
+    return Snapshot("alerts", seconds, 1, {"lines": SpoutCounts(emitted=emitted)}, {"store": counts})
+
+
+def shown(figures: Figures, seconds: float, workers: dict[int, Snapshot], processes: dict[int, int]) -> list[str]:
+    return list(figures.lines(Now(replace(workers[0], seconds=seconds), workers, processes)))
+
+
+def test_a_worker_keeps_its_rate_until_its_next_snapshot_and_has_none_once_it_is_quiet() -> None:
+    figures = Figures({0: {"lines": 1, "store": 1}}, 1000.0)
+    rates = []
+    # Its snapshots come once a second, and are looked at more often: dated by themselves, or by whoever looks.
+    for seconds, snapshot in [
+        (1.0, at(1.0, emitted=100)),
+        (2.0, at(2.0, emitted=300)),
+        (2.25, at(2.0, emitted=300)),
+        (2.5, at(2.5, emitted=300)),
+        (3.0, at(3.0, emitted=500)),
+        (5.25, at(5.25, emitted=500)),
+    ]:
+        rates.append(shown(figures, seconds, {0: snapshot}, {})[0].split("  ")[1])
+    assert rates == ["100 records/s", *["200 records/s"] * 4, "0 records/s"]
+
+
+def test_each_worker_has_a_line_with_its_process_and_says_when_it_has_none() -> None:
+    figures = Figures({0: {"lines": 1}, 1: {"store": 1}}, 0.0)
+    workers = {0: at(2.0, emitted=400), 1: at(2.0, executed=300, busy_s=1.9, queued=7)}
+    assert shown(figures, 2.0, workers, {0: 11, 1: 12})[1:] == [
+        "  worker 0  pid 11  200 handled/s  bolts busy 0 %  queued 0",
+        "  worker 1  pid 12  150 handled/s  bolts busy 95 %  queued 7",
+        "  'store' is the limit: busy 95 % of the time, its queue is 1 % full; 'lines' pauses 0 % of the time",
+    ]
+    assert shown(figures, 2.1, workers, {0: 11})[2].startswith("  worker 1  is being replaced  150 handled/s")
+
+
+def test_what_holds_everything_up_is_told_in_place_of_the_limit() -> None:
+    figures = Figures({0: {"lines": 1, "store": 1}}, 0.0)
+    whole = replace(at(2.0, emitted=400), limit="source idle\x1b[2J")
+    assert list(figures.lines(Now(whole, {0: whole}, {})))[1:] == ["  source idle\\x1b[2J"]
+
+
+def test_the_summary_of_several_workers_says_how_often_they_were_restarted_and_who_was_the_limit() -> None:
+    report = Report(replace(snapshot(), workers=2))
+    for restarts, said in ((0, "none restarted"), (1, "restarted once"), (1200, "restarted 1,200 times")):
+        told = list(summary(report, "again", restarts=restarts, limit="'store' is the limit"))
+        assert told[4:6] == [f"  workers  2, {said}", "  limit    'store' is the limit"]
+    assert not [line for line in summary(report, "again") if "workers" in line or "limit" in line]
