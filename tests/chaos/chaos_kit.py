@@ -1,0 +1,335 @@
+"""Real runs of the real command, real faults, and counts by SQL: what the chaos tests share.
+
+A run is `kedge run numbered.py --workers 2` in a session of its own. Faults are signals to its processes, which are
+found in /proc: a worker that has a book (see `numbered.Book`) has a spout, who has the store open has the sink. That a
+fault hit is proved by the books and by the supervisor's own lines.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from numbered import DIGITS, Book
+
+KEDGE: Final = (str(Path(sys.executable).parent / "kedge"),)
+NUMBERED: Final = Path(__file__).with_name("numbered.py")
+RECORDS: Final = 200_000
+WORDS: Final = 2  # of each record
+PATIENCE_S: Final = 90.0  # for what takes some seconds on a quiet machine
+
+
+def wait_for(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
+    """Waits until the condition is true; returns what it returned. Fails where it takes longer."""
+    deadline = time.monotonic() + within_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}"
+        time.sleep(0.01)
+    return found
+
+
+def seeded(seed: int) -> Random:
+    """Chance for a schedule; the seed is shown where the test fails."""
+    print(f"seed {seed}")
+    return Random(seed)
+
+
+# -- one run
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: int
+    out: str
+    said: str  # all that it wrote to stderr
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The JSON object that ends stdout."""
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+    def total(self, name: str) -> int:
+        """The sum of one figure over all spouts."""
+        return sum(spout[name] for spout in self.figures["spouts"].values())
+
+    @property
+    def known(self) -> int:
+        """Rows that came to the sink's last process though they were stored already."""
+        found = re.search(r"^store: [\d,]+ stored, ([\d,]+) known already", self.said, re.MULTILINE)
+        assert found, self.said
+        return int(found[1].replace(",", ""))
+
+    def well(self) -> "Outcome":
+        """Fails unless it ended with status 0, and nothing was dead or left."""
+        assert self.status == 0, self.said
+        assert (self.total("dead"), self.total("pending")) == (0, 0), self.said
+        assert "Traceback" not in self.said, self.said
+        return self
+
+    def sentence(self) -> str:
+        """What it has said last, where it could not start: one sentence of the command, and no traceback."""
+        errors = [line for line in self.said.splitlines() if line.startswith("kedge: ")]
+        assert len(errors) == 1, self.said
+        assert "Traceback" not in self.said, self.said
+        return errors[0].removeprefix("kedge: ")
+
+
+@dataclass
+class Kill:
+    """A worker that was killed: what was in flight, by its own book, and by the others that the supervisor told of."""
+
+    pid: int
+    own: int
+    told: int = field(default=0)
+
+
+class Run:
+    """A run under way. Made by `running`."""
+
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", number: int) -> None:
+        self.folder, self.process = folder, process
+        self._out, self._err = folder / f"stdout-{number}", folder / f"stderr-{number}"
+
+    # -- what is seen of it
+
+    def said(self) -> str:
+        return self._err.read_text(errors="replace")
+
+    def workers(self) -> list[int]:
+        """The ids of its worker processes that live."""
+        return [pid for pid in children(self.process.pid) if state_of(pid) not in ("", "Z", "X")]
+
+    def books(self) -> dict[int, tuple[int, int, int]]:
+        """pid → read, done, dead, of all processes that have or had a task of the spout."""
+        found = {}
+        for path in (self.folder / "books").iterdir():
+            with contextlib.suppress(OSError):
+                if len(data := path.read_bytes()) == Book.FORM.size:
+                    found[int(path.name.rpartition("-")[2])] = Book.FORM.unpack(data)
+        return found
+
+    def done(self) -> int:
+        """How many messages were done so far, by all processes that have lived: what is read again counts again."""
+        return sum(done for _, done, _ in self.books().values())
+
+    def pending(self, *pids: int) -> int:
+        """How many messages of these processes were read and are not done; of those that live, unless told."""
+        books = self.books()
+        return sum(read - done - dead for pid, (read, done, dead) in books.items() if pid in (pids or self.workers()))
+
+    def with_spout(self) -> list[int]:
+        books = self.books()
+        return [pid for pid in self.workers() if pid in books]
+
+    def with_sink(self) -> int:
+        """The worker that has the store open; waits until there is one."""
+        store = str(self.folder / "store.db")
+        return int(wait_for(lambda: next((pid for pid in self.workers() if store in opened(pid)), 0), "the sink"))
+
+    def without_spout(self) -> int:
+        """The one worker that has no spout; waits until both are there."""
+        wait_for(lambda: len(self.workers()) == 2 and self.with_spout(), "two workers")
+        (found,) = set(self.workers()) - set(self.with_spout())
+        return found
+
+    # -- waiting
+
+    def until(self, condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
+        """Waits for a condition; fails with all that was said where the run ends before."""
+
+        def there() -> Any:
+            found = condition()
+            assert found or self.process.poll() is None, f"the run has ended before {what}:\n{self.said()}"
+            return found
+
+        try:
+            return wait_for(there, what, within_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.said()}") from None
+
+    def until_done(self, more: int) -> int:
+        """Waits until so many more messages are done; returns how many are in all."""
+        target = self.done() + more
+        return int(self.until(lambda: (now := self.done()) >= target and now, f"{more:,} more messages"))
+
+    def until_said(self, pattern: str, within_s: float = PATIENCE_S) -> "re.Match[str]":
+        found = self.until(lambda: re.search(pattern, self.said(), re.MULTILINE), f"{pattern!r} on stderr", within_s)
+        assert isinstance(found, re.Match)
+        return found
+
+    def ended(self, within_s: float = PATIENCE_S) -> Outcome:
+        """Waits for its end."""
+        try:
+            status = self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended within {within_s:g} s:\n{self.said()}") from None
+        return Outcome(status, self._out.read_text(errors="replace"), self.said())
+
+    # -- faults
+
+    def kill(self, pid: int) -> Kill:
+        """kill -9, and what its own spouts had in flight at that moment."""
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: state_of(pid) in ("", "Z", "X"), "its end")
+        return Kill(pid, self.pending(pid))
+
+    def told(self, kill: Kill) -> Kill:
+        """Waits for the supervisor's line about this death, and takes what other workers had in flight from it."""
+        line = self.until_said(rf"^.*worker \d+ \(pid {kill.pid}\) .*$")[0]
+        found = re.search(r"; ([\d,]+) messages? in flight ha", line)
+        kill.told = int(found[1].replace(",", "")) if found else 0
+        return kill
+
+    def signal_all(self, number: int) -> None:
+        """To the supervisor and its workers, as a terminal does."""
+        os.killpg(self.process.pid, number)
+
+
+def hit(kills: list[Kill], outcome: Outcome) -> None:
+    """Fails unless each of these kills hit messages in flight, each was a restart, and something was replayed."""
+    assert all(one.own + one.told > 0 for one in kills), f"kills that hit nothing: {kills}\n{outcome.said}"
+    assert outcome.figures["restarts"] == len(kills), outcome.said
+    assert outcome.total("replayed") > 0 or outcome.known > 0, outcome.said
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    *options: str,
+    command: tuple[str, ...] = KEDGE,
+    state: str = "state",
+    config: dict[str, object] | None = None,
+    environment: dict[str, str | None] | None = None,
+    prepare: Callable[[], None] | None = None,
+    workers: int = 2,
+    **values: object,
+) -> Iterator[Run]:
+    """Starts `kedge run numbered.py`; `values` are its parameters. Ends it by force where the test's body has not.
+
+    `command`: what comes before "run"; `prepare` is called in the new process before it begins.
+    """
+    settings = [f"--set={name}={value}" for name, value in {"folder": folder, **values}.items()]
+    settings += [f"--config={name}={value}" for name, value in (config or {}).items()]
+    line = [*command, "run", str(NUMBERED), *settings, "--state-dir", str(folder / state), "--json", *options]
+    number = len(list(folder.glob("stderr-*")))
+    with (folder / f"stdout-{number}").open("wb") as out, (folder / f"stderr-{number}").open("wb") as err:
+        process = subprocess.Popen(
+            [*line, "--workers", str(workers)],
+            cwd=folder,
+            env=surroundings(folder, environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            preexec_fn=prepare,
+        )
+    try:
+        yield Run(folder, process, number)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def surroundings(folder: Path, changes: dict[str, str | None]) -> dict[str, str]:
+    """Our environment, with a place of the test's own for run directories, and without what changes the command."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEDGE_", "PYTEST_"))}
+    changed = {"XDG_RUNTIME_DIR": str(folder / "r"), "TMPDIR": str(folder / "r"), "NO_COLOR": "1", **changes}
+    return {name: value for name, value in {**kept, **changed}.items() if value is not None}
+
+
+# -- what is stored
+
+
+def exactly(folder: Path, count: int = RECORDS) -> None:
+    """Fails unless each word of each of the first `count` records is stored once, and nothing else."""
+    with contextlib.closing(sqlite3.connect(folder / "store.db")) as store:
+        store.create_function("named", 1, named, deterministic=True)
+        ask = lambda sql: store.execute(sql).fetchone()  # noqa: E731
+        assert ask("PRAGMA quick_check") == ("ok",)
+        rows, records, occurrences, first, last = ask(
+            "SELECT count(*), count(DISTINCT n), count(DISTINCT n * 10 + place), min(n), max(n) FROM word"
+        )
+        wrong = ask(
+            "SELECT count(*) FROM word"
+            " WHERE named(text) != CASE place WHEN 0 THEN n / 1000 WHEN 1 THEN n % 1000 ELSE -1 END"
+        )
+    found = (rows, occurrences, records, first, last, *wrong)
+    assert found == (WORDS * count, WORDS * count, count, 0, count - 1, 0)
+
+
+def named(text: str) -> int:
+    """The number that a word names."""
+    return int("".join(str(DIGITS.index(digit)) for digit in text.split("-")))
+
+
+def rows(folder: Path) -> int:
+    """How many rows there are at the moment."""
+    with contextlib.closing(sqlite3.connect(folder / "store.db")) as store:
+        try:
+            (found,) = store.execute("SELECT max(rowid) FROM word").fetchone()
+        except sqlite3.OperationalError:  # no table yet
+            return 0
+    return found or 0
+
+
+# -- processes
+
+
+def children(pid: int) -> list[int]:
+    """Processes that this one has started, dead ones that are not reaped included."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
+def state_of(pid: int) -> str:
+    """The letter of a process' state, "T" for stopped; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def opened(pid: int) -> set[str]:
+    """What its descriptors are: paths, and "socket:[…]"."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for one in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(one.path))
+    return found
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has; 0 where it is gone."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def left_over(folder: Path) -> list[str]:
+    """What is there of this folder's runs: processes, by their environment, and what is where run directories are."""
+    marker = f"XDG_RUNTIME_DIR={folder / 'r'}".encode()
+    found = [str(path) for path in (folder / "r").rglob("*")]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if marker in (entry / "environ").read_bytes().split(b"\0") and state_of(int(entry.name)) != "Z":
+                    found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:200]!r}")
+    return found

@@ -1,0 +1,131 @@
+"""Workers that are killed, or end themselves: what is stored is exact each time, and the kills are shown to have hit.
+
+F1 on all 200,000 records. The others on fewer: the fault is the same, and the count as exact.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from chaos_kit import Kill, Run, exactly, hit, left_over, running, seeded
+
+KILLS = 5
+FEWER = 20_000
+
+Victim = Callable[[Run, Random], int]
+
+
+def without_spout(run: Run, _: Random) -> int:
+    return run.without_spout()
+
+
+def with_sink(run: Run, _: Random) -> int:
+    return run.with_sink()
+
+
+def any_worker(run: Run, random: Random) -> int:
+    run.until(lambda: len(run.with_spout()) == 2, "two workers with spouts")
+    return random.choice(run.with_spout())
+
+
+def killed(run: Run, victim: Victim, steps: list[int], random: Random) -> list[Kill]:
+    """Kills a worker each time that so many messages are done since the last kill."""
+    kills = []
+    for step in steps:
+        run.until_done(step)
+        kills.append(run.kill(victim(run, random)))
+        print(f"killed after {step:,} messages more: {kills[-1]}")
+    return [run.told(one) for one in kills]
+
+
+@pytest.mark.parametrize(
+    ("layout", "victim", "seed"),
+    [("together", without_spout, 101), ("apart", with_sink, 102), ("both", any_worker, 103)],
+    ids=["one-without-spout", "the-sink", "either-of-two-with-spouts"],
+)
+def test_rows_are_exact_after_five_kills_at_random_points_f1(
+    folder: Path, layout: str, victim: Victim, seed: int
+) -> None:
+    random = seeded(seed)
+    steps = [random.randint(5_000, 25_000) for _ in range(KILLS)]
+    with running(folder, layout=layout) as run:
+        kills = killed(run, victim, steps, random)
+        outcome = run.ended().well()
+    exactly(folder)
+    hit(kills, outcome)
+    if layout != "both":  # nobody who had a ledger has died, so that nothing is missing in these figures
+        assert all(one.told and not one.own for one in kills)
+        assert outcome.total("replayed") >= sum(one.told for one in kills)
+        assert outcome.total("emitted") == outcome.total("acked")
+
+
+def test_a_worker_that_has_both_spout_and_sink_can_be_killed_f1(folder: Path) -> None:
+    """Its source is read again from the start, and the sink drops what it knows. 20,000 records."""
+    random = seeded(104)
+    with running(folder, count=FEWER) as run:
+        kills = killed(run, with_sink, [random.randint(1_000, 9_000) for _ in range(2)], random)
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    hit(kills, outcome)
+    assert outcome.known > 0
+    assert "'numbers' is read again from the start of the run" in outcome.said
+
+
+# The longest back-off is shortened: 20 deaths of one worker within a minute would else wait for 66 s of it.
+HASTY = (
+    "import sys; sys.argv[0] = 'kedge'; from topology.runtime import restarts; restarts.BACKOFF_MAX_S = 0.05; "
+    "from kedge import main; main()"
+)
+
+
+def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> None:
+    """No session of a new process is taken for a gap in an old one. 40,000 records; `max_pending` is below the least
+    step, so that each new process works when it is killed."""
+    random = seeded(105)
+    command = (sys.executable, "-c", HASTY)
+    config = {"max_restarts": 20, "max_pending": 300}
+    with running(folder, command=command, config=config, count=40_000) as run:
+        kills = killed(run, without_spout, [random.randint(600, 1_900) for _ in range(20)], random)
+        outcome = run.ended().well()
+    exactly(folder, 40_000)
+    hit(kills, outcome)
+    assert outcome.figures["restarts"] == 20
+    assert "a link of it is lost" not in outcome.said
+
+
+# -- bolts that end their process, and one that only tries
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [("_exit", "ended with status 1"), ("segfault", "was killed by SIGSEGV"), ("abort", "was killed by SIGABRT")],
+)
+def test_a_bolt_that_ends_its_process_once_costs_a_restart_and_no_row_f6(
+    folder: Path, trouble: str, words: str
+) -> None:
+    with running(folder, count=FEWER, layout="apart", trouble=trouble, at=FEWER // 2) as run:
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    assert outcome.figures["restarts"] == 1
+    assert words in outcome.said
+    assert outcome.total("replayed") > 0 or outcome.known > 0
+
+
+def test_a_bolt_that_raises_system_exit_fails_that_tuple_only_f6(folder: Path) -> None:
+    with running(folder, count=FEWER, layout="apart", trouble="exit", at=FEWER // 2) as run:
+        outcome = run.ended()
+    exactly(folder, FEWER)
+    assert (outcome.status, outcome.figures["restarts"]) == (0, 0), outcome.said
+    assert (outcome.total("failed"), outcome.total("replayed"), outcome.total("dead")) == (1, 1, 0)
+
+
+def test_a_record_that_always_ends_its_process_ends_the_run_with_a_clear_sentence_f12(folder: Path) -> None:
+    with running(folder, count=FEWER, trouble="always _exit", at=5_000, config={"max_restarts": 3}) as run:
+        outcome = run.ended()
+    assert outcome.status == 1
+    assert re.search(r"died 4 times within a minute; .*ended with status 1; mend the cause, or raise", outcome.said)
+    assert outcome.figures["restarts"] == 4
+    assert left_over(folder) == []

@@ -1,0 +1,85 @@
+"""The supervisor itself is killed; two of them want the same state directory, or only the same machine."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from chaos_kit import exactly, left_over, running, seeded, wait_for
+
+FEWER = 20_000
+
+
+def test_workers_end_with_their_supervisor_and_the_next_run_completes_f3(folder: Path) -> None:
+    """They end within three seconds of kill -9, and leave neither sockets nor a run directory. 20,000 records, in
+    three runs on one state directory and store."""
+    random = seeded(301)
+    for layout in ("apart", "apart"):
+        with running(folder, count=FEWER, rate=20_000, layout=layout) as run:
+            run.until_done(random.randint(1_000, 6_000))
+            assert run.pending() > 0, "nothing was in flight"
+            workers = run.workers()
+            assert len(workers) == 2
+            assert len(left_over(folder)) == 3 + 3, "a run directory, two sockets, three processes"
+            os.kill(run.process.pid, signal.SIGKILL)
+            since = time.monotonic()
+            run.process.wait()
+            wait_for(lambda: not left_over(folder), "the end of workers, sockets and the run directory", within_s=3)
+            print(f"{time.monotonic() - since:.2f} s after the kill nothing was left")
+    with running(folder, count=FEWER, layout="apart") as run:
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    assert outcome.known > 0, "earlier runs had stored nothing"
+    assert outcome.figures["restarts"] == 0
+
+
+def test_workers_that_are_blocked_end_with_their_supervisor_too_f3(folder: Path) -> None:
+    """A bolt blocks the loop, so that only threads can notice."""
+    with running(folder, count=FEWER, trouble="always sleep", at=5_000, seconds=60.0) as run:
+        run.until_done(2_000)
+        wait_for(lambda: run.pending() > 0 and stands_still(run.done), "a blocked loop")
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.process.wait()
+        wait_for(lambda: not left_over(folder), "the end of workers, sockets and the run directory", within_s=3)
+
+
+def stands_still(count: "object") -> bool:
+    assert callable(count)
+    before = count()
+    time.sleep(0.5)
+    return bool(count() == before)
+
+
+def test_a_second_run_on_one_state_directory_is_refused_and_disturbs_nothing_f24(folder: Path) -> None:
+    """Also by another name of the directory."""
+    (folder / "alias").symlink_to(folder / "state")
+    with running(folder, count=FEWER, rate=FEWER // 4, layout="apart") as run:
+        run.until_done(2_000)
+        workers = sorted(run.workers())
+        for name in ("state", "alias"):
+            with running(folder, count=FEWER, state=name) as second:
+                refused = second.ended()
+            assert refused.status == 3, refused.said
+            assert "is in use by another run" in refused.sentence()
+        assert run.pending() > 0, "the run was over before"
+        assert sorted(run.workers()) == workers
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
+
+
+def test_two_runs_beside_each_other_are_both_exact_f24(folder: Path) -> None:
+    """With run directories in the same place: neither takes a socket of the other's, nor sweeps its directory."""
+    other = folder / "other"
+    (other / "books").mkdir(parents=True)
+    (other / "r").symlink_to(folder / "r")
+    with running(folder, count=FEWER, layout="apart") as one, running(other, count=FEWER + 1, layout="apart") as two:
+        one.until_done(1_000)
+        two.until_done(1_000)
+        assert one.pending() > 0, "the first was over before"
+        assert len(list((folder / "r").glob("kedge-*"))) == 2
+        for run in (one, two):
+            outcome = run.ended().well()
+            assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
+    exactly(folder, FEWER)
+    exactly(other, FEWER + 1)
