@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import zmq
 from transport_kit import BYTES_MAX, Net, checked, send_all, until
 
 from topology.errors import StartError
@@ -48,7 +49,7 @@ async def test_all_frames_arrive_in_order_both_ways(kind: str, frames_max: int, 
 
 
 async def test_no_edge_is_lost_whatever_sends_and_reads_interleave(kind: str, short: Path) -> None:
-    """Every zmq call may eat the edge of the FD (pyzmq #2173): `rescues` counts what only a poll has found."""
+    """Every zmq call may eat the edge of the FD (pyzmq #2173). Nobody checks here: with one lost, frames are missing."""
     seed = Random().getrandbits(32)
     print("seed", seed)
     random = Random(seed)
@@ -67,11 +68,23 @@ async def test_no_edge_is_lost_whatever_sends_and_reads_interleave(kind: str, sh
                 await asyncio.sleep(0)
             if random.random() < 0.02:
                 await asyncio.sleep(random.random() / 500)
-            if random.random() < 0.01:
-                checked(net)
         await until(lambda: all(len(net.got[worker]) == sent[worker] for worker in range(3)))
         assert min(sent.values()) > 1_000
         checked(net)
+
+
+async def test_a_check_finds_what_has_lost_its_edge_and_counts_it(short: Path) -> None:
+    with contextlib.closing(Net("ipc", short)) as net:
+        end = net.add(0)
+        net.add(1).connect(0, net.addresses[0])
+        await until(lambda: net.ends[1].has_room(0))
+        end.check(time.monotonic())
+        assert net.ends[1].send(0, b"overlooked")
+        deadline = time.monotonic() + WAIT_S
+        while not end._get(zmq.EVENTS) & zmq.POLLIN:  # eats the edge
+            assert time.monotonic() < deadline
+        end.check(time.monotonic())
+        assert (net.got[0], end.rescues) == ([b"overlooked"], 1)
 
 
 async def test_where_there_is_no_room_send_says_so_and_writable_once(kind: str, short: Path) -> None:
