@@ -46,7 +46,7 @@ async def called(reporter: Reporter, component: str, call: Callable[[], Any], li
         error = raised
     else:
         if inspect.isawaitable(result):
-            error = await _outcome_within(result, limit_s)
+            error = await _outcome_within(result, limit_s, f"{component} {_name(call)}")
     if error is not None:
         _tell(reporter, component, call, error)
 
@@ -65,10 +65,10 @@ def summaries(reporter: Reporter, components: Iterable[tuple[str, Any]]) -> dict
     return said
 
 
-async def _outcome_within(result: Awaitable[Any], limit_s: float) -> BaseException | None:
+async def _outcome_within(result: Awaitable[Any], limit_s: float, name: str) -> BaseException | None:
     """What awaiting this raises; in a task of its own, as it may ignore its cancellation. It is not left running, but
     where it does that."""
-    task = asyncio.ensure_future(_error_of(result))
+    task = asyncio.get_running_loop().create_task(_error_of(result), name=name)
     try:
         await asyncio.wait({task}, timeout=limit_s)
         if task.done():
@@ -90,6 +90,9 @@ async def _error_of(result: Awaitable[Any]) -> BaseException | None:
 
 
 def _tell(reporter: Reporter, component: str, call: Callable[..., Any], error: BaseException) -> None:
-    what = getattr(call, "__name__", "flush")
-    text = f"{what}: {described(error)}"
+    text = f"{_name(call)}: {described(error)}"
     reporter.failed(Failure(Reason.RAISED, component, text, error))
+
+
+def _name(call: Callable[..., Any]) -> str:
+    return getattr(call, "__name__", "flush")

@@ -55,7 +55,9 @@ class Pumped:
 
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         if self._task is None:
-            self._task = asyncio.create_task(outlived(self._pump), name="records")
+            polling = asyncio.current_task()  # whose name says which spout it is
+            name = f"{polling.get_name() if polling is not None else ''} records"
+            self._task = asyncio.create_task(outlived(self._pump), name=name)
         while not self._ahead:
             if self._task.done():
                 if (error := self._task.result()) is not None:
