@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 import zmq
-from transport_kit import BYTES_MAX, Net, checked, send_all, until
+from transport_kit import BYTES_MAX, WAIT_S, Net, checked, send_all, until
 
 from topology.errors import StartError
 from topology.runtime import transport
@@ -49,7 +49,7 @@ async def test_all_frames_arrive_in_order_both_ways(kind: str, frames_max: int, 
 
 
 async def test_no_edge_is_lost_whatever_sends_and_reads_interleave(kind: str, short: Path) -> None:
-    """Every zmq call may eat the edge of the FD (pyzmq #2173). Nobody checks here: with one lost, frames are missing."""
+    """Every zmq call may eat the edge of the FD (pyzmq #2173). Nobody checks here: with one lost, frames miss."""
     seed = Random().getrandbits(32)
     print("seed", seed)
     random = Random(seed)
