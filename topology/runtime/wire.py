@@ -153,7 +153,7 @@ class WireCodec:
         for address, tuples in content.batches:
             for source, alike in _by_source(tuples):
                 groups += self._groups(address, source, alike, failed)
-        parts = zip_longest(
+        parts: Iterator[tuple[Any, ...]] = zip_longest(
             portions(groups, attrgetter("cost"), BODY_BYTES),
             pair_columns(content.acks),
             columns(content.touches),
