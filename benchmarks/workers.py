@@ -17,7 +17,9 @@ import psutil  # type: ignore[import-untyped]  # it has no stubs; two numbers of
 
 from benchmarks.embedded import WARM_UP_S, Count, Login, Logins, Null, Same, Sentences, Split
 from topology import Config, Message, Topology
-from topology.runtime.metrics import Snapshot
+from topology.runtime.control import Metrics, Word
+from topology.runtime.hands import Hand
+from topology.runtime.metrics import Snapshot, unpacked
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
@@ -62,6 +64,20 @@ def idle() -> Topology:
     return topology
 
 
+class Told(SupervisedRun):
+    """Keeps the newest snapshot of each worker as it was told: counters and time of one moment, by the worker's own
+    clock."""
+
+    def __init__(self, topology: Topology, **settings: Any) -> None:
+        super().__init__(topology, **settings)
+        self.newest: dict[int, Snapshot] = {}
+
+    def heard(self, hand: Hand, word: Word) -> None:
+        if isinstance(word, Metrics):
+            self.newest[hand.worker] = unpacked(word.snapshot)
+        super().heard(hand, word)
+
+
 class Running:
     """A topology on worker processes, between `async with` and its end, where it is aborted unless it has ended.
 
@@ -74,7 +90,7 @@ class Running:
     def __init__(
         self, load: Callable[..., Topology], *, workers: int = WORKERS, ends: bool = False, **arguments: Any
     ) -> None:
-        self.run = SupervisedRun(
+        self.run = Told(
             load(**arguments),
             workers=workers,
             loader=f"{load.__module__}:{load.__qualname__}",
@@ -113,24 +129,27 @@ class Running:
 
     async def fresh(self) -> dict[int, Snapshot]:
         """The next snapshot of each worker."""
-        before = {worker: one.seconds for worker, one in self.run.by_worker().items()}
+        self.run.newest.clear()
         await self.until(
-            lambda: all(one.seconds != before[worker] for worker, one in self.run.by_worker().items()),
-            "each worker has told its counters anew",
+            lambda: self.run.newest.keys() == self.run.processes().keys(), "each worker has told its counters anew"
         )
-        return self.run.by_worker()
+        return dict(self.run.newest)
 
     async def acked_a_second(self, seconds: float) -> float:
-        """The rates of all workers together, over this long or up to a second more."""
+        """The rates of all workers together, over this long or up to a second more. Raises RuntimeError where nothing
+        was acked meanwhile."""
         await self.acked(1)
         await asyncio.sleep(WARM_UP_S)
         before = await self.fresh()
         await asyncio.sleep(seconds)
         after = await self.fresh()
-        return sum(
+        rate = sum(
             (after[worker].total("acked") - one.total("acked")) / (after[worker].seconds - one.seconds)
             for worker, one in before.items()
         )
+        if not rate:
+            raise RuntimeError(f"nothing was acked in {seconds:g} s; in flight: {self.run.in_flight()}")
+        return rate
 
     def cpu_s(self) -> float:
         """CPU time of the supervisor, which is this process, and of all workers so far."""

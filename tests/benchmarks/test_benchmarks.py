@@ -3,6 +3,7 @@ the machine is not quiet."""
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,19 +12,26 @@ from typing import Any
 
 import pytest
 
-from benchmarks.alerts import percentile_ms
+from benchmarks import latency as latency_command
+from benchmarks import workers
+from benchmarks.alerts import alerts_topology, percentile_ms
 from benchmarks.feeder import FAILURES, attempt, due_alerts, lines
-from benchmarks.rounds import MeasurementError, in_fresh_process
+from benchmarks.rounds import MeasurementError, Name, in_fresh_process
+from topology.plan import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 THROUGHPUT = {
     "baseline-asyncio": "roots/s",
     "identity-embedded-acked": "roots/s",
+    "identity-2w-acked": "roots/s",
     "baseline-asyncio-wordcount": "sentences/s",
     "wordcount-embedded-acked": "sentences/s",
+    "wordcount-2w-acked": "sentences/s",
     "pending-tree-bytes": "bytes",
+    "idle-cpu": "% of a core",
 }
-LATENCY = {"alert-embedded-1k": "ms", "alert-embedded-10k": "ms"}
+PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+LATENCY = {"alert-embedded-1k": "ms", "alert-embedded-10k": "ms", "alert-2w-1k": "ms", "alert-2w-10k": "ms"}
 
 
 def run(*command: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
@@ -54,7 +62,7 @@ def units(results: dict[str, Any]) -> dict[str, str]:
     return {name: one["unit"] for name, one in results.items()}
 
 
-def test_throughput_gives_one_object_with_its_five_figures() -> None:
+def test_throughput_gives_one_object_with_its_eight_figures() -> None:
     done = short("throughput", "--json")
     results = results_of(done)
     assert units(results) == THROUGHPUT
@@ -62,7 +70,7 @@ def test_throughput_gives_one_object_with_its_five_figures() -> None:
     assert all(f"round 1/1: {name} " in done.stderr for name in THROUGHPUT)
 
 
-def test_latency_gives_percentiles_and_cores_of_both_rates(latency: dict[str, Any]) -> None:
+def test_latency_gives_percentiles_and_cores_of_both_rates_embedded_and_on_two_workers(latency: dict[str, Any]) -> None:
     assert units(latency) == LATENCY
     for one in latency.values():
         assert one["value"] == one["p50"] <= one["p99"] <= one["p999"]
@@ -70,8 +78,9 @@ def test_latency_gives_percentiles_and_cores_of_both_rates(latency: dict[str, An
 
 
 def test_latency_counts_every_alert_after_the_warm_up(latency: dict[str, Any]) -> None:
-    assert latency["alert-embedded-1k"]["alerts"] == pytest.approx(20, abs=2)
-    assert latency["alert-embedded-10k"]["alerts"] == pytest.approx(200, abs=2)
+    for where in ("embedded", "2w"):
+        assert latency[f"alert-{where}-1k"]["alerts"] == pytest.approx(20, abs=2)
+        assert latency[f"alert-{where}-10k"]["alerts"] == pytest.approx(200, abs=2)
 
 
 def test_latency_tells_how_late_its_feeder_was(latency: dict[str, Any]) -> None:
@@ -98,7 +107,7 @@ def test_people_get_a_table_with_ratio_and_bar_and_may_start_the_file_by_its_pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["alert-embeded-1k"], "there is no 'alert-embeded-1k'; the names are alert-embedded-1k, alert-embedded-10k"),
+        (["alert-embeded-1k"], f"there is no 'alert-embeded-1k'; the names are {', '.join(LATENCY)}"),
         (["--rounds", "0"], "at least one round"),
         (["--seconds", "-1"], "more than 0 seconds"),
     ],
@@ -113,6 +122,51 @@ def test_a_wrong_option_ends_with_status_2_and_a_sentence(options: Sequence[str]
 def test_a_measurement_that_fails_is_named_with_what_its_process_said() -> None:
     with pytest.raises(MeasurementError, match=r"(?s)no-such-thing ended with status 1:.*KeyError"):
         in_fresh_process("no-such-thing", 0.1)
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("alert-embedded-1k", "MISSED"), ("alert-2w-1k", "ok")])
+def test_each_latency_has_a_bar_of_its_own(name: str, verdict: str) -> None:
+    figures = {"p50": 0.3, "p99": 1.5, "p999": 9.0, "cores": 0.8, "alerts": 100.0}
+    figures |= {"feeder_lag_p99": 0.1, "feeder_lag_max": 0.2}
+    assert latency_command.row(Name(name, "ms"), figures, {})[-1].endswith(f": {verdict}")
+
+
+def test_on_two_workers_each_has_a_spout_and_half_of_the_readers() -> None:
+    for topology in (workers.identity(), workers.word_count()):
+        placed = plan(topology, 2)
+        assert all(worker == task for (_, task), worker in placed.placement.items())
+        assert {one.tasks for one in placed.components.values()} == {2}
+
+
+def test_the_alerts_cross_to_the_second_worker_and_back() -> None:
+    placed = plan(alerts_topology("pipe"), 2).placement
+    assert [at for at, worker in placed.items() if worker == 1] == [("alerts", 1)]
+
+
+def test_cpu_time_is_finer_than_ten_milliseconds_and_of_all_processes_named() -> None:
+    with subprocess.Popen([sys.executable, "-c", "print(sum(range(10**7)), flush=True); input()"], **PIPES) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        other.stdout.readline()
+        mine, both = workers.cpu_s([os.getpid()]), workers.cpu_s([os.getpid(), other.pid])
+        other.stdin.close()
+    assert both - mine > 0.02
+    assert workers.cpu_s([os.getpid()]) > mine
+
+
+async def one_line_of_five(pipe: str, both: int) -> None:
+    async with workers.Running(alerts_topology, pipe=pipe) as running:
+        os.write(both, b"\n")
+        await running.acked(1)
+        os.close(both)
+        await running.acked(5)
+
+
+async def test_a_run_that_ends_too_early_is_told_of_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lines")
+    both = os.open(tmp_path / "lines", os.O_RDWR)  # so that it can be opened without waiting
+    with pytest.raises(RuntimeError, match=r"the run has ended .* before 5 messages were acked"):
+        await one_line_of_five(str(tmp_path / "lines"), both)
 
 
 def test_every_tenth_line_raises_an_alert_evenly_spread() -> None:
