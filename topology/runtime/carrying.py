@@ -5,7 +5,7 @@ What arrives and is no frame of this run is counted, logged and dropped. Must no
 
 from collections.abc import Callable
 
-from topology.runtime.links import Frame, FrameError
+from topology.runtime.links import Dropped, Frame, FrameError
 from topology.runtime.tally import Tally
 from topology.runtime.transport import Keys, Transport
 from topology.runtime.wire import FRAME_BYTES_MAX, pack, unpack
@@ -50,6 +50,9 @@ class WireCarrier:
         worker = frame.receiver >> WORKER_SHIFT
         transport = self.transport
         return transport.has_room(worker) and transport.send(worker, pack(frame))
+
+    def dropped(self) -> Dropped:
+        return Dropped(self.transport.strangers, self.malformed, self.foreign, self.transport.rescues)
 
     def check(self, now: float) -> None:
         """As `Transport.check`; logs what was dropped, too. `now` in seconds of the loop."""

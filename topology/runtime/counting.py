@@ -63,6 +63,7 @@ def status(
 def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers) -> dict[str, int]:
     ends = list(peers.by_worker.values())
     sessions = [one.receiving for one in ends if one.receiving is not None]
+    dropped = peers.dropped()
     counts = (
         ledger.unknown,
         ledger.stalls,
@@ -70,7 +71,10 @@ def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers) -> d
         sum(one.misused for one in executors if isinstance(one, CollectingExecutor)),
         sum(len(one.abandoned) for one in executors),
         sum(one.repeated for one in ends) + sum(one.duplicates for one in sessions),
-        peers.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
+        dropped.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
+        dropped.malformed,
+        dropped.strangers,
+        dropped.overlooked,
     )
     return dict(zip(RARE, counts, strict=True))
 

@@ -16,7 +16,7 @@ from acker.roots import worker_of
 from topology.plan import Plan
 from topology.runtime.executor import Executor, drive
 from topology.runtime.failures import Failure
-from topology.runtime.links import FRAME_VERSION, Carrier, Codec, Content, Failed, Frame, FrameError, Greeting, Kind
+from topology.runtime.links import FRAME_VERSION, Carrier, Codec, Content, Dropped, Failed, Frame, FrameError, Greeting, Kind
 from topology.runtime.peers import Peer, RemoteQueue
 from topology.version import version
 
@@ -173,6 +173,11 @@ class Peers:
             session = peer.receiving
             if session is not None and not session.lost and session.overdue(now):
                 self._lost(session.sender, f"a frame from worker {peer.worker} never came")
+
+    def dropped(self) -> Dropped:
+        """What was turned away so far, here and by the carrier."""
+        carried = self._carrier.dropped()
+        return carried._replace(malformed=carried.malformed + self.malformed, foreign=carried.foreign + self.foreign)
 
     def close(self) -> None:
         """Leaves everyone; nothing leaves any more."""

@@ -8,7 +8,7 @@ Pure: carriers (`memory`, `carrying`) bring bytes and time in. Must not know wha
 """
 
 import enum
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -80,6 +80,15 @@ class Codec(Protocol):
         """The content of one body; and the trees of records in it that can't be read (A12). Raises FrameError."""
 
 
+class Dropped(NamedTuple):
+    """What a carrier has turned away so far, and what it has overlooked."""
+
+    strangers: int = 0  # connections that did not become a peer's
+    malformed: int = 0  # frames that were none of ours
+    foreign: int = 0  # frames of other runs
+    overlooked: int = 0  # frames that were found late: more than 0 is a mistake of ours
+
+
 class Carrier(Protocol):
     """Moves frames to other workers. Nothing of it blocks or raises; a frame that can't arrive ends its session."""
 
@@ -92,6 +101,10 @@ class Carrier(Protocol):
 
     def disconnect(self, worker: int) -> None:
         """Drops what is under way to this worker, and takes no more for it."""
+
+    def dropped(self) -> Dropped:
+        """What was turned away so far. It only grows."""
+        ...
 
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from topology.runtime.links import Content, Failed, Frame
+from topology.runtime.links import Content, Dropped, Failed, Frame
 
 Faults = Callable[[Frame], Sequence[float]]  # for each copy of the frame that arrives, how many seconds later
 
@@ -55,6 +55,9 @@ class MemoryNetwork:
 
     def disconnect(self, worker: int) -> None:
         """What is under way still arrives, and is of a session that is over."""
+
+    def dropped(self) -> Dropped:
+        return Dropped()
 
     def _deliver(self, frame: Frame) -> None:
         receiver = self._receivers.get(frame.receiver >> 12)

@@ -18,7 +18,10 @@ RARE: Final = {
     "acts on finished tuples": "act on a finished tuple",  # emits, acks and fails: mistakes in a bolt
     "abandoned inputs": "abandoned input",  # failed, and still run at this moment: their bolt ignores the cancellation
     "repeated frames": "repeated frame",  # that came over a link, and were dropped
-    "foreign frames": "foreign frame",  # of a session that is over, dropped as well
+    "foreign frames": "foreign frame",  # of a session or worker that is over, or of another run; dropped as well
+    "malformed frames": "malformed frame",  # that could not be read, dropped as well
+    "strangers": "stranger",  # connections to a worker's socket that did not become a peer's
+    "overlooked frames": "overlooked frame",  # that no event had announced, and were found late: a mistake of ours
 }
 
 
