@@ -16,7 +16,18 @@ from acker.roots import worker_of
 from topology.plan import Plan
 from topology.runtime.executor import Executor, drive
 from topology.runtime.failures import Failure
-from topology.runtime.links import FRAME_VERSION, Carrier, Codec, Content, Dropped, Failed, Frame, FrameError, Greeting, Kind
+from topology.runtime.links import (
+    FRAME_VERSION,
+    Carrier,
+    Codec,
+    Content,
+    Dropped,
+    Failed,
+    Frame,
+    FrameError,
+    Greeting,
+    Kind,
+)
 from topology.runtime.peers import Peer, RemoteQueue
 from topology.version import version
 
