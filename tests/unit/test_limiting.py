@@ -100,6 +100,16 @@ def test_the_limit_of_a_whole_run_is_named(after: Snapshot, sentence: str) -> No
     assert limit_of({}, {0: after}, TASKS) == sentence
 
 
+def test_while_a_loop_is_blocked_the_source_is_not_blamed() -> None:
+    before = look()
+    spouts = {"lines": replace(before.spouts["lines"], pending=1)}
+    assert limit_of({0: before}, {0: replace(before, seconds=12.0, spouts=spouts)}, TASKS) == (
+        "nothing moves: 1 message is pending"
+    )
+    acked = {"lines": replace(spouts["lines"], acked=1, emitted=5002)}
+    assert "the source" in limit_of({0: before}, {0: replace(before, seconds=12.0, spouts=acked)}, TASKS)
+
+
 def test_only_what_has_happened_between_two_looks_counts() -> None:
     before = look(10.0, emitted=5000, paused_s=9.0, alerts=bolt(9.5))
     after = look(20.0, emitted=9000, paused_s=9.0, alerts=bolt(9.7))

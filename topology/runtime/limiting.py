@@ -145,16 +145,21 @@ def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
 def _source(spans: Spans, pauses: Mapping[str, float], loads: Sequence[Load]) -> str:
     """Nothing holds the spouts back: they are the limit, if they have given anything."""
     names = _names(list(pauses))
-    emitted = sum(
-        after.total("emitted") - (before.total("emitted") if before else 0) for before, after, _ in spans.values()
-    )
-    if not emitted:
+    pending = sum(after.total("pending") for _, after, _ in spans.values())
+    if pending and not _grown(spans, "acked") and not any(one.executed for one in loads):
+        return f"nothing moves: {pending:,} {'message is' if pending == 1 else 'messages are'} pending"
+    if not _grown(spans, "emitted"):
         return f"nothing to do: no message from {names}" if not any(one.executed for one in loads) else ""
     several = len(pauses) > 1
     fullest = max((one.full for one in loads), default=0.0)
     waits = f"no queue is more than {_percent(fullest)} full" if fullest >= 0.005 else "nothing waits"
     pause = f"{'they pause' if several else 'it pauses'} {_percent(max(pauses.values(), default=0.0))} of the time"
     return f"the source{'s' * several} {names} {'are' if several else 'is'} the limit: {waits}, {pause}"
+
+
+def _grown(spans: Spans, name: str) -> int:
+    """By how much a counter of spouts has grown."""
+    return sum(after.total(name) - (before.total(name) if before else 0) for before, after, _ in spans.values())
 
 
 def _crowded(spans: Spans, loads: Sequence[Load]) -> str:
@@ -179,10 +184,8 @@ def _waiting(loads: Sequence[Load], pauses: Mapping[str, float]) -> str:
     if holder.held:
         return f"{holder.name!r} is the limit: it waits, with {holder.held:,} inputs in hand{_after(pauses)}"
     name = max(pauses, key=lambda one: pauses[one])
-    return (
-        f"acks are the limit: {name!r} pauses {_percent(pauses[name])} of the time, at max_pending or for a worker that "
-        "was away; no bolt is busy, no queue is full"
-    )
+    why = "at max_pending or for a worker that was away; no bolt is busy, no queue is full"
+    return f"acks are the limit: {name!r} pauses {_percent(pauses[name])} of the time, {why}"
 
 
 def _after(pauses: Mapping[str, float]) -> str:
