@@ -1,5 +1,7 @@
 """What is told of a worker's death, and what its figures become: pure values."""
 
+from dataclasses import replace
+
 import pytest
 
 from spouts import Items
@@ -53,9 +55,9 @@ def test_before_anybody_has_said_anything_there_is_no_snapshot_but_a_report_can_
 
 def test_the_figures_of_all_workers_are_added_up() -> None:
     figures = Figures(planned())
-    figures.take(0, snapshot(100, 90, executed=7))
-    figures.take(1, snapshot(executed=5))
-    figures.take(1, snapshot(executed=6))
+    figures.take(0, snapshot(100, 90, executed=7), 1.0)
+    figures.take(1, snapshot(executed=5), 1.0)
+    figures.take(1, snapshot(executed=6), 1.0)
     whole = figures.whole()
     assert (whole.total("emitted"), whole.total("pending"), whole.bolts["totals"].executed) == (100, 10, 13)
     assert whole.workers == 2
@@ -64,25 +66,42 @@ def test_the_figures_of_all_workers_are_added_up() -> None:
 
 def test_what_a_dead_worker_had_done_stays_and_what_it_had_under_way_does_not() -> None:
     figures = Figures(planned())
-    figures.take(0, snapshot(100, 90, executed=70, queued=20, limit="slow"))
+    figures.take(0, snapshot(100, 90, executed=70, queued=20, limit="slow"), 1.0)
     figures.died(0)
-    figures.take(0, snapshot(30, 25, executed=20, queued=1))
+    figures.take(0, snapshot(30, 25, executed=20, queued=1), 1.0)
     whole = figures.whole()
     assert (whole.total("emitted"), whole.total("acked"), whole.total("pending")) == (120, 115, 5)
     assert (whole.bolts["totals"].executed, whole.bolts["totals"].queued, whole.limit) == (90, 1, "")
 
 
+def test_the_seconds_of_a_worker_are_those_of_the_run_when_its_snapshot_was_taken() -> None:
+    figures = Figures(planned())
+    figures.take(0, replace(snapshot(10, 10), seconds=0.2), 0.5)
+    figures.take(0, replace(snapshot(20, 20), seconds=1.2), 1.9)  # it was taken at 1.5, and came late
+    assert figures.by_worker()[0].seconds == 1.5
+    figures.died(0)
+    assert figures.by_worker()[0].seconds == 1.5
+    figures.take(0, replace(snapshot(5, 5), seconds=0.0), 2.5)
+    assert (figures.by_worker()[0].seconds, figures.by_worker()[0].total("acked")) == (2.5, 25)
+
+
+def test_the_figures_of_another_topology_are_no_figures_of_this_run() -> None:
+    figures = Figures(planned())
+    figures.take(0, replace(snapshot(10, 10), bolts={"others": BoltCounts()}), 1.0)
+    assert figures.all() is None
+
+
 def test_several_deaths_add_up() -> None:
     figures = Figures(planned())
     for _ in range(3):
-        figures.take(0, snapshot(10, 8, executed=4))
+        figures.take(0, snapshot(10, 8, executed=4), 1.0)
         figures.died(0)
     assert (figures.whole().total("acked"), figures.whole().total("emitted"), figures.lost) == (24, 24, 6)
 
 
 def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_again() -> None:
     figures = Figures(planned())
-    figures.take(0, snapshot(100, 90))
+    figures.take(0, snapshot(100, 90), 1.0)
     figures.died(0)
     assert figures.lost == 10
     figures.resumed(0)
@@ -91,22 +110,22 @@ def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_aga
 
 def test_a_worker_that_dies_as_the_run_ends_keeps_its_figures_and_what_it_had_is_lost() -> None:
     figures = Figures(planned())
-    figures.take(0, snapshot(100, 90))
+    figures.take(0, snapshot(100, 90), 1.0)
     figures.cut_off(0)
     assert (figures.whole().total("pending"), figures.lost) == (10, 10)
 
 
 def test_at_most_once_what_was_emitted_stays_so_and_queued_inputs_are_lost() -> None:
     figures = Figures(planned("at-most-once"))
-    figures.take(0, snapshot(100, 100, queued=7))
+    figures.take(0, snapshot(100, 100, queued=7), 1.0)
     figures.died(0)
     assert (figures.whole().total("emitted"), figures.lost) == (100, 7)
 
 
 def test_where_messages_were_is_known_of_a_worker_that_does_not_answer() -> None:
     figures = Figures(planned())
-    figures.take(0, snapshot(100, 90, queued=4))
-    figures.take(1, snapshot(queued=3))
+    figures.take(0, snapshot(100, 90, queued=4), 1.0)
+    figures.take(1, snapshot(queued=3), 1.0)
     assert figures.facts(0).spouts == [SpoutFacts("numbers", 10)]
     assert figures.facts(0).bolts == [BoltFacts("totals", 4, 0), BoltFacts("store", 0, 0)]
     assert (figures.facts(1).spouts, figures.facts(1).bolts[0].queued) == ([], 3), "the spout is not on worker 1"

@@ -27,16 +27,22 @@ class Figures:
         self._workers = plan.workers
         self._here = {(name, worker) for (name, _), worker in plan.placement.items()}
         self._now: dict[int, Snapshot] = {}  # of the processes that live
+        self._begun: dict[int, float] = {}  # when they have begun to count, in seconds of the run
         self._before: dict[int, Snapshot] = {}  # of those before them
         self._lost: dict[int, int] = {}  # what dead ones had not done, and nobody has begun to do again
 
-    def take(self, worker: int, snapshot: Snapshot) -> None:
-        """The worker's newest snapshot."""
-        self._now[worker] = snapshot
+    def take(self, worker: int, snapshot: Snapshot, now_s: float) -> None:
+        """The worker's newest snapshot, which has come when the run was `now_s` old. It is told with the seconds of the
+        run at which it was taken, by the worker's own clock, so that two of them give a rate."""
+        if (snapshot.spouts.keys(), snapshot.bolts.keys()) != (self._nothing.spouts.keys(), self._nothing.bolts.keys()):
+            return  # of a worker that has made another topology, and is about to be refused
+        begun = self._begun.setdefault(worker, max(0.0, now_s - snapshot.seconds))
+        self._now[worker] = replace(snapshot, seconds=begun + snapshot.seconds)
 
     def died(self, worker: int) -> None:
         """Its process is gone. What it had emitted and not seen done is nobody's any more: `aborted`, so far."""
         last = self._now.pop(worker, None)
+        self._begun.pop(worker, None)
         if last is not None:
             self._lost[worker] = self._lost.get(worker, 0) + self._unfinished(last)
             before = self._before.get(worker)
@@ -57,7 +63,7 @@ class Figures:
         return sum(self._lost.values())
 
     def by_worker(self) -> dict[int, Snapshot]:
-        """The figures of each worker, all its processes together."""
+        """The figures of each worker, all its processes together, at the seconds of its newest snapshot."""
         return {worker: self._of(worker) for worker in self._workers}
 
     def all(self) -> Snapshot | None:

@@ -104,7 +104,7 @@ class SupervisedRun:
         self._broken: BaseException | None = None
         self._fleet: Fleet | None = None
         self._begun = 0.0  # when the workers were started, on the loop's clock
-        self._ended_s: float | None = None
+        self._snapshot: Snapshot | None = None
         self._aborted = 0
         self._summaries: dict[str, list[str]] = {}
 
@@ -119,14 +119,16 @@ class SupervisedRun:
         self._abort.set()
 
     def snapshot(self) -> Snapshot | None:
-        """The counters of all workers, a second old at most; None before any has said something."""
-        snapshot = self._figures.all()
-        return self._dated(snapshot) if snapshot is not None else None
+        """The counters of all workers, added up once a second, and then a second old at most; None before any has said
+        something. `limit` is that of this moment."""
+        if self._snapshot is None:
+            return None
+        return replace(self._snapshot, limit=self._limit())
 
     def by_worker(self) -> dict[int, Snapshot]:
-        """The counters of each worker, with those of its processes that have died."""
-        seconds = self._seconds()
-        return {worker: replace(one, seconds=seconds) for worker, one in self._figures.by_worker().items()}
+        """The counters of each worker, with those of its processes that have died; a second old at most. `seconds` of
+        each are those of the run when they were read, so that two looks give a rate."""
+        return self._figures.by_worker()
 
     def processes(self) -> dict[int, int]:
         """worker → the id of its process, of those that run."""
@@ -215,15 +217,15 @@ class SupervisedRun:
             raise
         finally:
             await fleet.close(patience_s, self._abort, ABORTING_S)
-            self._ended_s = loop.time() - self._begun
             await _cancelled(*watching)
+        self._snapshot = replace(self._figures.whole(), seconds=self._seconds())
         if fleet.failed is not None:
             if not fleet.started:
                 raise fleet.failed
             how = "aborted" if how == "aborted" else "failed"
         error = self._broken or fleet.failed
         aborted = self._aborted + self._figures.lost
-        return Report(self._dated(self._figures.whole()), how, aborted, error, self._summaries)
+        return Report(replace(self._snapshot, limit=self._limit()), how, aborted, error, self._summaries)
 
     async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
         """Waits until something ends the run; returns what."""
@@ -263,7 +265,7 @@ class SupervisedRun:
     def heard(self, hand: Hand, word: Word) -> None:
         match word:
             case Metrics(snapshot):
-                self._figures.take(hand.worker, unpacked(snapshot))
+                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
             case Status() | Looked() | Done():
                 self._crew.answered(hand, word)
             case Log(level, text):
@@ -279,7 +281,7 @@ class SupervisedRun:
                 except StartError as error:
                     hand.kill(str(error))
             case Closed(snapshot, aborted, summaries):
-                self._figures.take(hand.worker, unpacked(snapshot))
+                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
                 self._aborted += aborted
                 for name, lines in summaries.items():
                     self._summaries.setdefault(name, []).extend(lines)
@@ -318,21 +320,22 @@ class SupervisedRun:
         facts = Facts(0.0, (), ())
         while True:
             await asyncio.sleep(STALL_LOOK_S)
-            if self._fleet.started and (snapshot := self._figures.all()) is not None:
+            snapshot = self._figures.all()
+            if snapshot is None:
+                continue
+            self._snapshot = replace(snapshot, seconds=self._seconds())
+            if self._fleet.started:
                 if self._stall.silent_s > SILENT_S - 2 * STALL_LOOK_S:
                     facts = await self._crew.facts(self._figures.facts)
                 self._stall.look(loop.time(), snapshot, lambda facts=facts: facts)  # type: ignore[misc]
 
-    def _dated(self, snapshot: Snapshot) -> Snapshot:
-        """With what only the supervisor knows: how long the run takes, who is away, and what limits it."""
-        assert self._fleet is not None
-        limit = "; ".join(filter(None, [*self._fleet.ailing(), self._stall.text]))
-        return replace(snapshot, seconds=self._seconds(), limit=limit)
+    def _limit(self) -> str:
+        """Who is away or blocked, and what limits the run."""
+        ailing = self._fleet.ailing() if self._fleet is not None else []
+        return "; ".join(filter(None, [*ailing, self._stall.text]))
 
     def _seconds(self) -> float:
-        """For how long the run has gone on, or went on."""
-        if self._fleet is None or self._ended_s is not None:
-            return self._ended_s or 0.0
+        """For how long the run has gone on."""
         return asyncio.get_running_loop().time() - self._begun
 
 
