@@ -308,8 +308,8 @@ async def test_a_replacement_in_a_drain_is_told_to_drain_before_it_starts(monkey
 
 async def test_a_word_at_the_wrong_time_ends_who_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     again = {"Start": f"say(Ready('here', '{planned(2).fingerprint}'))"}
-    async with staged(monkeypatch, 2, {1: [again, {}]}) as (stage, fleet):
-        await stage.until(lambda: fleet.restarts.total == 1)
+    async with staged(monkeypatch, 2, {1: [again, {}]}) as (stage, _):
+        await stage.until(lambda: stage.told)
         assert "it has said what it should not: worker 1 can't become READY as it is RUNNING" in stage.told[0]
 
 

@@ -66,12 +66,12 @@ async def replaced(one: Running, worker: int, pid: int) -> None:
 
 @pytest.mark.parametrize("worker", [0, 1])
 async def test_a_worker_that_is_killed_is_replaced_and_every_row_is_stored_once_f1(tmp_path: Path, worker: int) -> None:
-    async with running(tmp_path, count=10_000, rate=4_000) as (one, ending):
+    async with running(tmp_path, count=8_000, rate=4_000) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
         pid = kill(one, worker)
         await replaced(one, worker, pid)
         report = await ending
-    assert one.stored() == list(range(10_000))
+    assert one.stored() == list(range(8_000))
     assert (report.ended, report.aborted, report.error, one.run.restarts) == ("ended", 0, None, 1)
     death, back = one.told
     assert death.startswith(f"worker {worker} (pid {pid}) was killed by SIGKILL (it had used ")
@@ -85,12 +85,12 @@ async def test_a_worker_that_is_killed_is_replaced_and_every_row_is_stored_once_
 
 
 async def test_two_workers_that_die_at_once_are_both_replaced(tmp_path: Path) -> None:
-    async with running(tmp_path, count=10_000, rate=4_000, workers=3, bolts=3) as (one, ending):
+    async with running(tmp_path, count=8_000, rate=4_000, workers=3, bolts=3) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
         kill(one, 1)
         kill(one, 2)
         report = await ending
-    assert one.stored() == list(range(10_000))
+    assert one.stored() == list(range(8_000))
     assert (report.ended, report.aborted, one.run.restarts) == ("ended", 0, 2)
     assert report.snapshot.total("replayed") > 0
 
@@ -111,17 +111,31 @@ async def test_a_death_with_state_says_that_counts_begin_anew(tmp_path: Path) ->
     assert "; counts in its memory begin anew" in one.told[0]
 
 
+async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(tmp_path: Path) -> None:
+    config = {"guarantee": "at-most-once"}
+    async with running(tmp_path, count=8_000, rate=4_000, config=config) as (one, ending):
+        await one.until(lambda: len(one.stored()) > 500, "a run under way")
+        await replaced(one, 1, kill(one, 1))
+        report = await ending
+    assert (report.ended, one.run.restarts) == ("ended", 1)
+    stored = one.stored()
+    assert len(stored) == len(set(stored)) <= 8_000
+    assert one.told[0].endswith("; what it had under way is lost, at-most-once")
+
+
 async def test_a_worker_that_is_stopped_is_killed_within_four_seconds_and_replaced_f2(tmp_path: Path) -> None:
-    async with running(tmp_path, count=16_000, rate=4_000) as (one, ending):
+    async with running(tmp_path, **ENDLESS) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
         since = time.monotonic()
         pid = kill(one, 1, signal.SIGSTOP)
         await one.until(lambda: one.told, "a line about the death")
         assert 2.5 < time.monotonic() - since < 5.0
         assert f"worker 1 (pid {pid}) was killed, as it gave no sign of life for 3." in one.told[0]
+        await replaced(one, 1, pid)
+        one.run.drain()
         report = await ending
-    assert one.stored() == list(range(16_000))
-    assert (report.ended, report.aborted, one.run.restarts) == ("ended", 0, 1)
+    assert one.stored() == list(range(report.snapshot.total("emitted")))
+    assert (report.ended, report.aborted, one.run.restarts) == ("stopped", 0, 1)
 
 
 async def test_a_blocked_loop_is_named_with_its_line_and_its_process_replaced_after_its_own_limit_f8(
@@ -333,6 +347,7 @@ async def test_a_worker_that_does_not_close_is_killed_and_what_it_had_is_counted
         report = await ending
     assert report.ended == "aborted"
     assert report.aborted == report.snapshot.total("pending") > 0
+    assert sum("was killed, as it did not close, while the run ended" in line for line in one.told) == 2
 
 
 # -- what workers share

@@ -198,12 +198,15 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
     assert told[1] == "worker 1 is back as pid 4712 after 0.50 s"
 
 
-def test_what_a_death_means_depends_on_what_ran_there() -> None:
-    assert consequences(planned(), 0) == [
-        "counts in its memory begin anew",
-        "'numbers' is read again from the start of the run",
+def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
+    memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
+    assert consequences(planned(), 0, draining=False) == [memory, source]
+    assert consequences(planned(), 1, draining=False) == [memory]
+    assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
+    assert consequences(planned("at-most-once"), 1, draining=False) == [
+        "what it had under way is lost, at-most-once",
+        memory,
     ]
-    assert consequences(planned(), 1) == ["counts in its memory begin anew"]
 
 
 # -- facts of several workers

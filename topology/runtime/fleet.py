@@ -282,6 +282,8 @@ class Fleet:
         self._watcher.left(hand)
         if not self.closing:
             self._died(hand)
+        elif hand.state is State.DEAD and self.failed is None:
+            self._told(f"worker {hand.worker} (pid {hand.pid}) {hand.why}, while the run ended")
         self._changed()
 
     def _died(self, hand: Hand) -> None:
@@ -291,15 +293,10 @@ class Fleet:
             one.say(Gone(hand.owner, f"worker {hand.worker} {hand.why}"))
         for loss in self._losses.values():
             loss.left(hand.owner)
-        loss = Loss(
-            hand.worker,
-            hand.pid,
-            hand.why,
-            self._loop.time(),
-            [one.owner for one in others],
-            consequences(self._plan, hand.worker) if self.started else [],
-            self._told,
-        )
+        tracked = self._plan.config.guarantee == "at-least-once"
+        asked = [one.owner for one in others] if tracked else []
+        after = consequences(self._plan, hand.worker, draining=self.draining) if self.started else []
+        loss = Loss(hand.worker, hand.pid, hand.why, self._loop.time(), asked, after, self._told)
         self._losses[hand.owner] = loss
         self._absences.setdefault(hand.worker, loss)
         while len(self._losses) > LOSSES_MAX:

@@ -74,15 +74,16 @@ class Loss:
             self._told(self._back + (acked if self._recovered_s is not None else ""))
 
 
-def consequences(plan: Plan, worker: int) -> list[str]:
-    """What else the death of this worker means: for state, and for sources."""
+def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
+    """What else the death of this worker means: for messages that nobody follows, for state, and for sources."""
     here = [plan.components[name] for (name, _), at in plan.placement.items() if at == worker]
-    spouts = dict.fromkeys(repr(one.name) for one in here if one.kind == "spout")
+    spouts = " and ".join(dict.fromkeys(repr(one.name) for one in here if one.kind == "spout"))
     found = []
+    if plan.config.guarantee == "at-most-once":
+        found.append("what it had under way is lost, at-most-once")
     if any(one.shape == "state" for one in here):
         found.append("counts in its memory begin anew")
     if spouts:
-        found.append(
-            f"{' and '.join(spouts)} {'is' if len(spouts) == 1 else 'are'} read again from the start of the run"
-        )
+        what = "is not read again, as the run ends" if draining else "is read again from the start of the run"
+        found.append(f"{spouts} {what}")
     return found
