@@ -239,9 +239,12 @@ def running(
     try:
         yield Run(folder, process, number)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
+        with contextlib.suppress(AssertionError):  # its workers end by themselves, and tidy up,
+            wait_for(lambda: not group_lives(process.pid), "the end of its workers", within_s=4)
+        with contextlib.suppress(ProcessLookupError):  # or are the reason why a test fails
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def surroundings(folder: Path, changes: dict[str, str | None]) -> dict[str, str]:
@@ -296,6 +299,14 @@ def children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, task.read_text().split())
     return found
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process of this group is there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
 
 
 def state_of(pid: int) -> str:
