@@ -17,9 +17,7 @@ import psutil  # type: ignore[import-untyped]  # it has no stubs; two numbers of
 
 from benchmarks.embedded import WARM_UP_S, Count, Login, Logins, Null, Same, Sentences, Split
 from topology import Config, Message, Topology
-from topology.runtime.control import Metrics, Word
-from topology.runtime.hands import Hand
-from topology.runtime.metrics import Snapshot, unpacked
+from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
@@ -64,20 +62,6 @@ def idle() -> Topology:
     return topology
 
 
-class Told(SupervisedRun):
-    """Keeps the newest snapshot of each worker as it was told: counters and time of one moment, by the worker's own
-    clock."""
-
-    def __init__(self, topology: Topology, **settings: Any) -> None:
-        super().__init__(topology, **settings)
-        self.newest: dict[int, Snapshot] = {}
-
-    def heard(self, hand: Hand, word: Word) -> None:
-        if isinstance(word, Metrics):
-            self.newest[hand.worker] = unpacked(word.snapshot)
-        super().heard(hand, word)
-
-
 class Running:
     """A topology on worker processes, between `async with` and its end, where it is aborted unless it has ended.
 
@@ -90,7 +74,7 @@ class Running:
     def __init__(
         self, load: Callable[..., Topology], *, workers: int = WORKERS, ends: bool = False, **arguments: Any
     ) -> None:
-        self.run = Told(
+        self.run = SupervisedRun(
             load(**arguments),
             workers=workers,
             loader=f"{load.__module__}:{load.__qualname__}",
@@ -125,15 +109,19 @@ class Running:
 
     async def acked(self, count: int) -> None:
         """Returns once this many messages have been acked, as the workers tell once a second."""
-        await self.until(lambda: self._total("acked") >= count, f"{count:,} messages were acked")
+        await self.until(
+            lambda: sum(one.total("acked") for one in self.run.by_worker().values()) >= count,
+            f"{count:,} messages were acked",
+        )
 
     async def fresh(self) -> dict[int, Snapshot]:
-        """The next snapshot of each worker."""
-        self.run.newest.clear()
+        """The next snapshot of each worker: counters, and seconds by its own clock, of one moment."""
+        before = {worker: one.seconds for worker, one in self.run.by_worker().items()}
         await self.until(
-            lambda: self.run.newest.keys() == self.run.processes().keys(), "each worker has told its counters anew"
+            lambda: all(one.seconds > before[worker] for worker, one in self.run.by_worker().items()),
+            "each worker has told its counters anew",
         )
-        return dict(self.run.newest)
+        return self.run.by_worker()
 
     async def acked_a_second(self, seconds: float) -> float:
         """The rates of all workers together, over this long or up to a second more. Raises RuntimeError where nothing
@@ -154,10 +142,6 @@ class Running:
     def cpu_s(self) -> float:
         """CPU time of the supervisor, which is this process, and of all workers so far."""
         return cpu_s([os.getpid(), *self.run.processes().values()])
-
-    def _total(self, name: str) -> int:
-        snapshot = self.run.snapshot()
-        return snapshot.total(name) if snapshot is not None else 0
 
 
 def cpu_s(pids: Iterable[int]) -> float:
