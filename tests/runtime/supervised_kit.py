@@ -6,6 +6,7 @@ Everything is real: processes, sockets, signals, and SQLite at the end, whose ro
 import asyncio
 import contextlib
 import os
+import signal
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,6 +20,7 @@ from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
 LOADER = f"{__name__}:made"
+ENDLESS: dict[str, Any] = {"count": None, "rate": 4_000}
 PATIENCE_S = 30.0  # after which a test that waits for something has failed
 
 
@@ -185,3 +187,26 @@ def children() -> list[int]:
     """Our child processes, dead or alive."""
     tasks = Path(f"/proc/{os.getpid()}/task")
     return [int(child) for one in tasks.iterdir() for child in (one / "children").read_text().split()]
+
+
+def kill(one: Running, worker: int, how: signal.Signals = signal.SIGKILL) -> int:
+    pid = one.run.processes()[worker]
+    os.kill(pid, how)
+    return pid
+
+
+async def stuck(one: Running) -> None:
+    """Stops a worker, and waits until messages are known to be under way that can't get on. It is killed 3 s later."""
+
+    def pending() -> int:
+        snapshot = one.run.snapshot()
+        return snapshot.total("pending") if snapshot is not None else 0
+
+    kill(one, 1, signal.SIGSTOP)
+    await one.until(lambda: pending() > 100, "messages in flight")
+
+
+async def replaced(one: Running, worker: int, pid: int) -> None:
+    """Waits until another process runs in place of this one."""
+    await one.until(lambda: any(f"worker {worker} is back" in line for line in one.told), "a replacement")
+    assert one.run.processes()[worker] != pid
