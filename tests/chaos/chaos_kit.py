@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -211,8 +211,8 @@ def running(
     *options: str,
     command: tuple[str, ...] = KEDGE,
     state: str = "state",
-    config: dict[str, object] | None = None,
-    environment: dict[str, str | None] | None = None,
+    config: Mapping[str, object] | None = None,
+    environment: Mapping[str, str | None] | None = None,
     prepare: Callable[[], None] | None = None,
     workers: int = 2,
     **values: object,
@@ -247,7 +247,7 @@ def running(
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def surroundings(folder: Path, changes: dict[str, str | None]) -> dict[str, str]:
+def surroundings(folder: Path, changes: Mapping[str, str | None]) -> dict[str, str]:
     """Our environment, with a place of the test's own for run directories, and without what changes the command."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEDGE_", "PYTEST_"))}
     changed = {"XDG_RUNTIME_DIR": str(folder / "r"), "TMPDIR": str(folder / "r"), "NO_COLOR": "1", **changes}
@@ -261,7 +261,10 @@ def exactly(folder: Path, count: int = RECORDS) -> None:
     """Fails unless each word of each of the first `count` records is stored once, and nothing else."""
     with contextlib.closing(sqlite3.connect(folder / "store.db")) as store:
         store.create_function("named", 1, named, deterministic=True)
-        ask = lambda sql: store.execute(sql).fetchone()  # noqa: E731
+
+        def ask(sql: str) -> Any:
+            return store.execute(sql).fetchone()
+
         assert ask("PRAGMA quick_check") == ("ok",)
         rows, records, occurrences, first, last = ask(
             "SELECT count(*), count(DISTINCT n), count(DISTINCT n * 10 + place), min(n), max(n) FROM word"

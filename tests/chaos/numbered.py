@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Never
 
-from bolts import SqliteSink
+from bolts import Print, SqliteSink
 from topology import Bolt, Collector, Message, Record, Spout, Task, Topology, Tuple
 
 DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -101,14 +101,12 @@ class Silent(Spout):
 
 
 class Split(Bolt):
-    def __init__(self, folder: Path, trouble: str, at: int, seconds: float, loud: bool) -> None:
-        self.folder, self.trouble, self.at, self.seconds, self.loud = folder, trouble, at, seconds, loud
+    def __init__(self, folder: Path, trouble: str, at: int, seconds: float) -> None:
+        self.folder, self.trouble, self.at, self.seconds = folder, trouble, at, seconds
 
     def process(self, sentence: Sentence) -> Iterator[Word]:
         if self.trouble and sentence.n == self.at:
             self.misbehave()
-        if self.loud:
-            print(sentence.text)
         for place, word in enumerate(sentence.text.split()):
             yield Word(sentence.n, place, word)
 
@@ -169,10 +167,12 @@ def topology(
     topology = Topology("numbered")
     silent = topology.spout("silent", Silent()) if layout == "apart" else None
     numbers = topology.spout("numbers", Numbers(place / "books", count, rate), tasks=2 if layout == "both" else 1)
-    words = topology.bolt("split", Split(place, trouble, at, seconds, loud), numbers.shuffle(), tasks=2)
+    words = topology.bolt("split", Split(place, trouble, at, seconds), numbers.shuffle(), tasks=2)
     sink = SlowSink(place / "store.db") if slow_s else SqliteSink(place / "store.db", records=[Word], batch=2000)
     if isinstance(sink, SlowSink):
         sink.every_s = slow_s
     inputs = [silent.global_()] if silent is not None else []
     topology.bolt("store", sink, *inputs, words.global_())
+    if loud:
+        topology.bolt("print", Print(), words.shuffle(), tasks=2)
     return topology

@@ -1,4 +1,4 @@
-"""What strangers send to a worker's socket: other protocols, half a greeting, and frames that are none of this run's."""
+"""What strangers send to a worker: other protocols, half a greeting, and frames that are none of this run's."""
 
 import contextlib
 import re
@@ -73,9 +73,7 @@ def of_another_run(to: tuple[int, int], sender: tuple[int, int], random: Random)
     run, session = random.getrandbits(63), random.getrandbits(63)
     whole: list[tuple[Kind, int, Any]] = [(Kind.HELLO, 0, greeting), (Kind.WELCOME, 0, greeting)]
     whole += [(Kind.CONTENT, number, body) for number, body in enumerate(bodies)]
-    return [
-        pack(Frame(kind, run, owner(*sender), owner(*to), session, number, body)) for kind, number, body in whole
-    ]
+    return [pack(Frame(kind, run, owner(*sender), owner(*to), session, number, body)) for kind, number, body in whole]
 
 
 def content(planned: Any, random: Random) -> Content:

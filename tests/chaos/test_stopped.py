@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chaos_kit import exactly, running, state_of, wait_for
 
 RATE = 10_000
-PACED = {"count": 30_000, "rate": RATE}
+PACED: dict[str, Any] = {"count": 30_000, "rate": RATE}
 
 
 def test_a_worker_that_is_stopped_is_killed_as_silent_and_replaced_f2_a15(folder: Path) -> None:
@@ -97,9 +98,7 @@ def test_a_bolt_that_blocks_its_loop_is_named_with_its_line_and_left_alone_f8(fo
 
 
 def test_a_bolt_that_blocks_its_loop_for_longer_than_allowed_is_replaced_f8(folder: Path) -> None:
-    with running(
-        folder, **PACED, trouble="sleep", at=9_999, seconds=60.0, config={"blocked_timeout_s": 2.0}
-    ) as run:
+    with running(folder, **PACED, trouble="sleep", at=9_999, seconds=60.0, config={"blocked_timeout_s": 2.0}) as run:
         outcome = run.ended().well()
     exactly(folder, PACED["count"])
     assert outcome.figures["restarts"] == 1

@@ -1,13 +1,13 @@
 """Garbage on workers' sockets, who listens where, and links over tcp: the run goes on, and loses nothing."""
 
 import ipaddress
-import os
 import re
 import shutil
 import subprocess
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import zmq
@@ -24,7 +24,7 @@ from strangers import (
     worker_and_incarnation,
 )
 
-PACED = {"count": 30_000, "rate": 8_000}
+PACED: dict[str, Any] = {"count": 30_000, "rate": 8_000}
 
 
 def sockets(run: Run) -> list[Path]:
@@ -155,7 +155,7 @@ def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path)
     """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in. 30,000 records."""
     with running(folder, "--links", "tcp://127.0.0.1", **PACED, layout="apart") as run, zmq.Context() as context:
         run.until_done(1_000)
-        for port in {int(one) for pid in run.workers() for one in ports(pid)}:
+        for port in [one for pid in run.workers() for one in ports(pid)]:
             for curve in (False, True):
                 with closing(Stranger(context, f"tcp://127.0.0.1:{port}", curve=curve)) as stranger:
                     assert stranger.settled(500) != "in"
@@ -174,6 +174,6 @@ def ports(pid: int) -> list[int]:
     """The ports on which a process listens."""
     inodes = {found[1] for one in opened(pid) if (found := re.fullmatch(r"socket:\[(\d+)\]", one))}
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    found = [int(one[1].rpartition(":")[2], 16) for one in lines if one[3] == "0A" and one[9] in inodes]
-    assert len(found) == 1, f"process {pid} of {os.getpid()} listens on {found}"
-    return found
+    listening = [int(one[1].rpartition(":")[2], 16) for one in lines if one[3] == "0A" and one[9] in inodes]
+    assert len(listening) == 1, f"process {pid} listens on {listening}"
+    return listening
