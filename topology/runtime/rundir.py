@@ -137,10 +137,11 @@ def _locked(path: Path, *, made: bool = False) -> int | None:
 
 def _remove(path: Path, lock: int) -> bool:
     """Removes our sockets in a directory that is locked, then the directory; whether it is gone."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # listing takes a descriptor, and there may be none left (F15)
         for name in os.listdir(lock)[:SOCKETS_MAX]:
             if _SOCKET.fullmatch(name) and stat.S_ISSOCK(os.lstat(name, dir_fd=lock).st_mode):
                 os.unlink(name, dir_fd=lock)
+    with contextlib.suppress(OSError):
         os.rmdir(path)
         return True
     return False
