@@ -14,6 +14,7 @@ WORKERS: Final = 1 << 14
 NUMBERS: Final = 1 << 32
 ATTEMPTS: Final = 1 << 6
 OWNER_SHIFT: Final = 38
+WORKER_SHIFT: Final = 50
 NUMBER_SHIFT: Final = 6
 
 ROOT_STEP: Final = ATTEMPTS  # between the roots of two messages that follow one another
@@ -34,7 +35,7 @@ def pack(owner_bits: int, number: int, attempt: int) -> int:
 
 
 def worker_of(root: int) -> int:
-    return root >> OWNER_SHIFT + 12
+    return root >> WORKER_SHIFT
 
 
 def attempt_of(root: int) -> int:

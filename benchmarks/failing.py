@@ -61,7 +61,7 @@ async def blocked_ms(workers: int) -> dict[str, float]:
 
 async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
     begun = time.perf_counter()
-    failed = worker.gone(dead, "was killed", lambda seconds: None)
+    failed = worker.gone(dead, "was killed", lambda seconds, left: None)
     fail = time.perf_counter() - begun
     if failed != TREES:
         raise RuntimeError(f"{failed} trees were open, not {TREES}")

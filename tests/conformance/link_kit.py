@@ -15,7 +15,7 @@ from topology.components import Source
 from topology.plan import Plan, plan
 from topology.runtime.carrying import WireCarrier
 from topology.runtime.clock import LoopClock
-from topology.runtime.linking import Peers
+from topology.runtime.linking import Peers, Wiring
 from topology.runtime.links import Carrier, Codec, Frame
 from topology.runtime.memory import ByReference, MemoryNetwork
 from topology.runtime.reporting import Reporter
@@ -73,11 +73,13 @@ class End:
             notes=MemoryNotes(),
             key=b"k" * 32,
             reporter=Reporter(),
-            carrier=self.carrier,
-            codec=codec,
-            run=RUN,
-            lost=lambda owner, why: self.lost.append(owner),
-            refused=lambda owner, text: self.refused.append(text),
+            wiring=Wiring(
+                RUN,
+                self.carrier,
+                codec,
+                lost=lambda owner, why: self.lost.append(owner),
+                refused=lambda owner, text: self.refused.append(text),
+            ),
         )
         self.address = net.bind(number, incarnation, self.carrier)
 
@@ -98,8 +100,8 @@ class End:
     def emit(self, *numbers: int) -> None:
         """Sends tuples to the sink's task on worker 1."""
         queue = self.peers.queue(1, SINK)
-        for n in numbers:
-            queue.append(numbered(n))
+        queue.queue.extend(map(numbered, numbers))
+        queue.handed()
 
     @property
     def arrived(self) -> list[int]:

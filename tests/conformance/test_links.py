@@ -7,7 +7,7 @@ import pytest
 from link_kit import End, Net, a_while, net_of, spread, until
 
 from acker.progress import Progress
-from topology.runtime.executor import QUEUE_HIGH
+from topology.runtime.executor import QUEUE_HIGH, QUEUE_LOW
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links import Frame, Kind
 
@@ -74,7 +74,7 @@ async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
     acked: list[tuple[int, int]] = []
     zero.worker.ledger.ack = lambda root, value: acked.append((root, value))
     for value in (1, 2, 4):
-        one.peers.ack(root, value)
+        one.peers.ack(0, root, value)
     await until(lambda: bool(acked))
     assert acked == [(root, 7)]
 
@@ -82,12 +82,12 @@ async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
 async def test_acks_ride_with_tuples_or_leave_by_themselves_a_moment_later(net: Net) -> None:
     zero, one = await linked(net)
     before = zero.peers.by_worker[1].sent
-    zero.peers.ack(one.worker.roots.next_root(), 5)
+    zero.peers.ack(1, one.worker.roots.next_root(), 5)
     zero.emit(1)
     await until(lambda: one.arrived == [1])
     await a_while(0.01)
     assert zero.peers.by_worker[1].sent == before + 1, "one frame for both"
-    zero.peers.ack(one.worker.roots.next_root(), 5)
+    zero.peers.ack(1, one.worker.roots.next_root(), 5)
     await until(lambda: zero.peers.by_worker[1].sent == before + 2)
 
 
@@ -202,10 +202,33 @@ async def test_a_backlog_is_kept_and_leaves_in_order_once_there_is_room(net: Net
     zero.emit(1, 2)
     await a_while(0.02)
     zero.emit(3)
-    zero.peers.ack(one.worker.roots.next_root(), 5)
+    zero.peers.ack(1, one.worker.roots.next_root(), 5)
     await a_while(0.02)
     assert one.arrived == []
     assert [tup.record.n for tup in zero.peers.by_worker[1].held_up()] == [3], "1 and 2 are in a frame already"
     room = True
     zero.peers.writable(1)
     await until(lambda: one.arrived == [1, 2, 3])
+
+
+async def test_a_queue_that_is_full_again_as_it_has_drained_is_told_to_have_drained_later_a9(
+    net: Net,
+) -> None:
+    zero, one = await linked(net)
+    executor = one.worker.executors["sink", 1]
+
+    def drained() -> None:
+        """What a slice does that brings the queue down to its lower bound."""
+        while len(executor.queue) > QUEUE_LOW:
+            executor.queue.popleft()
+        executor._let_in()
+
+    zero.emit(*range(QUEUE_HIGH + 2))
+    await until(lambda: zero.peers.queue(1, ("sink", 1)).full and len(one.arrived) == QUEUE_HIGH + 2)
+    drained()
+    executor.queue.extend(executor.queue.copy())  # before anybody was told
+    executor.queue.extend(executor.queue.copy())
+    await a_while(0.05)
+    assert zero.peers.queue(1, ("sink", 1)).full
+    drained()
+    await until(lambda: not zero.peers.queue(1, ("sink", 1)).full)

@@ -248,7 +248,7 @@ async def test_who_has_sent_what_never_came_is_replaced_and_who_says_so_is_not_a
 async def test_what_is_said_of_an_owner_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     old = owner(1, 99)
     says = {
-        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Failing({old}, 5), Recovered({old}, 1.0), Beat())"
+        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Failing({old}, 5), Recovered({old}, 1.0, 0), Beat())"
     }
     async with staged(monkeypatch, 2, {0: [says]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete and "Start" in stage.of(0))

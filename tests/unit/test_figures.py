@@ -168,25 +168,36 @@ def test_without_survivors_nothing_is_said_of_them() -> None:
     assert told == ["worker 1 (pid 4711) was killed by SIGKILL"]
 
 
-def test_a_return_is_told_with_the_first_replay_whichever_comes_first() -> None:
+def test_a_return_is_told_once_all_that_had_failed_is_done_whichever_comes_first() -> None:
     for order in ("back", "recovered"):
         told: list[str] = []
         one = loss(told)
         one.failing(7, 5)
-        one.failing(8, 0)
+        one.failing(8, 3)
         if order == "back":
             one.back(4712, 10.41)
-            assert len(told) == 1
-            one.recovered(0.47)
-        else:
-            one.recovered(0.47)
-            one.recovered(0.52)
+        one.recovered(7, 0.047, 4)
+        one.recovered(8, 0.052, 0)
+        assert len(told) == 1
+        one.recovered(7, 0.52, 0)
+        if order == "recovered":
             assert len(told) == 1
             one.back(4712, 10.41)
         one.tell_return()
         assert told[1:] == [
-            "worker 1 is back as pid 4712 after 0.41 s; the first replayed message was acked 0.47 s after the death"
+            "worker 1 is back as pid 4712 after 0.41 s; the first replayed message was done 47 ms after the death, "
+            "the last after 520 ms"
         ]
+
+
+def test_a_return_is_told_though_some_of_what_had_failed_takes_long() -> None:
+    told: list[str] = []
+    one = loss(told, (7,))
+    one.failing(7, 5)
+    one.recovered(7, 0.047, 4)
+    one.back(4712, 10.41)
+    one.tell_return()
+    assert told[1].endswith("the first replayed message was done 47 ms after the death, others are not yet")
 
 
 def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_not() -> None:
@@ -200,7 +211,7 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
     memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
-    assert consequences(planned(), 0, draining=False) == [memory, source]
+    assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
     assert consequences(planned("at-most-once"), 1, draining=False) == [

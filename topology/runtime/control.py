@@ -186,10 +186,12 @@ class Failing(_Message, frozen=True):
 
 
 class Recovered(_Message, frozen=True):
-    """The first message that Gone has failed is acked, so many seconds after Gone was read."""
+    """Of the messages that Gone has failed the first is done, and then the last: so many seconds after Gone was read,
+    and so many are left."""
 
     owner: int
     seconds: float
+    left: int
 
 
 class Status(_Message, frozen=True):

@@ -22,6 +22,7 @@ from topology.runtime.clock import LoopClock
 from topology.runtime.ending import drain, settle
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hosting import run_to_end
+from topology.runtime.linking import Wiring
 from topology.runtime.localcrew import LocalCrew
 from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultless
 from topology.runtime.metrics import Snapshot, merged
@@ -148,11 +149,7 @@ class EmbeddedRun:
                 notes=notes,
                 key=key,
                 reporter=reporter,
-                carrier=self._network,
-                codec=ByReference(),
-                run=incarnation,
-                lost=self._session_lost,
-                refused=self._refused,
+                wiring=Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused),
             )
             self._network.attach(number, worker.peers.received)
             self.workers.append(worker)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from random import Random
 from types import GeneratorType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from acker.identity import edge
 from topology.components import Tuple
 from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason, described, text_of
+from topology.runtime.neighbours import Home, Reader
 from topology.runtime.outbox import Outbox
 from topology.runtime.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
 
@@ -25,17 +26,6 @@ SLICE_MAX: Final = 128  # tuples between two yields
 SLICE_S: Final = 0.001  # about how long a slice may take
 QUEUE_HIGH: Final = 1024  # tuples waiting for a task; above it, the spouts that feed it pause
 QUEUE_LOW: Final = 512  # … and go on
-
-
-class Home(Protocol):
-    """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
-
-    def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's
-    def completed(self, trees: list[Any]) -> None: ...
-    def fail(self, root: int, failure: Failure) -> None: ...
-    def touch(self, root: int) -> None: ...
-    def queued(self, root: int) -> None: ...
-    def reported(self, failure: Failure) -> None: ...
 
 
 class Executor:
@@ -48,7 +38,7 @@ class Executor:
         self.outbox = outbox
         self.home = home
         self.queue: deque[Tuple[Any]] = deque()
-        self.downstream: list[Executor] = []  # tasks here that this one feeds
+        self.downstream: list[Reader] = []  # tasks that this one feeds
         self.executed = 0
         self.failed = 0
         self.busy_s = 0.0
@@ -102,6 +92,18 @@ class Executor:
         if self.downstream:
             drive(self.downstream)
 
+    def handed(self) -> None:
+        """Called where another task's turn has put something into the queue: works on it in that turn, if it sleeps,
+        and as long as it is a slice at most."""
+        if self.asleep:
+            if self.hand_on:
+                try:
+                    self.work()
+                except BaseException as error:
+                    self.die(error)
+            if self.workable:
+                self.wake()
+
     def die(self, error: BaseException) -> None:
         """Ends this task, at its own turn, for what is wrong in the runtime; whoever handed on to it is not blamed."""
         self._death = error
@@ -122,9 +124,9 @@ class Executor:
             self._waiter.set_result(None)
 
     def wake_downstream(self) -> None:
-        for executor in self.downstream:
-            if executor._waiter is not None and executor.queue:
-                executor.wake()
+        for reader in self.downstream:
+            if reader.queue:
+                reader.wake()
 
     async def _sleep(self) -> None:
         self._waiter = self._loop.create_future()
@@ -377,16 +379,10 @@ class ProcessExecutor(Executor):
         return taken
 
 
-def drive(executors: Sequence[Executor]) -> None:
+def drive(readers: Sequence[Reader]) -> None:
     """Hands on within this turn of the loop: a lone tuple goes from its spout to the last sink in one, without a future
     and a turn for each task on its way. A task that is awake works at its own turn, as does one whose queue is longer
     than a slice. Called between slices only, never from user code; a topology has no cycles, so neither has this."""
-    for executor in executors:
-        if executor.queue and executor.asleep:
-            if executor.hand_on:
-                try:
-                    executor.work()
-                except BaseException as error:
-                    executor.die(error)
-            if executor.workable:
-                executor.wake()
+    for reader in readers:
+        if reader.queue:
+            reader.handed()

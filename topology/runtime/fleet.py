@@ -191,9 +191,9 @@ class Fleet:
             case Failing(owner, trees):
                 if owner in self._losses:
                     self._losses[owner].failing(hand.owner, trees)
-            case Recovered(owner, seconds):
+            case Recovered(owner, seconds, left):
                 if owner in self._losses:
-                    self._losses[owner].recovered(seconds)
+                    self._losses[owner].recovered(hand.owner, seconds, left)
             case _:
                 if isinstance(word, Closed) and hand.state is State.CLOSING:
                     hand.become(State.ENDED)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -49,6 +50,22 @@ class Home(Protocol):
     def progressed(self, progress: Progress) -> None: ...
 
 
+@dataclass(frozen=True)
+class Wiring:
+    """What a worker's links are made of, and who is told of them.
+
+    run      This run, as all of its workers know it.
+    lost     Called with the owner of which a frame never came, and a sentence.
+    refused  Called with the owner of a hello that can't be welcomed, and a sentence.
+    """
+
+    run: int
+    carrier: Carrier
+    codec: Codec
+    lost: Callable[[int, str], None]
+    refused: Callable[[int, str], None]
+
+
 def greeting_of(plan: Plan) -> Greeting:
     """What the workers of a plan have to agree on."""
     program = f"Kedge {version()}, Python {platform.python_version()}"
@@ -63,25 +80,20 @@ class Peers:
         home: Home,
         plan: Plan,
         mine: int,
-        *,
-        run: int,
-        carrier: Carrier,
-        codec: Codec,
+        wiring: Wiring,
         random: Random,
-        lost: Callable[[int, str], None],
-        refused: Callable[[int, str], None],
     ) -> None:
         self.malformed = self.foreign = 0
         self.on_linked: Callable[[], None] = lambda: None  # called when all that were joined have welcomed this worker
         self._home = home
         self._mine = mine
         self._addresses = list(plan.placement)
-        self._run = run
+        self._run = wiring.run
         self._greeting = greeting = greeting_of(plan)
-        self._carrier = carrier
-        self._codec = codec
-        self._lost = lost  # called with the owner of which a frame never came, and a sentence
-        self._refused = refused  # called with the owner of a hello that can't be welcomed, and a sentence
+        self._carrier = wiring.carrier
+        self._codec = wiring.codec
+        self._lost = wiring.lost
+        self._refused = wiring.refused
         self._refusals: set[tuple[int, int]] = set()
         self._loop = asyncio.get_running_loop()
         self._beaten = self._loop.time()
@@ -89,10 +101,10 @@ class Peers:
             worker: Peer(
                 worker,
                 mine,
-                run=run,
+                run=wiring.run,
                 greeting=greeting,
-                carrier=carrier,
-                codec=codec,
+                carrier=wiring.carrier,
+                codec=wiring.codec,
                 random=random,
                 failed=self._fail_all,
             )
@@ -129,9 +141,9 @@ class Peers:
 
     # -- what goes out
 
-    def ack(self, root: int, value: int) -> None:
+    def ack(self, worker: int, root: int, value: int) -> None:
         """Sends an ack to a tree's home; to nobody where that worker is away: its trees are gone with it."""
-        peer = self.by_worker.get(worker_of(root))
+        peer = self.by_worker.get(worker)
         if peer is not None and peer.owner is not None:
             peer.ack(root, value)
 
@@ -290,18 +302,25 @@ class Peers:
 
     def _tell_when_drained(self, executor: Executor) -> None:
         """Tells all peers that a queue is full, and later that it has drained: their spouts pause meanwhile."""
-        if executor.told_full:
-            return
-        executor.told_full = True
-        address = self._addresses.index((executor.component, executor.task))
+        if not executor.told_full:
+            executor.told_full = True
+            self._tell_depth(executor)
+            self._wait_until_drained(executor)
+
+    def _wait_until_drained(self, executor: Executor) -> None:
         drained = self._loop.create_future()
         executor.waiting_room.append(drained)
+        drained.add_done_callback(lambda _: self._drained(executor))
 
-        def tell(_: object = None) -> None:
-            executor.told_full = executor.full
-            for peer in self.by_worker.values():
-                if peer.owner is not None:
-                    peer.tell_depth(address, len(executor.queue))
+    def _drained(self, executor: Executor) -> None:
+        if executor.full:  # again, since it was seen to have drained
+            self._wait_until_drained(executor)
+        else:
+            executor.told_full = False
+            self._tell_depth(executor)
 
-        tell()
-        drained.add_done_callback(tell)
+    def _tell_depth(self, executor: Executor) -> None:
+        address = self._addresses.index((executor.component, executor.task))
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                peer.tell_depth(address, len(executor.queue))

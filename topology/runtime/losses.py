@@ -1,5 +1,6 @@
 """One death of a worker, and what came of it, in sentences for people. Must not know processes or sockets."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from topology.plan import Plan
@@ -24,7 +25,8 @@ class Loss:
         self._consequences = list(consequences)
         self._told = told
         self._trees = 0
-        self._recovered_s: float | None = None
+        self._unfinished: set[int] = set()  # survivors that have failed messages which are not done yet
+        self._first_s, self._last_s = math.inf, 0.0  # when the first and the last of them were done, after the death
         self._back = ""
         self._death_told = self._return_told = False
         if not self._asked:
@@ -35,24 +37,33 @@ class Loss:
         if owner in self._asked:
             self._asked.discard(owner)
             self._trees += trees
+            if trees:
+                self._unfinished.add(owner)
             if not self._asked:
                 self.tell_death()
 
     def left(self, owner: int) -> None:
         """A survivor has not survived."""
         self.failing(owner, 0)
+        self._finished(owner)
 
-    def recovered(self, seconds: float) -> None:
-        """A survivor has had the first of its failed trees acked, so long after the death."""
-        self._recovered_s = seconds if self._recovered_s is None else min(self._recovered_s, seconds)
-        if self._back:
+    def recovered(self, owner: int, seconds: float, left: int) -> None:
+        """A survivor has had some of its failed messages acked, so long after the death: the first, or the last."""
+        self._first_s = min(seconds, self._first_s)
+        self._last_s = max(seconds, self._last_s)
+        if not left:
+            self._finished(owner)
+
+    def _finished(self, owner: int) -> None:
+        self._unfinished.discard(owner)
+        if self._back and not self._unfinished:
             self.tell_return()
 
     def back(self, pid: int, now: float) -> None:
         """Its replacement runs."""
         self.tell_death()
         self._back = f"worker {self._worker} is back as pid {pid} after {now - self._at:.2f} s"
-        if self._recovered_s is not None or not self._trees:
+        if not self._unfinished:
             self.tell_return()
 
     def tell_death(self) -> None:
@@ -70,8 +81,12 @@ class Loss:
         """The second line, once, where there is a return to tell of."""
         if self._back and not self._return_told:
             self._return_told = True
-            acked = f"; the first replayed message was acked {self._recovered_s or 0.0:.2f} s after the death"
-            self._told(self._back + (acked if self._recovered_s is not None else ""))
+            acked = ""
+            if self._last_s:
+                first, last = f"{self._first_s * 1000:,.0f}", f"{self._last_s * 1000:,.0f}"
+                rest = f", the last after {last} ms" if not self._unfinished else ", others are not yet"
+                acked = f"; the first replayed message was done {first} ms after the death{rest}"
+            self._told(self._back + acked)
 
 
 def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
@@ -83,7 +98,9 @@ def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
         found.append("what it had under way is lost, at-most-once")
     if any(one.shape == "state" for one in here):
         found.append("counts in its memory begin anew")
+    elsewhere = [plan.components[name] for (name, _), at in plan.placement.items() if at != worker]
+    counted_again = any(one.shape == "state" for one in elsewhere) and not draining
     if spouts:
         what = "is not read again, as the run ends" if draining else "is read again from the start of the run"
-        found.append(f"{spouts} {what}")
+        found.append(f"{spouts} {what}{', and counted again by other workers' * counted_again}")
     return found

@@ -45,6 +45,7 @@ from topology.runtime.control import (
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.hosting import settle_heap
 from topology.runtime.lent import Lent
+from topology.runtime.linking import Wiring
 from topology.runtime.pulse import Pulse, safe
 from topology.runtime.reporting import Reporter
 from topology.runtime.transport import Keys
@@ -100,11 +101,13 @@ class Life:
                 notes=lent,
                 key=begin.key,
                 reporter=Reporter(),
-                carrier=self._carrier,
-                codec=WireCodec(plan),
-                run=begin.run,
-                lost=lambda owner, why: pulse.say(Lost(owner, safe(why))),
-                refused=lambda owner, text: pulse.say(Refused(owner, safe(text))),
+                wiring=Wiring(
+                    begin.run,
+                    self._carrier,
+                    WireCodec(plan),
+                    lost=lambda owner, why: pulse.say(Lost(owner, safe(why))),
+                    refused=lambda owner, text: pulse.say(Refused(owner, safe(text))),
+                ),
             )
             self.worker.peers.on_linked = self._linked
             self._address = self._carrier.bind(address)
@@ -210,8 +213,8 @@ class Life:
     def _linked(self) -> None:
         self._pulse.say(Linked(len(self._joined)))
 
-    def _recovered(self, owner: int, seconds: float) -> None:
-        self._pulse.say(Recovered(owner, seconds))
+    def _recovered(self, owner: int, seconds: float, left: int) -> None:
+        self._pulse.say(Recovered(owner, seconds, left))
 
     # -- what takes its time
 

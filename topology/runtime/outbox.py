@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
 from topology.components import Source, Tuple
 from topology.errors import EmitError
-from topology.groupings import Direct, Many, ManyTargets, One, OneTarget
+from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
 from topology.groupings import key_function as key_of_fields
 from topology.plan import Plan, Subscription
 from topology.records import Record
@@ -45,6 +45,8 @@ class Route:
         key = key_of_fields(subscription.key_fields)
         emitter, stream = subscription.emitter, subscription.cls.__name__
         self.source = Source(emitter, stream, subscription.tag, key)
+        fixed = 0 if tasks == 1 else _fixed(grouping, local)
+        self.fixed = queues[fixed] if fixed >= 0 and self.one is not None else None
 
     def targets(self, record: Record, identity: int, task: int | None) -> Sequence[int]:
         """The tasks that this emission goes to here. Raises EmitError, or what a user's grouping raises."""
@@ -66,19 +68,22 @@ class Outlet:
         self.cls = cls
         self.salt = salt(component, cls.__name__)
         self.routes = routes
-        only = routes[0] if len(routes) == 1 and routes[0].one is not None else None
-        self.single = only if only and len(only.queues) == 1 and not only.source.tag else None
+        only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
+        self.plain = Plain(self, only) if only is not None else None
 
 
-class Single:
-    """The commonest case, laid out flat: one stream, read once, by one task."""
+class Plain:
+    """The commonest case, laid out flat: one stream, read once, each tuple by one task; `one` is None where that is
+    always the same, whose queue then is the only one."""
 
     def __init__(self, outlet: Outlet, route: Route) -> None:
         self.cls = outlet.cls
         self.salt = outlet.salt
-        self.append = route.queues[0].append
-        self.extend = route.queues[0].extend
         self.source = route.source
+        self.one = route.one if route.fixed is None else None
+        self.queues = route.queues if route.fixed is None else [route.fixed]
+        self.append = self.queues[0].append
+        self.extend = self.queues[0].extend
 
 
 class Outbox:
@@ -89,22 +94,24 @@ class Outbox:
         self.emitted = 0
         self._outlets = {outlet.cls: outlet for outlet in outlets}
         only = outlets[0] if len(outlets) == 1 else None
-        self.single = Single(only, only.single) if only and only.single else None
+        self.plain = only.plain if only else None
 
     def emit(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
         """Sends what one input caused, anchored to it. Returns the XOR of the edges that left.
 
         Raises EmitError, or what a custom grouping raises; then nothing has left.
         """
-        single = self.single
-        if single is None:
+        plain = self.plain
+        if plain is None:
             return self._emit_several(records, tup)
-        cls, seed, source = single.cls, single.salt, single.source
+        if plain.one is not None:
+            return self._emit_dealt(plain, plain.one, records, tup)
+        cls, seed, source = plain.cls, plain.salt, plain.source
         origin, root, others = tup.origin, tup.root, tup.others
         parent = tup.identity.to_bytes(8, "little")  # and below, `derive` without the call
         if len(records) == 1 and type(record := records[0]) is cls:
             identity = xxh3_64_intdigest(parent, seed) or 1
-            single.append(Tuple(record, origin, identity, root, others, source))
+            plain.append(Tuple(record, origin, identity, root, others, source))
             self.emitted += 1
             return identity
         value = 0
@@ -116,8 +123,26 @@ class Outbox:
             value ^= identity
             seed += 1
             staged.append(Tuple(record, origin, identity, root, others, source))
-        single.extend(staged)
-        self.emitted += seed - single.salt
+        plain.extend(staged)
+        self.emitted += seed - plain.salt
+        return value
+
+    def _emit_dealt(self, plain: Plain, one: One, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        cls, seed, source, queues = plain.cls, plain.salt, plain.source, plain.queues
+        origin, root, others = tup.origin, tup.root, tup.others
+        parent = tup.identity.to_bytes(8, "little")
+        value = 0
+        staged = []
+        for record in records:
+            if type(record) is not cls:
+                raise self._undeclared(record)
+            identity = xxh3_64_intdigest(parent, seed) or 1
+            value ^= identity
+            seed += 1
+            staged.append((queues[one(record, identity)], Tuple(record, origin, identity, root, others, source)))
+        for queue, copy in staged:
+            queue.append(copy)
+        self.emitted += seed - plain.salt
         return value
 
     def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
@@ -173,6 +198,13 @@ class Outbox:
     def _undeclared(self, record: object) -> EmitError:
         named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
         return EmitError(f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}")
+
+
+def _fixed(grouping: Grouping, local: Sequence[int]) -> int:
+    """The one task that this emitter's tuples all go to, whatever they are; -1 where it depends on them."""
+    if isinstance(grouping, Global):
+        return 0
+    return local[0] if isinstance(grouping, LocalOrShuffle) and len(local) == 1 else -1
 
 
 def outbox_of(

@@ -7,7 +7,7 @@ waits, and the spouts that feed it pause. Must not know what carries a frame, no
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
@@ -23,33 +23,28 @@ ACKS_MAX: Final = 512  # that wait so; more leave at once: the spouts of that pe
 
 
 class RemoteQueue:
-    """The queue of a task on another worker: tuples wait here for the next frame. Its depth is what the peer told last.
-
-    Stands in for an executor where a spout asks whether what it feeds is full.
+    """The queue of a task on another worker: tuples wait in `queue` for the next frame. Its depth is what the peer told
+    last. Stands in for an executor where a task looks after those that it feeds, or a spout asks whether one is full.
     """
 
     def __init__(self, peer: "Peer", component: str, address: int) -> None:
         self.component = component
         self.address = address
         self.depth = 0
-        self.waiting: list[Tuple[Any]] = []
+        self.queue: list[Tuple[Any]] = []  # always this list: outboxes have its `append`
         self.waiting_room: list[asyncio.Future[None]] = []
         self._peer = peer
 
-    def append(self, tup: Tuple[Any]) -> None:
-        if not self.waiting:
-            self._peer.filled(self)
-        self.waiting.append(tup)
+    def wake(self) -> None:
+        """Lets what waits leave at the end of this turn of the loop."""
+        self._peer.leave_soon()
 
-    def extend(self, tuples: Iterable[Tuple[Any]]) -> None:
-        if not self.waiting:
-            self._peer.filled(self)
-        self.waiting.extend(tuples)
+    handed = wake
 
     @property
     def full(self) -> bool:
         """Whether the spouts that feed it should pause: it is long, or its worker is away."""
-        return self.depth + len(self.waiting) > QUEUE_HIGH or not self._peer.welcomed
+        return self.depth + len(self.queue) > QUEUE_HIGH or not self._peer.welcomed
 
     async def room(self) -> None:
         """Waits until it is not full any more."""
@@ -75,7 +70,6 @@ class RemoteQueue:
 class Peer:
     """One other worker: away, or joined under an owner; then in one session a direction at a time."""
 
-    _filled: list[RemoteQueue]
     acks: dict[int, int]
     fails: list[tuple[int, Failure]]
     touches: set[int]
@@ -169,11 +163,6 @@ class Peer:
 
     # -- what waits to leave
 
-    def filled(self, queue: RemoteQueue) -> None:
-        """A queue that was empty gets tuples."""
-        self._filled.append(queue)
-        self.leave_soon()
-
     def ack(self, root: int, value: int) -> None:
         acks = self.acks
         acks[root] = acks.get(root, 0) ^ value
@@ -215,11 +204,11 @@ class Peer:
             self._timer = None
         if self._unsent or not self.welcomed:
             return  # goes on when there is room, or a welcome
-        queues = self._filled
-        batches = [(queue.address, queue.waiting) for queue in queues]
+        queues = [queue for queue in self.queues.values() if queue.queue]
+        batches = [(queue.address, queue.queue[:]) for queue in queues]
         content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths, self.queued)
         for queue in queues:
-            queue.waiting = []
+            queue.queue.clear()
         self._begin_anew()
         bodies, failed = self._codec.encode(content)
         for body in bodies:
@@ -249,22 +238,22 @@ class Peer:
 
     def _clear(self) -> None:
         for queue in self.queues.values():
-            queue.waiting = []
+            queue.queue.clear()
         self._unsent.clear()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._filled, self.acks, self.fails, self.depths, self.progress = [], {}, [], {}, None
+        self.acks, self.fails, self.depths, self.progress = {}, [], {}, None
         self.touches, self.queued = set(), set()
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits to leave, and it could."""
-        waits = self._filled or self.acks or self.fails or self._unsent or self._leaving
-        return self.welcomed and not waits
+        waits = self.acks or self.fails or self._unsent or self._leaving
+        return self.welcomed and not waits and not any(queue.queue for queue in self.queues.values())
 
     def held_up(self) -> list[Tuple[Any]]:
         """The tuples that wait because the peer is away, or takes no more at the moment."""
         if self.welcomed and not self._unsent:
             return []
-        return [tup for queue in self._filled for tup in queue.waiting]
+        return [tup for queue in self.queues.values() for tup in queue.queue]

@@ -15,11 +15,12 @@ from acker.ledger import Tree
 from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
-from topology.errors import KedgeError, Reject
+from topology.errors import EmitError, KedgeError, Reject
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
 from topology.runtime.histogram import Histogram
-from topology.runtime.outbox import Outbox, Single, Staged
+from topology.runtime.neighbours import Reader
+from topology.runtime.outbox import Outbox, Plain, Staged
 from topology.runtime.peers import RemoteQueue
 from topology.runtime.sourcing import Polling
 
@@ -66,7 +67,7 @@ class Spouting:
         self.source = source
         self.outbox = outbox
         self.home = home
-        self.downstream: list[Executor] = []  # tasks here that it feeds directly
+        self.downstream: list[Reader] = []  # tasks that it feeds directly
         self.below: list[Executor | RemoteQueue] = []  # all tasks that what it emits can reach
         self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
         self.pending = 0
@@ -175,31 +176,37 @@ class Spouting:
         now = self._loop.time()
         root = self._roots.take(len(messages))
         self.pending += len(messages)
-        single = None if self.spout.outside_ids else self.outbox.single
-        if single is not None:
-            marked = self._begin_plain(single, marked, root, now)
+        if self.outbox.plain is not None and not self.spout.outside_ids:
+            marked = self._begin_plain(self.outbox.plain, marked, root, now)
             root += ROOT_STEP * (len(messages) - len(marked))
         for message, seed in marked:
             self._begin(Pending(root, 0, message, seed, self, now))
             root += ROOT_STEP
 
-    def _begin_plain(self, single: Single, marked: Marked, root: int, now: float) -> Marked:
-        """The hot path: begins trees and lets their tuples leave, for the commonest case. Returns what is not of it."""
-        trees, tuples = [], []
-        cls, source = single.cls, single.source
+    def _begin_plain(self, plain: Plain, marked: Marked, root: int, now: float) -> Marked:
+        """The hot path: begins trees and lets their tuples leave, for the commonest case. Returns what is not of it,
+        from the first message on that has something unusual, or that can't be dealt: that is told the general way."""
+        trees, tuples, targets = [], [], []
+        cls, source, one, queues = plain.cls, plain.source, plain.one, plain.queues
         for message, seed in marked:
             record = message.record
             if type(record) is not cls:
                 break
             try:
                 origin, identity = message_pair(message.id, seed)
-            except TypeError:
+                if one is not None:
+                    targets.append(queues[one(record, identity)])
+            except (TypeError, EmitError):
                 break
             trees.append(Pending(root, identity, message, seed, self, now))
             tuples.append(Tuple(record, origin, identity, root, (), source))
             root += ROOT_STEP
         self.home.ledger.begin_all(trees)
-        single.extend(tuples)
+        if one is None:
+            plain.extend(tuples)
+        else:
+            for queue, tup in zip(targets, tuples, strict=True):
+                queue.append(tup)
         self.outbox.emitted += len(trees)
         return marked[len(trees) :]
 
@@ -240,9 +247,9 @@ class Spouting:
         self.outbox.send(staged)
 
     def wake_downstream(self) -> None:
-        for executor in self.downstream:
-            if executor.queue:
-                executor.wake()
+        for reader in self.downstream:
+            if reader.queue:
+                reader.wake()
 
     # -- what became of them
 

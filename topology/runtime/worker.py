@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
 from acker.progress import Progress
-from acker.roots import RootSource, worker_of
+from acker.roots import WORKER_SHIFT, RootSource, worker_of
 from topology.components import Clock, Notes, Task
 from topology.plan import Plan, seconds
 from topology.runtime.calling import called, opened, summaries
@@ -25,12 +25,14 @@ from topology.runtime.executor import Executor, ProcessExecutor
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.hosting import outlived
 from topology.runtime.keyed import KeyedExecutor
-from topology.runtime.linking import Peers
-from topology.runtime.links import Carrier, Codec
+from topology.runtime.linking import Peers, Wiring
 from topology.runtime.metrics import Snapshot
+from topology.runtime.neighbours import Reader
 from topology.runtime.outbox import Outbox, Queue, outbox_of
+from topology.runtime.peers import RemoteQueue
+from topology.runtime.recovery import Recovery, Told
 from topology.runtime.reporting import Reporter
-from topology.runtime.sourcing import Polling, polling
+from topology.runtime.sourcing import polling
 from topology.runtime.spouting import Pending, Spouting
 
 CLOSE_S: Final = 10.0  # how long one component's `close` may take
@@ -60,11 +62,7 @@ class Worker:
         notes: Notes,
         key: bytes,
         reporter: Reporter,
-        carrier: Carrier,
-        codec: Codec,
-        run: int,
-        lost: Callable[[int, str], None],
-        refused: Callable[[int, str], None],
+        wiring: Wiring,
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -80,29 +78,18 @@ class Worker:
         self.sources_ended = asyncio.Event()
         self.roots = RootSource(worker, incarnation, renew)
         self.owner = self.roots.owner  # that of its links; its roots' may be renewed
-        self.peers = Peers(
-            self,
-            plan,
-            self.owner,
-            run=run,
-            carrier=carrier,
-            codec=codec,
-            random=random,
-            lost=lost,
-            refused=refused,
-        )
+        self.peers = Peers(self, plan, self.owner, wiring, random)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self._topology_id = topology_id
         self._random = random
         self._notes = notes
         self._key = key
-        self._sources: list[Polling] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[str, Any]] = []
         self._closing = False
         self._in_hand = 0  # inputs that `close` has cut off, or found held
-        self._recovering: tuple[float, Callable[[float], None]] | None = None  # since when, and whom to tell
+        self._recovery: Recovery | None = None  # from the last death of another worker
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self._build()
@@ -134,33 +121,31 @@ class Worker:
             executor.downstream = self._readers(name)
         for (name, _), spouting in self.spoutings.items():
             spouting.downstream = self._readers(name)
-            below = self.plan.below(name)
-            spouting.below = [
-                *self.tasks_of(*below),
-                *(
-                    self.peers.queue(worker, at)
-                    for at, worker in self.plan.placement.items()
-                    if at[0] in below and worker != self.worker
-                ),
-            ]
+            spouting.below = self._everywhere(self.plan.below(name))
 
     def _queue(self, component: str, task: int) -> Queue:
-        worker = self.plan.placement[component, task]
-        if worker != self.worker:
-            return self.peers.queue(worker, (component, task))
-        return self.executors[component, task].queue
+        return self._task(component, task).queue
 
-    def _readers(self, name: str) -> list[Executor]:
-        return self.tasks_of(*(reader.subscriber for reader in self.plan.readers(name)))
+    def _task(self, component: str, task: int) -> Executor | RemoteQueue:
+        worker = self.plan.placement[component, task]
+        if worker == self.worker:
+            return self.executors[component, task]
+        return self.peers.queue(worker, (component, task))
+
+    def _readers(self, name: str) -> list[Reader]:
+        return [*self._everywhere({reader.subscriber for reader in self.plan.readers(name)})]
+
+    def _everywhere(self, names: set[str]) -> list[Executor | RemoteQueue]:
+        """All tasks of these components, those of this worker first."""
+        at = [one for one in self.plan.placement if one[0] in names]
+        return [self._task(*one) for one in sorted(at, key=lambda one: self.plan.placement[one] != self.worker)]
 
     def _spouting(self, name: str, task: int, spout: Any, outbox: Outbox, random: Random) -> Spouting:
-        source = polling(spout)
-        self._sources.append(source)
         return Spouting(
             name,
             task,
             spout,
-            source,
+            polling(spout),
             outbox,
             self,
             topology_id=self._topology_id,
@@ -223,19 +208,17 @@ class Worker:
     # -- what executors call
 
     def _ack(self, root: int, value: int) -> Pending | None:
-        if worker_of(root) == self.worker:
+        worker = root >> WORKER_SHIFT
+        if worker == self.worker:
             return self.ledger.ack(root, value)
-        self.peers.ack(root, value)
+        self.peers.ack(worker, root, value)
         return None
 
     def completed(self, trees: list[Pending]) -> None:
-        if self._recovering is not None and any(tree.others for tree in trees):
-            since, recovered = self._recovering
-            self._recovering = None
-            recovered(self.clock.monotonic() - since)
-        spouting = trees[0].spouting
+        if self._recovery is not None:
+            self._recovered(trees)
         if len(self.spoutings) == 1:
-            spouting.completed(trees)
+            trees[0].spouting.completed(trees)
         else:
             for tree in trees:
                 tree.spouting.completed([tree])
@@ -261,27 +244,31 @@ class Worker:
         else:
             self.peers.queued(root)
 
-    def fail_all(self, failure: Failure) -> int:
-        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns how many."""
+    def fail_all(self, failure: Failure) -> list[Pending]:
+        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns them."""
         trees = self.ledger.fail_all()
         for tree in trees:
             tree.spouting.failed_tree(tree, failure)
+        return trees
+
+    def gone(self, owner: int, why: str, told: Told) -> int:
+        """Another worker is dead. Its link is closed first, so that replays wait for its successor (A14); then all
+        open trees fail. Returns how many; `told` is called once the first and once the last of them is done."""
+        self.peers.gone(owner)
+        trees = self.fail_all(Failure(Reason.PEER_LOST, "links", why))
+        self._recovery = Recovery(trees, self.clock.monotonic(), told) if trees else None
         return len(trees)
 
-    def gone(self, owner: int, why: str, recovered: Callable[[float], None]) -> int:
-        """Another worker is dead. Its link is closed first, so that replays wait for its successor (A14); then all
-        open trees fail. Returns how many; `recovered` is called once the first of them is acked, with the seconds."""
-        self.peers.gone(owner)
-        count = self.fail_all(Failure(Reason.PEER_LOST, "links", why))
-        if count:
-            self._recovering = self.clock.monotonic(), recovered
-        return count
+    def _recovered(self, trees: list[Pending]) -> None:
+        if self._recovery is not None and self._recovery.done(trees, self.clock.monotonic()):
+            self._recovery = None
 
     def reported(self, failure: Failure) -> None:
         self.reporter.failed(failure)
 
     def died(self, spouting: Spouting, tree: Pending, failure: Failure) -> None:
         """A message is dead: nobody will replay it."""
+        self._recovered([tree])
         self.reporter.died(spouting.component, tree.message, tree.own + tree.others, failure)
         if self.config.on_dead == "stop":
             self.stopping.set()
@@ -352,8 +339,8 @@ class Worker:
             _, stubborn = await asyncio.wait(tasks, timeout=CLOSE_S)
             for name in sorted({task.get_name() for task in stubborn}):
                 self.reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
-        for source in self._sources:
-            await source.close()
+        for spouting in self.spoutings.values():
+            await spouting.source.close()
         for name, component in self._in_order():
             await called(self.reporter, name, component.close, CLOSE_S)
         self._opened.clear()

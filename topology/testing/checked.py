@@ -23,7 +23,7 @@ class CheckedOutbox(Outbox):
 
     def __init__(self, component: str, outlets: list[Outlet]) -> None:
         super().__init__(component, outlets)
-        self.single = None
+        self.plain = None
 
     def stage(
         self,

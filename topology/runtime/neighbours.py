@@ -1,0 +1,26 @@
+"""What a task sees of its surroundings: the home that its acks go to, and who reads what it emits. No behaviour."""
+
+from typing import Any, Protocol
+
+from topology.runtime.failures import Failure
+
+
+class Home(Protocol):
+    """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
+
+    def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's
+    def completed(self, trees: list[Any]) -> None: ...
+    def fail(self, root: int, failure: Failure) -> None: ...
+    def touch(self, root: int) -> None: ...
+    def queued(self, root: int) -> None: ...
+    def reported(self, failure: Failure) -> None: ...
+
+
+class Reader(Protocol):
+    """A task that reads what another emits, as that one sees it: here, or behind a link."""
+
+    queue: Any  # the tuples that wait for it, or to leave for it; whoever fills it says so by `wake` or `handed`
+
+    def wake(self) -> None: ...
+    def handed(self) -> None: ...
+    async def room(self) -> None: ...
