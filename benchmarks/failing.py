@@ -9,6 +9,7 @@ which all are replayed. The turn has more in it than a worker's own would: other
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 from benchmarks.embedded import Login, Logins
@@ -41,7 +42,7 @@ def full(workers: int) -> Topology:
 
 def wired(plan: Any, **settings: Any) -> Worker:
     """A worker whose frames have bytes for bodies."""
-    return Worker(plan, **{**settings, "codec": WireCodec(plan)})
+    return Worker(plan, **{**settings, "wiring": replace(settings["wiring"], codec=WireCodec(plan))})
 
 
 async def blocked_ms(workers: int) -> dict[str, float]:
@@ -49,8 +50,10 @@ async def blocked_ms(workers: int) -> dict[str, float]:
     settle_heap()  # as workers do
     run = EmbeddedRun(full(workers), workers=workers, worker_kind=wired)
     finished = asyncio.ensure_future(run.finish())
-    while len(run.workers) < workers or any(one.pending < TREES for one in run.workers):  # noqa: ASYNC110 – counters
+    while len(run.workers) < workers or any(one.pending < TREES for one in run.workers):
         await asyncio.sleep(0.01)
+        if finished.done():
+            raise RuntimeError(f"the run has ended: {finished.result()}")
     await asyncio.sleep(0.2)  # what is under way between them arrives
     *survivors, dead = run.workers
     found = [await _blocked_ms(one, dead.owner) for one in survivors]

@@ -1,6 +1,7 @@
 """Workers that are killed, or end themselves: what is stored is exact each time, and the kills are shown to have hit.
 
-F1 on all 200,000 records. The others on fewer: the fault is the same, and the count as exact.
+F1 on all 200,000 records, which is most of the time that this takes. The others on fewer: the fault is the same, and
+the count as exact. A worker with neither spout nor sink is killed twenty times by F38.
 """
 
 import re
@@ -43,8 +44,8 @@ def killed(run: Run, victim: Victim, steps: list[int], random: Random) -> list[K
 
 @pytest.mark.parametrize(
     ("layout", "victim", "seed"),
-    [("together", without_spout, 101), ("apart", with_sink, 102), ("both", any_worker, 103)],
-    ids=["one-without-spout", "the-sink", "either-of-two-with-spouts"],
+    [("apart", with_sink, 102), ("both", any_worker, 103)],
+    ids=["the-sink", "either-of-two-with-spouts"],
 )
 def test_rows_are_exact_after_five_kills_at_random_points_f1(
     folder: Path, layout: str, victim: Victim, seed: int
@@ -83,7 +84,7 @@ HASTY = (
 
 def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> None:
     """No session of a new process is taken for a gap in an old one. 40,000 records; `max_pending` is below the least
-    step, so that each new process works when it is killed."""
+    step, so that each new process works when it is killed; neither spout nor sink is on it."""
     random = seeded(105)
     command = (sys.executable, "-c", HASTY)
     config = {"max_restarts": 20, "max_pending": 300}

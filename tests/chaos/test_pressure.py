@@ -7,13 +7,13 @@ from chaos_kit import exactly, resident, running
 
 TIMEOUT_S = 1.0
 ROW_S = 0.002  # so that the sink takes at most 500 rows/s; the source could have 50,000 and more
-RECORDS = 1_600  # 3,200 rows: for more than six seconds
+RECORDS = 1_500  # 3,000 rows: for more than six seconds
 PENDING = 1_000  # records: twice as many rows wait for up to four seconds, four timeouts, before they are stored
 GROWTH = 24 * 2**20  # bytes that a process may grow by, once everything that may wait does
 
 
 def test_a_slow_sink_holds_its_spout_up_and_nothing_else_happens_f39(folder: Path) -> None:
-    """For five timeouts: memory is bounded, no tuple that waits times out, nothing is lost. 1,600 records."""
+    """For five timeouts: memory is bounded, no tuple that waits times out, nothing is lost. 1,500 records."""
     config = {"tree_timeout_s": TIMEOUT_S, "max_pending": PENDING}
     with running(folder, config=config, layout="apart", count=RECORDS, slow_s=ROW_S) as run:
         run.until(lambda: run.pending() > PENDING // 2, "a source that is ahead of the sink")

@@ -24,7 +24,7 @@ from strangers import (
     worker_and_incarnation,
 )
 
-PACED: dict[str, Any] = {"count": 30_000, "rate": 8_000}
+PACED: dict[str, Any] = {"count": 16_000, "rate": 6_000}
 
 
 def sockets(run: Run) -> list[Path]:
@@ -37,7 +37,7 @@ def sockets(run: Run) -> list[Path]:
 
 
 def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) -> None:
-    """On both workers' sockets, before the ZMTP greeting; connections that stay open included. 30,000 records."""
+    """On both workers' sockets, before the ZMTP greeting; connections that stay open included. 16,000 records."""
     random = seeded(501)
     with running(folder, **PACED, layout="apart") as run:
         paths = sockets(run)
@@ -47,7 +47,7 @@ def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) ->
             for opening in [*OPENINGS.values(), *(random.randbytes(random.randint(1, 500)) for _ in range(30))]:
                 held.append(open_with(path, opening))
                 open_with(path, opening).close()
-        run.until_done(8_000)
+        run.until_done(6_000)
         for connection in held:
             connection.close()
         run.until_said("a connection to this worker was refused: ")
@@ -57,14 +57,14 @@ def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) ->
 
 
 def test_garbage_in_frames_and_frames_of_another_run_are_dropped_a11_f34(folder: Path) -> None:
-    """From sockets that speak ZMTP as peers do, to both workers while they work. 30,000 records."""
+    """From sockets that speak ZMTP as peers do, to both workers while they work. 16,000 records."""
     random = seeded(502)
     with running(folder, **PACED, layout="apart") as run, zmq.Context() as context:
         paths = sockets(run)
         run.until_done(1_000)
         for path, other in (paths, paths[::-1]):
             send_rubbish(context, path, other, random)
-        run.until_done(8_000)
+        run.until_done(6_000)
         for what in ("too few for a frame", "is no frame of Kedge", "it is of another run"):
             run.until_said(f"a frame was dropped: .*{what}")
         outcome = run.ended().well()
@@ -91,7 +91,7 @@ def send_rubbish(context: "zmq.Context[zmq.Socket[bytes]]", path: Path, other: P
 
 @pytest.mark.parametrize("links", ["ipc", "tcp://127.0.0.1"])
 def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, links: str) -> None:
-    with running(folder, "--links", links, count=20_000, rate=10_000) as run:
+    with running(folder, "--links", links, count=8_000, rate=5_000) as run:
         run.until_done(1_000)
         pids = [run.process.pid, *run.workers()]
         paths, addresses = listeners(pids)
@@ -106,7 +106,7 @@ def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, l
         assert all((path.stat().st_mode & 0o777) == 0o700 for path in (folder / "r").iterdir())
         shown = shown_by_ss(pids)
         outcome = run.ended().well()
-    exactly(folder, 20_000)
+    exactly(folder, 8_000)
     assert outcome.figures["restarts"] == 0
     if shown is None:
         pytest.skip("there is no ss: only /proc/net was asked")
@@ -152,7 +152,7 @@ def shown_by_ss(pids: list[int]) -> list[str] | None:
 
 
 def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path) -> None:
-    """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in. 30,000 records."""
+    """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in. 16,000 records."""
     with running(folder, "--links", "tcp://127.0.0.1", **PACED, layout="apart") as run, zmq.Context() as context:
         run.until_done(1_000)
         for port in [one for pid in run.workers() for one in ports(pid)]:

@@ -315,8 +315,8 @@ MUTANTS: Final = (
         rule="A13",
         breaks="an ack that is forgotten does not count against max_replays",
         file="topology/runtime/failures.py",
-        old="Reason.REJECTED, Reason.FORGOTTEN}",
-        new="Reason.REJECTED}",
+        old="Reason.REJECTED, Reason.FORGOTTEN),",
+        new="Reason.REJECTED),",
         test=f"{DEADLINES}test_an_ack_that_is_always_forgotten_ends_in_a_dead_message_and_the_run_in_its_end_A13",
     ),
     Mutant(

@@ -48,8 +48,8 @@ MUTANTS: Final = (
         rule="B1",
         breaks="on the short way all emissions for one input have one identity",
         file="topology/runtime/outbox.py",
-        old="            seed += 1\n            staged.append",
-        new="            staged.append",
+        old="            seed += 1\n            staged.append(Tuple",
+        new="            staged.append(Tuple",
         test=f"{SHORT_WAY}test_identities_are_the_same_by_both_ways_B1",
     ),
     Mutant(

@@ -1,0 +1,78 @@
+"""Mutants of the rules that links between workers keep: nothing is lost without notice, repeated, or read of the dead.
+Data."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+SESSIONS: Final = "tests/conformance/test_sessions.py::"
+LINKS: Final = "tests/conformance/test_links.py::"
+WORKERS: Final = "tests/conformance/test_workers.py::"
+WIRE: Final = "tests/unit/test_wire_failures.py::"
+
+MUTANTS: Final = (
+    Mutant(
+        rule="A9",
+        breaks="a queue that is full again as it has drained never says that it has drained",
+        file="topology/runtime/linking.py",
+        old="            self._wait_until_drained(executor)\n        else:",
+        new="            pass\n        else:",
+        test=f"{LINKS}test_a_queue_that_is_full_again_as_it_has_drained_is_told_to_have_drained_later_a9",
+    ),
+    Mutant(
+        rule="A11",
+        breaks="a repeated frame is read again",
+        file="topology/runtime/links.py",
+        old="        if frame.number < self._expected or frame.number in self._early:",
+        new="        if frame.number in self._early:",
+        test=f"{SESSIONS}test_a_repeated_frame_is_dropped_and_counted",
+    ),
+    Mutant(
+        rule="A11",
+        breaks="a frame that never comes is waited for for ever",
+        file="topology/runtime/links.py",
+        old="bool(self._early) and now - self._since >= EARLY_S",
+        new="False",
+        test=f"{LINKS}test_a_frame_that_never_comes_is_told_with_its_senders_owner_once_a11",
+    ),
+    Mutant(
+        rule="A11",
+        breaks="a lost frame fails no tree",
+        file="topology/runtime/embedded.py",
+        old='            one.fail_all(Failure(Reason.PEER_LOST, "links", why))',
+        new="            pass",
+        test=f"{WORKERS}test_a_lost_last_frame_is_noticed_long_before_the_timeout",
+    ),
+    Mutant(
+        rule="A12",
+        breaks="a record that can't be read fails all trees of its group",
+        file="topology/runtime/wire.py",
+        old="            return _readable(group.records, list(tuples), reading, failed)",
+        new="            return _readable(b'', list(tuples), reading, failed)",
+        test=f"{WIRE}test_a_record_that_cant_be_decoded_fails_its_own_trees_and_its_neighbours_go_A12_F35",
+    ),
+    Mutant(
+        rule="A14",
+        breaks="what waited for a worker that is gone goes to its successor",
+        file="topology/runtime/peers.py",
+        old="        self._end_receiving()\n        self._clear()",
+        new="        self._end_receiving()",
+        test=f"{LINKS}test_what_waits_for_a_peer_that_is_gone_is_dropped_and_what_comes_later_waits_for_its_successor_a14",
+    ),
+    Mutant(
+        rule="A15",
+        breaks="a session goes on under another owner",
+        file="topology/runtime/linking.py",
+        old="frame.sender == peer.owner and ",
+        new="",
+        test=f"{LINKS}test_frames_of_a_superseded_owner_are_dropped_and_counted_a15",
+    ),
+    Mutant(
+        rule="F37",
+        breaks="a hello for another plan is welcomed",
+        file="topology/runtime/linking.py",
+        old="        if (theirs.version, theirs.plan) != (self._greeting.version, self._greeting.plan):",
+        new="        if theirs.version != self._greeting.version:",
+        test=f"{LINKS}test_a_hello_for_another_plan_is_refused_and_both_are_named_f37",
+    ),
+)
