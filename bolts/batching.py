@@ -279,8 +279,8 @@ class BatchingSink(Bolt):
         self.duplicates += tally.duplicates
         if before < ALL_KNOWN <= self.stored + self.duplicates and not self.stored:
             log.warning(
-                "%s: the first %d outputs were all stored by an earlier run and are dropped as duplicates; "
-                "`--run-id new` processes the same input as new",
+                "%s: the first %d outputs were all stored before, by an earlier run or a worker that was replaced, and "
+                "are dropped as duplicates; another store takes them anew",
                 self._component,
                 ALL_KNOWN,
             )

@@ -279,7 +279,7 @@ async def test_c3_a_line_tells_that_the_first_100_outputs_were_all_known(
     await stored(kind.make(path, batch=30), tuples[:99])
     assert "duplicates" not in caplog.text
     await stored(kind.make(path, batch=30), tuples)
-    assert caplog.text.count("the first 100 outputs were all stored by an earlier run") == 1
+    assert caplog.text.count("the first 100 outputs were all stored before, by an earlier run") == 1
 
 
 async def test_c4_more_than_one_task_is_refused_with_the_way_out(kind: Kind, path: Path) -> None:

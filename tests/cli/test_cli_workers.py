@@ -1,6 +1,7 @@
 """`kedge run --workers N`: the same command on several processes, through real ones: what it shows, how it ends, and
 what becomes of it when a worker is killed."""
 
+import contextlib
 import json
 import os
 import re
@@ -202,6 +203,22 @@ def test_a_port_in_use_is_one_sentence_and_exit_status_3(folder: Path) -> None:
         result = kedge("run", "spread.py", *TWO, "--links", f"tcp://127.0.0.1:{port}", cwd=folder)
     assert result.returncode == 3, result.stderr
     assert str(port) in one_sentence(result)
+
+
+def test_each_worker_has_a_port_of_its_own_counted_from_the_one_that_was_given(folder: Path) -> None:
+    port = two_free_ports()
+    result = kedge("run", "spread.py", *TWO, "--links", f"tcp://127.0.0.1:{port}", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "1,000 read, 1,000 acked" in result.stdout
+
+
+def two_free_ports() -> int:
+    """A port that nobody listens on, nor on the next."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first, contextlib.suppress(OSError):
+            port: int = first.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
 
 
 def test_links_by_tcp_on_this_machine_run_as_others_do(folder: Path) -> None:

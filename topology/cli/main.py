@@ -90,7 +90,8 @@ def run(
         typer.Option(
             "--links",
             metavar="ipc|tcp://HOST[:PORT]",
-            help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run.",
+            help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run. "
+            "Each worker has a port of its own, counted from PORT.",
         ),
     ] = None,
     config: ConfigOption = None,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from topology.cli import logs, terminal
 from topology.cli.progress import Display, Now, display
@@ -194,7 +194,7 @@ async def _run(topology: Topology, state_dir: Path, options: Options, relay: "Re
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display(tasks) as shown, handled_signals(cast("EmbeddedRun", one), signals.told), signals.last_resort():
+    with display(tasks) as shown, handled_signals(one, signals.told), signals.last_resort():
         showing = loop.create_task(_show(one, shown, queues, hint=_hints(options)), name="progress")
         try:
             report = await one.finish()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from acker.identity import KEY_BYTES
 from topology.graph import Topology
@@ -303,8 +303,15 @@ def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
     return run_to_end(main())
 
 
+class Endable(Protocol):
+    """A run, as far as signals see it."""
+
+    def drain(self) -> None: ...
+    def abort(self) -> None: ...
+
+
 @contextlib.contextmanager
-def handled_signals(run: EmbeddedRun, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive. Afterwards
     they are handled as before."""
     loop = asyncio.get_running_loop()

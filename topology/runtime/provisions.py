@@ -10,18 +10,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from acker.identity import KEY_BYTES
-from topology.errors import StartError
+from topology.errors import ConfigurationError, StartError
 from topology.runtime.control import Begin
 from topology.runtime.statedir import StateDir
 from topology.runtime.transport import new_keys
 
 RUN_BITS: Final = 63  # of the number that the frames of one run carry
+PORT_MAX: Final = 65_535
 
 
 class Provisions:
-    """Makes a `Begin` for each process. Raises StartError where links want keys that this libzmq can't make."""
+    """Makes a `Begin` for each process. Raises StartError where links want keys that this libzmq can't make, and
+    ConfigurationError for a path that workers can't be told of."""
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Provisions:
         self._loader = loader
         self._arguments = dict(arguments)
         self._links = links
+        self._numbers = list(numbers)
         self._directory = directory
         self._state = state
         self._random = random
@@ -48,7 +52,10 @@ class Provisions:
         self._run = random.getrandbits(RUN_BITS)
         self._incarnation = random.getrandbits(12)  # of a run that keeps no state
         self._notes: dict[str, str] = dict(state.notes) if state is not None else {}
-        self._keys = {} if links == "ipc" else new_keys(numbers)
+        self._keys = {} if links == "ipc" else new_keys(self._numbers)
+        for path in (*sys.path, str(directory)):
+            if not _is_text(path):
+                raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8: rename it")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -67,7 +74,7 @@ class Provisions:
             arguments=self._arguments,
             sys_path=list(sys.path),
             directory=str(self._directory),
-            links=self._links,
+            links=address_of(self._links, self._numbers.index(worker)),
             key=self._key,
             notes=self._notes,
             seed=self._random.getrandbits(64),
@@ -93,6 +100,26 @@ class Provisions:
                 return str(error)
         self._notes[name] = text
         return ""
+
+
+def address_of(links: str, position: int) -> str:
+    """Where a worker binds: each has a port of its own, counted from the one that was given. Raises
+    ConfigurationError where there are none left."""
+    parts = urlsplit(links)
+    if parts.scheme != "tcp" or not parts.port:
+        return links
+    port = parts.port + position
+    if port > PORT_MAX:
+        raise ConfigurationError(f"--links {links}: worker {position} would have port {port}; begin with a lower one")
+    return f"tcp://{parts.netloc.rpartition(':')[0]}:{port}"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def hash_seed(key: bytes) -> int:
