@@ -25,6 +25,7 @@ from numbered import DIGITS, Book
 KEDGE: Final = (str(Path(sys.executable).parent / "kedge"),)
 NUMBERED: Final = Path(__file__).with_name("numbered.py")
 RECORDS: Final = 200_000
+ENDLESS: Final = 10**9  # more records than any of these runs reads
 WORDS: Final = 2  # of each record
 PATIENCE_S: Final = 90.0  # for what takes some seconds on a quiet machine
 
@@ -177,6 +178,15 @@ class Run:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended within {within_s:g} s:\n{self.said()}") from None
         return Outcome(status, self._out.read_text(errors="replace"), self.said())
+
+    def drained(self) -> Outcome:
+        """Tells it to drain, and waits for its end. What was read is stored then, each word once: read by one task,
+        whose process has lived all the time."""
+        self.process.send_signal(signal.SIGTERM)
+        outcome = self.ended().well()
+        ((read, _, _),) = self.books().values()
+        exactly(self.folder, read)
+        return outcome
 
     # -- faults
 

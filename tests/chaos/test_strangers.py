@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import zmq
-from chaos_kit import Run, exactly, hit, opened, running, seeded
+from chaos_kit import ENDLESS, Run, hit, opened, running, seeded
 from strangers import (
     OPENINGS,
     RUBBISH,
@@ -24,7 +24,7 @@ from strangers import (
     worker_and_incarnation,
 )
 
-PACED: dict[str, Any] = {"count": 16_000, "rate": 6_000}
+PACED: dict[str, Any] = {"count": ENDLESS, "rate": 6_000}  # and ended by SIGTERM
 
 
 def sockets(run: Run) -> list[Path]:
@@ -37,7 +37,7 @@ def sockets(run: Run) -> list[Path]:
 
 
 def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) -> None:
-    """On both workers' sockets, before the ZMTP greeting; connections that stay open included. 16,000 records."""
+    """On both workers' sockets, before the ZMTP greeting; connections that stay open included."""
     random = seeded(501)
     with running(folder, **PACED, layout="apart") as run:
         paths = sockets(run)
@@ -51,13 +51,12 @@ def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) ->
         for connection in held:
             connection.close()
         run.until_said("a connection to this worker was refused: ")
-        outcome = run.ended().well()
-    exactly(folder, PACED["count"])
+        outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
 def test_garbage_in_frames_and_frames_of_another_run_are_dropped_a11_f34(folder: Path) -> None:
-    """From sockets that speak ZMTP as peers do, to both workers while they work. 16,000 records."""
+    """From sockets that speak ZMTP as peers do, to both workers while they work."""
     random = seeded(502)
     with running(folder, **PACED, layout="apart") as run, zmq.Context() as context:
         paths = sockets(run)
@@ -67,8 +66,7 @@ def test_garbage_in_frames_and_frames_of_another_run_are_dropped_a11_f34(folder:
         run.until_done(6_000)
         for what in ("too few for a frame", "is no frame of Kedge", "it is of another run"):
             run.until_said(f"a frame was dropped: .*{what}")
-        outcome = run.ended().well()
-    exactly(folder, PACED["count"])
+        outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
@@ -91,7 +89,7 @@ def send_rubbish(context: "zmq.Context[zmq.Socket[bytes]]", path: Path, other: P
 
 @pytest.mark.parametrize("links", ["ipc", "tcp://127.0.0.1"])
 def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, links: str) -> None:
-    with running(folder, "--links", links, count=8_000, rate=5_000) as run:
+    with running(folder, "--links", links, **PACED) as run:
         run.until_done(1_000)
         pids = [run.process.pid, *run.workers()]
         paths, addresses = listeners(pids)
@@ -105,8 +103,7 @@ def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, l
             assert paths == []
         assert all((path.stat().st_mode & 0o777) == 0o700 for path in (folder / "r").iterdir())
         shown = shown_by_ss(pids)
-        outcome = run.ended().well()
-    exactly(folder, 8_000)
+        outcome = run.drained()
     assert outcome.figures["restarts"] == 0
     if shown is None:
         pytest.skip("there is no ss: only /proc/net was asked")
@@ -152,7 +149,7 @@ def shown_by_ss(pids: list[int]) -> list[str] | None:
 
 
 def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path) -> None:
-    """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in. 16,000 records."""
+    """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in."""
     with running(folder, "--links", "tcp://127.0.0.1", **PACED, layout="apart") as run, zmq.Context() as context:
         run.until_done(1_000)
         for port in [one for pid in run.workers() for one in ports(pid)]:
@@ -164,9 +161,9 @@ def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path)
         run.until_said("a connection to this worker was refused: no CURVE key")
         run.until_said("a connection to this worker was refused: .* made for another worker's key")
         kill = run.kill(run.with_sink())
-        outcome = run.ended().well()
         run.told(kill)
-    exactly(folder, PACED["count"])
+        run.until_done(5_000)
+        outcome = run.drained()
     hit([kill], outcome)
 
 

@@ -13,7 +13,7 @@ import pytest
 from random_topologies import Drawn, Item, draw
 
 from topology.groupings import key_bytes
-from topology.runtime import executor
+from topology.runtime import executor, keyed, peers
 from topology.runtime.links import Frame, Kind
 from topology.testing import Watch, run_topology
 
@@ -58,11 +58,25 @@ def test_every_message_has_its_effect_once_although_all_are_replayed(seed: int) 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tiny_queues_deadlock_nowhere_F40(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(seed)
-    monkeypatch.setattr(executor, "QUEUE_HIGH", random.choice([1, 2, 10]))
-    monkeypatch.setattr(executor, "QUEUE_LOW", random.choice([0, 1]))
-    watch, drawn = Watch(), draw(seed, max_pending=random.choice([3, 100_000]))
+    max_pending = tiny_queues(Random(seed), monkeypatch)
+    watch, drawn = Watch(), draw(seed, max_pending=max_pending)
     check(drawn, watch, run_topology(drawn.topology, seed=seed, watch=watch), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tiny_queues_deadlock_nowhere_between_workers_either_F40(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    max_pending = tiny_queues(Random(seed), monkeypatch)
+    watch, drawn = Watch(), draw(seed, max_pending=max_pending)
+    check(drawn, watch, run_topology(drawn.topology, seed=seed, watch=watch, workers=2 + seed % 3), seed)
+
+
+def tiny_queues(random: Random, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Has queues be full at a tuple or a few, here and as other workers see them; returns a max_pending to go with."""
+    high = random.choice([1, 2, 10])
+    for module in (executor, keyed, peers):
+        monkeypatch.setattr(module, "QUEUE_HIGH", high)
+    monkeypatch.setattr(executor, "QUEUE_LOW", random.choice([0, 1]) if high > 1 else 0)
+    return random.choice([3, 100_000])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
