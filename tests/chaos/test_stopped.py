@@ -1,6 +1,7 @@
 """Processes that stand still: stopped, blocked, suspended as a whole, or asleep beside everybody else.
 
-Paced sources, so that the fault hits a run under way however fast the machine is; the counts are small for that.
+Paced sources, so that the fault hits a run under way however fast the machine is: 16,000 records, or all that are read
+until a signal ends the run.
 """
 
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos_kit import exactly, running, state_of, wait_for
+from chaos_kit import ENDLESS, exactly, running, state_of, wait_for
 
 RATE = 10_000
 PACED: dict[str, Any] = {"count": 16_000, "rate": RATE}
@@ -35,7 +36,7 @@ def test_a_worker_that_is_stopped_is_killed_as_silent_and_replaced_f2_a15(folder
 
 
 def test_a_worker_that_is_stopped_for_a_second_is_left_alone_f2(folder: Path) -> None:
-    with running(folder, **PACED, layout="apart") as run:
+    with running(folder, count=ENDLESS, rate=RATE, layout="apart") as run:
         run.until_done(2_000)
         before = sorted(run.workers())
         pid = run.with_sink()
@@ -45,14 +46,13 @@ def test_a_worker_that_is_stopped_for_a_second_is_left_alone_f2(folder: Path) ->
         os.kill(pid, signal.SIGCONT)
         run.until_done(5_000)
         assert sorted(run.workers()) == before
-        outcome = run.ended().well()
-    exactly(folder, PACED["count"])
+        outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
 def test_a_supervisor_that_is_stopped_blames_nobody_and_holds_up_nothing_f4(folder: Path) -> None:
     """For 4.5 s: half as much again as the silence that workers are killed for; 30 s would differ in length alone."""
-    with running(folder, count=70_000, rate=RATE) as run:
+    with running(folder, count=ENDLESS, rate=RATE) as run:
         run.until_done(2_000)
         before = sorted(run.workers())
         os.kill(run.process.pid, signal.SIGSTOP)
@@ -62,14 +62,13 @@ def test_a_supervisor_that_is_stopped_blames_nobody_and_holds_up_nothing_f4(fold
         os.kill(run.process.pid, signal.SIGCONT)
         run.until_done(5_000)
         assert sorted(run.workers()) == before
-        outcome = run.ended().well()
-    exactly(folder, 70_000)
+        outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
 def test_everything_can_be_suspended_for_a_while_without_a_timeout_f5(folder: Path) -> None:
     """For five seconds, five times the timeout of a tree and more than the silence that workers are killed for."""
-    with running(folder, **PACED, layout="both", config={"tree_timeout_s": 1.0}) as run:
+    with running(folder, count=ENDLESS, rate=RATE, layout="apart", config={"tree_timeout_s": 1.0}) as run:
         run.until_done(2_000)
         before = sorted(run.workers())
         run.signal_all(signal.SIGSTOP)
@@ -79,8 +78,7 @@ def test_everything_can_be_suspended_for_a_while_without_a_timeout_f5(folder: Pa
         run.signal_all(signal.SIGCONT)
         run.until_done(2_000)
         assert sorted(run.workers()) == before
-        outcome = run.ended().well()
-    exactly(folder, PACED["count"])
+        outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
