@@ -9,7 +9,7 @@ TIMEOUT_S = 1.0
 ROW_S = 0.002  # so that the sink takes at most 500 rows/s; the source could have 50,000 and more
 RECORDS = 1_500  # 3,000 rows: for more than six seconds
 PENDING = 1_000  # records: twice as many rows wait for up to four seconds, four timeouts, before they are stored
-GROWTH = 24 * 2**20  # bytes that a process may grow by, once everything that may wait does
+GROWTH = 8 * 2**20  # bytes that a process may grow by, once everything that may wait does
 
 
 def test_a_slow_sink_holds_its_spout_up_and_nothing_else_happens_f39(folder: Path) -> None:
