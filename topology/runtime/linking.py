@@ -128,7 +128,7 @@ class Peers:
         for worker, peer in self.by_worker.items():
             if peer.owner == owner:
                 self._carrier.disconnect(worker)
-                peer.leave()
+                peer.part()
 
     @property
     def linked(self) -> bool:
@@ -192,7 +192,7 @@ class Peers:
             self._beaten = now
         for peer in self.by_worker.values():
             if peer.welcomed and beat:
-                peer.leave_soon()
+                peer.leave()
             session = peer.receiving
             if session is not None and not session.lost and session.overdue(now):
                 self._lost(session.sender, f"a frame from worker {peer.worker} never came")

@@ -1,6 +1,6 @@
 """A worker's ends of its links: what waits to leave for each peer, and the sessions in which it leaves.
 
-Out-boxes flush at the end of the loop's turn: a lone tuple leaves at once, a busy worker fills its frames by itself.
+Tuples leave with the slice that has emitted them, so a lone one at once, and a busy worker fills its frames by itself.
 Acks are in no hurry: they ride with the next tuples, or leave a moment later. While a peer is away, what is for it
 waits, and the spouts that feed it pause. Must not know what carries a frame, nor what its content does here.
 """
@@ -39,7 +39,9 @@ class RemoteQueue:
         """Lets what waits leave at the end of this turn of the loop."""
         self._peer.leave_soon()
 
-    handed = wake
+    def handed(self) -> None:
+        """A slice has put something into it: that leaves now, with the acks of the same slice."""
+        self._peer.leave()
 
     @property
     def full(self) -> bool:
@@ -116,7 +118,7 @@ class Peer:
         self.sent = 0
         self.greet()
 
-    def leave(self) -> None:
+    def part(self) -> None:
         """The peer is gone: sessions with it are over, and what waited for it is dropped (its trees fail)."""
         self.owner = None
         self.welcomed = False
@@ -152,7 +154,7 @@ class Peer:
         self.welcomed = True
         for queue in self.queues.values():
             queue.let_in()
-        self._leave()
+        self.leave()
         return True
 
     def _end_receiving(self) -> None:
@@ -167,7 +169,7 @@ class Peer:
         acks = self.acks
         acks[root] = acks.get(root, 0) ^ value
         if self._timer is None and not self._leaving:
-            self._timer = self._loop.call_later(ACK_WAIT_S, self._leave)
+            self._timer = self._loop.call_later(ACK_WAIT_S, self.leave)
         if len(acks) > ACKS_MAX:
             self.leave_soon()
 
@@ -195,15 +197,20 @@ class Peer:
         """Lets what waits leave at the end of this turn of the loop."""
         if not self._leaving:
             self._leaving = True
-            self._loop.call_soon(self._leave)
+            self._loop.call_soon(self._left)
 
-    def _leave(self) -> None:
+    def _left(self) -> None:
         self._leaving = False
+        if self._waits():
+            self.leave()
+
+    def leave(self) -> None:
+        """Sends what waits, be it nothing; when there is no room, or no welcome yet, it goes on waiting."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._unsent or not self.welcomed:
-            return  # goes on when there is room, or a welcome
+            return
         queues = [queue for queue in self.queues.values() if queue.queue]
         batches = [(queue.address, queue.queue[:]) for queue in queues]
         content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths, self.queued)
@@ -230,7 +237,8 @@ class Peer:
             if not self._carrier.send(self._unsent[0]):
                 return
             self._unsent.popleft()
-        self._leave()
+        if self._waits():
+            self.leave()
 
     def _frame(self, kind: Kind, session: int, number: int, body: Any) -> Frame:
         assert self.owner is not None, "frames are for a peer that is there"
@@ -249,8 +257,11 @@ class Peer:
     @property
     def idle(self) -> bool:
         """Whether nothing waits to leave, and it could."""
-        waits = self.acks or self.fails or self._unsent or self._leaving
-        return self.welcomed and not waits and not any(queue.queue for queue in self.queues.values())
+        return self.welcomed and not self._unsent and not self._leaving and not self._waits()
+
+    def _waits(self) -> bool:
+        told = self.acks or self.fails or self.touches or self.queued or self.depths or self.progress is not None
+        return bool(told) or any(queue.queue for queue in self.queues.values())
 
     def held_up(self) -> list[Tuple[Any]]:
         """The tuples that wait because the peer is away, or takes no more at the moment."""
