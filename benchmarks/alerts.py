@@ -30,6 +30,7 @@ from topology.runtime.hosting import settle_heap
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_MAX = 65_536  # bytes a read
+SPIN_CORES_MAX = 0.25  # that a feeder may take beside workers by looking at the clock
 LEAD_S = 0.3  # from giving the feeder its start to the first line: the topology opens meanwhile
 WARM_UP_S = 0.7  # lines that are fed and not measured
 REFERENCE = "2025-12-31T00:00:00"  # the lines are of that year
@@ -177,16 +178,17 @@ async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[flo
 def alert_latency_of_workers(rate: int, seconds: float) -> dict[str, float]:
     """As `alert_latency`, on two worker processes; `cores` are the supervisor's and theirs together.
 
-    The feeder only sleeps between lines, and all processes may use all cores: on two cores a feeder that looks at the
-    clock would take a worker's.
+    All processes may use all cores. At a high rate the feeder only sleeps between lines: on two cores one that looks at
+    the clock all the time would take a worker's.
     """
     count = lines_of(rate, seconds)
+    spin_s = SPIN_S if rate * SPIN_S < SPIN_CORES_MAX else 0.0
     with tempfile.TemporaryDirectory() as folder:
         pipe, times = f"{folder}/lines", f"{folder}/times"
         os.mkfifo(pipe)
         reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # never read: a pipe can't be written without a reader
         writing = os.open(pipe, os.O_WRONLY)
-        with Feeder.ready(writing, rate, count, 0.0) as feeder:
+        with Feeder.ready(writing, rate, count, spin_s) as feeder:
             start, cores = asyncio.run(_run_workers(pipe, times, writing, feeder, count, seconds))
             lag = feeder.lag()
         os.close(reading)
