@@ -9,6 +9,7 @@ from link_kit import End, Net, a_while, net_of, spread, until
 from acker.progress import Progress
 from topology.runtime.executor import QUEUE_HIGH, QUEUE_LOW
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.linking import SILENT_S
 from topology.runtime.links import Frame, Kind
 
 
@@ -145,10 +146,10 @@ async def test_a_frame_that_never_comes_is_told_with_its_senders_owner_once_a11(
     await a_while(0.05)
     assert one.arrived == []
     loop_time = one.worker.clock.monotonic()
-    one.peers.check(loop_time)
+    one.peers.check(loop_time, 0.0)
     assert one.lost == [], "it may still come"
-    one.peers.check(loop_time + 1.1)
-    one.peers.check(loop_time + 1.2)
+    one.peers.check(loop_time + 1.1, 0.0)
+    one.peers.check(loop_time + 1.2, 0.0)
     assert one.lost == [zero.owner]
     assert one.arrived == []
 
@@ -232,3 +233,35 @@ async def test_a_queue_that_is_full_again_as_it_has_drained_is_told_to_have_drai
     assert zero.peers.queue(1, ("sink", 1)).full
     drained()
     await until(lambda: not zero.peers.queue(1, ("sink", 1)).full)
+
+
+async def test_a_peer_whose_loop_stands_still_is_noticed_and_one_that_is_only_idle_is_not_a9(net: Net) -> None:
+    zero, one = await linked(net)
+    now = zero.worker.clock.monotonic()
+    assert not zero.peers.silent(now)
+    assert zero.peers.silent(now + 2 * SILENT_S)
+    zero.peers.check(now + 2 * SILENT_S, 2 * SILENT_S)
+    assert not zero.peers.silent(now + 2 * SILENT_S), "it was this worker that stood still"
+    one.peers.check(one.worker.clock.monotonic() + 1.0, 0.0)  # a beat
+    await until(lambda: zero.peers.by_worker[1].heard_at < now + SILENT_S)
+    assert not zero.peers.silent(zero.worker.clock.monotonic())
+
+
+async def test_a_frame_is_not_missed_for_the_time_in_which_the_receiver_stood_still_a10(net: Net) -> None:
+    zero, one = await linked(net)
+    zero.peers.by_worker[1].sent += 1
+    zero.emit(1)
+    await a_while(0.05)
+    now = one.worker.clock.monotonic()
+    one.peers.check(now + 5.0, 5.0)
+    assert one.lost == []
+    one.peers.check(now + 6.2, 0.0)
+    assert one.lost == [zero.owner]
+
+
+async def test_a_hello_of_a_session_before_this_one_changes_nothing(net: Net) -> None:
+    zero, one = await linked(net)
+    late = zero.peers.by_worker[1]._frame(Kind.HELLO, 0, 0, zero.peers._greeting)
+    zero.carrier.send(late)
+    zero.emit(1)
+    await until(lambda: one.arrived == [1])

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from topology import Bolt, Config, Message, Record, Spout, State, Task, Topology
+from topology.groupings import Grouping
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.executor import QUEUE_HIGH
 from topology.runtime.links import Frame, Kind
@@ -53,6 +54,11 @@ class Total(Bolt):
     def process(self, half: Halves, state: State[int]) -> Iterator[Number]:
         state.set(state.get(0) + 1)
         yield Number(state.get(0))
+
+
+class Same(Bolt):
+    def process(self, number: Number) -> Iterator[Number]:
+        yield number
 
 
 class Unlucky(Bolt):
@@ -211,3 +217,87 @@ def test_a_full_queue_on_another_worker_pauses_the_spouts_a9() -> None:
     assert report.snapshot.total("acked") == 6_000
     assert report.snapshot.total("failed") == 0
     assert max(longest) < 2 * QUEUE_HIGH
+
+
+class To(Grouping):
+    """Everything goes to one task."""
+
+    def __init__(self, task: int) -> None:
+        self.task = task
+
+    def choose(self, record: Number, tasks: int) -> list[int]:
+        return [self.task]
+
+
+class Endless(Numbers):
+    """Gives as many as it is asked for, at each turn of the loop."""
+
+    async def poll(self, limit: int) -> Sequence[Message[Number]]:
+        await asyncio.sleep(0)
+        return await super().poll(limit)
+
+
+class Dawdling(Bolt):
+    async def process(self, number: Number) -> None:
+        await asyncio.sleep(0.01)
+
+
+class DawdlingByKey(Bolt):
+    async def process(self, number: Number, state: State[int]) -> None:
+        await asyncio.sleep(0.01)
+
+
+def emitted_within(topology: Topology, seconds: float) -> int:
+    async def main() -> Report:
+        run = EmbeddedRun(topology, workers=2, random=Random(1))
+        asyncio.get_running_loop().call_later(seconds, run.abort)
+        return await run.finish()
+
+    return run_virtual(main(), seed=None).snapshot.total("emitted")
+
+
+@pytest.mark.parametrize("worker", [0, 1], ids=["here", "there"])
+def test_a_queue_that_another_task_of_its_own_worker_fills_pauses_the_spout_a9(worker: int) -> None:
+    one = Topology("indirect", Config(guarantee="at-most-once"))
+    numbers = one.spout("numbers", Endless(10**9))
+    passed = one.bolt("passed", Same(), numbers.custom(To(worker)), tasks=2)
+    one.bolt("slow", Dawdling(), passed.local_or_shuffle(), tasks=2)
+    assert emitted_within(one, 1.0) < 4 * QUEUE_HIGH
+
+
+@pytest.mark.parametrize("key", [0, 1, 2, 3])
+def test_inputs_that_wait_for_one_hot_key_pause_the_spout_wherever_the_key_is_a9(key: int) -> None:
+    class Hot(Endless):
+        async def poll(self, limit: int) -> Sequence[Message[Number]]:
+            return [Message(Number(key), one.id) for one in await super().poll(limit)]
+
+    one = Topology("hot", Config(guarantee="at-most-once"))
+    one.bolt("keyed", DawdlingByKey(), one.spout("numbers", Hot(10**9)).fields("n"), tasks=2)
+    assert emitted_within(one, 1.0) < 4 * QUEUE_HIGH
+
+
+def test_a_bolt_that_was_not_here_when_the_others_were_flushed_is_flushed_with_those_that_had_inputs_since() -> None:
+    flushed: list[int] = []
+
+    class Holding(Bolt):
+        def process(self, number: Number) -> None:
+            """Takes it."""
+
+        def flush(self, out: object) -> None:
+            flushed.append(1)
+
+    one = Topology("late")
+    one.bolt("holding", Holding(), one.spout("numbers", Numbers(10)).shuffle())
+
+    async def main() -> Report:
+        run = EmbeddedRun(one, random=Random(1))
+        report = await run.finish()
+        worker = run.workers[0]
+        await worker.flush_component("")
+        assert len(flushed) == 1, "it was told, and has had no input since"
+        worker.flushed.clear()  # as in a worker that has replaced the one that was told
+        await worker.flush_component("")
+        assert len(flushed) == 2
+        return report
+
+    assert run_virtual(main(), seed=None).ended == "ended"

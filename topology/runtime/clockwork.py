@@ -73,19 +73,23 @@ class Clockwork:
     def _turn(self, last: float, now: float) -> None:
         """Deadlines and limits. Time in which the loop stood still counts for neither (A10).
 
-        Deadlines stop while spouts are paused (A9): all of those that wait for their trees, as they share a ledger.
+        Deadlines stop while spouts are paused (A9): all of those that wait for their trees, as they share a ledger;
+        and while a peer's loop stands still, in whose queues tuples may be.
         """
         worker = self._worker
-        if (stood_still := now - last - TURN_S) > STALL_S:
+        stood_still = now - last - TURN_S
+        if stood_still > STALL_S:
             for executor in worker.executors.values():
                 executor.shift(stood_still)
         else:
+            stood_still = 0.0
             waiting = [spouting for spouting in worker.spoutings.values() if spouting.pending]
-            if waiting and all(spouting.paused_by is not None for spouting in waiting):
+            paused = bool(waiting) and all(spouting.paused_by is not None for spouting in waiting)
+            if paused or worker.peers.silent(now):
                 worker.ledger.shift(now - last)
         if silent := worker.ledger.advance(now):
             self._fail_silent(silent, now)
-        worker.peers.check(now)
+        worker.peers.check(now, stood_still)
         for executor in worker.executors.values():
             executor.check_time_limits(now)
             executor.tidy()

@@ -149,9 +149,14 @@ class Executor:
         self.waiting_room.clear()
 
     @property
+    def waiting(self) -> int:
+        """How many inputs wait: for their turn, or for whatever keeps them from it."""
+        return len(self.queue)
+
+    @property
     def full(self) -> bool:
         """Whether the spouts that feed this queue should pause."""
-        return len(self.queue) > QUEUE_HIGH
+        return self.waiting > QUEUE_HIGH
 
     @property
     def quiet(self) -> bool:

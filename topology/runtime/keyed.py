@@ -169,8 +169,8 @@ class KeyedExecutor(Executor):
         return super().workable and self._parked < PARKED_MAX
 
     @property
-    def full(self) -> bool:
-        return len(self.queue) + self._parked > QUEUE_HIGH
+    def waiting(self) -> int:
+        return len(self.queue) + self._parked
 
     @property
     def quiet(self) -> bool:

@@ -8,7 +8,6 @@ import logging
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import Any, Final, Protocol
 
 from acker.ledger import Ledger
@@ -33,6 +32,7 @@ from topology.runtime.peers import Peer, RemoteQueue
 from topology.version import version
 
 BEAT_S: Final = 0.5  # between frames of a link that has nothing to say
+SILENT_S: Final = 3 * BEAT_S  # without any frame of a peer
 
 logger = logging.getLogger("kedge")
 
@@ -81,7 +81,6 @@ class Peers:
         plan: Plan,
         mine: int,
         wiring: Wiring,
-        random: Random,
     ) -> None:
         self.malformed = self.foreign = 0
         self.on_linked: Callable[[], None] = lambda: None  # called when all that were joined have welcomed this worker
@@ -105,7 +104,6 @@ class Peers:
                 greeting=greeting,
                 carrier=wiring.carrier,
                 codec=wiring.codec,
-                random=random,
                 failed=self._fail_all,
             )
             for worker in plan.workers
@@ -182,8 +180,16 @@ class Peers:
                 for root in tup.roots:
                     self._home.touch(root)
 
-    def check(self, now: float) -> None:
-        """Notices sessions that wait for a frame that will not come. Called several times a second.
+    def silent(self, now: float) -> bool:
+        """Whether a peer that is there has said nothing for so long that its loop must stand still: the time in which
+        it does counts for no deadline, as tuples may be in its queues (A9)."""
+        return any(
+            now - peer.heard_at > SILENT_S for peer in self.by_worker.values() if peer.welcomed and peer.receiving
+        )
+
+    def check(self, now: float, stood_still_s: float) -> None:
+        """Notices sessions that wait for a frame that will not come. Called several times a second; `stood_still_s` is
+        for how long this worker's own loop did not turn before, which says nothing of others (A10).
 
         Sends a frame now and then, empty or not, so that a loss is noticed where nothing else would follow it.
         """
@@ -192,10 +198,16 @@ class Peers:
             self._beaten = now
         for peer in self.by_worker.values():
             if peer.welcomed and beat:
-                peer.leave()
+                peer.send_now()
+            peer.heard_at += stood_still_s
             session = peer.receiving
-            if session is not None and not session.lost and session.overdue(now):
+            if session is None or session.lost:
+                continue
+            session.shift(stood_still_s)
+            if session.overdue(now):
                 self._lost(session.sender, f"a frame from worker {peer.worker} never came")
+        if self.by_worker:
+            self.tell_full()  # queues are filled by others than peers, too
 
     def dropped(self) -> Dropped:
         """What was turned away so far, here and by the carrier."""
@@ -236,13 +248,14 @@ class Peers:
                     f"{self._greeting.plan:.8} ({self._greeting.program})",
                 )
             return
-        fresh = peer.receiving is None or peer.receiving.session != frame.session
+        before = peer.receiving
         peer.greeted(frame)
-        if fresh:
+        peer.heard_at = self._loop.time()
+        if peer.receiving is not before:
             for address, at in enumerate(self._addresses):
                 executor = self._home.executors.get(at)
                 if executor is not None and executor.told_full:
-                    peer.tell_depth(address, len(executor.queue))
+                    peer.tell_depth(address, executor.waiting)
 
     def _content(self, peer: Peer, frame: Frame) -> None:
         session = peer.receiving
@@ -258,7 +271,9 @@ class Peers:
             if self.malformed == 1:
                 logger.warning("a malformed frame from worker %d is dropped: %s", peer.worker, error)
             return
-        for ready, failed in session.accept(frame.number, content, self._loop.time()):
+        peer.heard_at = now = self._loop.time()
+        size = frame.body.nbytes if isinstance(frame.body, memoryview) else 0
+        for ready, failed in session.accept(frame.number, content, now, size):
             self._read(peer, ready)
             if failed:
                 self._fail_all(failed)
@@ -290,9 +305,7 @@ class Peers:
                 queue.told(depth)
         if fed:
             drive(fed)
-            for executor in fed:
-                if executor.full:
-                    self._tell_when_drained(executor)
+            self.tell_full()
 
     def _fail_all(self, failed: Failed) -> None:
         for root, failure in failed:
@@ -300,12 +313,14 @@ class Peers:
             if root:  # else it belonged to no tree
                 self._home.fail(root, failure)
 
-    def _tell_when_drained(self, executor: Executor) -> None:
-        """Tells all peers that a queue is full, and later that it has drained: their spouts pause meanwhile."""
-        if not executor.told_full:
-            executor.told_full = True
-            self._tell_depth(executor)
-            self._wait_until_drained(executor)
+    def tell_full(self) -> None:
+        """Tells all peers which queues are full now, whoever has filled them, and later that they have drained: spouts
+        that feed them, be it by way of others, pause meanwhile."""
+        for executor in self._home.executors.values():
+            if not executor.told_full and executor.full:
+                executor.told_full = True
+                self._tell_depth(executor)
+                self._wait_until_drained(executor)
 
     def _wait_until_drained(self, executor: Executor) -> None:
         drained = self._loop.create_future()
@@ -323,4 +338,4 @@ class Peers:
         address = self._addresses.index((executor.component, executor.task))
         for peer in self.by_worker.values():
             if peer.owner is not None:
-                peer.tell_depth(address, len(executor.queue))
+                peer.tell_depth(address, executor.waiting)

@@ -18,6 +18,7 @@ from topology.runtime.failures import Failure
 
 FRAME_VERSION: Final = 1  # of what frames look like, bytes and meaning; both ends have to speak the same
 EARLY_MAX: Final = 256  # frames that may wait for one that is missing
+EARLY_BYTES_MAX: Final = 64 * 1024 * 1024  # that they may have
 EARLY_S: Final = 1.0  # how long they may; then what is missing is lost
 
 
@@ -122,6 +123,7 @@ class Session(Generic[T]):
         self.foreign = 0
         self._expected = 0
         self._early: dict[int, T] = {}
+        self._early_bytes = 0
         self._since = 0.0
 
     @property
@@ -139,21 +141,29 @@ class Session(Generic[T]):
             return False
         return True
 
-    def accept(self, number: int, content: T, now: float) -> list[T]:
-        """What may be read now, in order; nothing for a frame that came early. `takes` was asked before.
+    def accept(self, number: int, content: T, now: float, size: int = 0) -> list[T]:
+        """What may be read now, in order; nothing for a frame that came early. `takes` was asked before; `size` in
+        bytes.
 
-        Sets `lost` where too many have come early; from then on nothing is taken.
+        Sets `lost` where too much has come early; from then on nothing is taken.
         """
         if not self._early:
             self._since = now
         self._early[number] = content
+        self._early_bytes += size
         ready = []
         while (following := self._early.pop(self._expected, None)) is not None:
             self._expected += 1
             self._since = now
             ready.append(following)
-        self.lost = len(self._early) > EARLY_MAX
+        if not self._early:
+            self._early_bytes = 0
+        self.lost = len(self._early) > EARLY_MAX or self._early_bytes > EARLY_BYTES_MAX
         return ready
+
+    def shift(self, seconds: float) -> None:
+        """Time in which the receiver itself stood still is none in which a frame was waited for (A10)."""
+        self._since += seconds
 
     def overdue(self, now: float) -> bool:
         """Whether a missing frame has been waited for long enough: it is lost, and with it the session."""

@@ -8,7 +8,6 @@ waits, and the spouts that feed it pause. Must not know what carries a frame, no
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from random import Random
 from typing import Any, Final
 
 from acker.progress import Progress
@@ -19,6 +18,7 @@ from topology.runtime.links import Carrier, Codec, Content, Failed, Frame, Greet
 
 HELLO_S: Final = 0.02  # between two hellos, until one is welcomed
 ACK_WAIT_S: Final = 0.001  # for tuples that acks may ride with
+TUPLES_MAX: Final = 4_096  # of one queue that become bytes at once, while the carrier takes them
 ACKS_MAX: Final = 512  # that wait so; more leave at once: the spouts of that peer may be waiting for them
 
 
@@ -37,11 +37,11 @@ class RemoteQueue:
 
     def wake(self) -> None:
         """Lets what waits leave at the end of this turn of the loop."""
-        self._peer.leave_soon()
+        self._peer.send_soon()
 
     def handed(self) -> None:
         """A slice has put something into it: that leaves now, with the acks of the same slice."""
-        self._peer.leave()
+        self._peer.send_now()
 
     @property
     def full(self) -> bool:
@@ -88,7 +88,6 @@ class Peer:
         greeting: Greeting,
         carrier: Carrier,
         codec: Codec,
-        random: Random,
         failed: Callable[[Failed], None],
     ) -> None:
         self.worker = worker
@@ -98,12 +97,13 @@ class Peer:
         self.session = 0  # the one in which content leaves
         self.sent = 0  # frames of it, so the number of the next one
         self.queues: dict[int, RemoteQueue] = {}
+        self.heard_at = 0.0  # loop time of the last frame of it that was read
         self.repeated = self.foreign = 0  # frames that were dropped in the sessions before this one
         self._mine, self._run, self._greeting = mine, run, greeting
-        self._carrier, self._codec, self._random = carrier, codec, random
+        self._carrier, self._codec = carrier, codec
         self._failed = failed  # called with the trees of tuples that no frame can carry
         self._loop = asyncio.get_running_loop()
-        self._leaving = False
+        self._sending = False
         self._timer: asyncio.TimerHandle | None = None  # of acks that wait for a ride
         self._greeter: asyncio.TimerHandle | None = None
         self._unsent: deque[Frame] = deque()  # numbered already; there was no room for them
@@ -114,7 +114,7 @@ class Peer:
     def join(self, owner: int) -> None:
         """Begins a session with this owner; what waits leaves once it is welcomed."""
         self.owner = owner
-        self.session = self._random.getrandbits(64)
+        self.session += 1
         self.sent = 0
         self.greet()
 
@@ -141,7 +141,10 @@ class Peer:
             self._greeter = self._loop.call_later(HELLO_S, self.greet)
 
     def greeted(self, frame: Frame) -> None:
-        """Takes a hello that agrees with us, for the first time or again."""
+        """Takes a hello that agrees with us, for the first time or again; not one of a session before this one."""
+        if self.receiving is not None and frame.session < self.receiving.session:
+            self.foreign += 1
+            return
         if self.receiving is None or self.receiving.session != frame.session:
             self._end_receiving()
             self.receiving = Session(frame.sender, self._mine, frame.session)
@@ -154,7 +157,7 @@ class Peer:
         self.welcomed = True
         for queue in self.queues.values():
             queue.let_in()
-        self.leave()
+        self.send_now()
         return True
 
     def _end_receiving(self) -> None:
@@ -168,54 +171,59 @@ class Peer:
     def ack(self, root: int, value: int) -> None:
         acks = self.acks
         acks[root] = acks.get(root, 0) ^ value
-        if self._timer is None and not self._leaving:
-            self._timer = self._loop.call_later(ACK_WAIT_S, self.leave)
+        if self._timer is None and not self._sending:
+            self._timer = self._loop.call_later(ACK_WAIT_S, self.send_now)
         if len(acks) > ACKS_MAX:
-            self.leave_soon()
+            self.send_soon()
 
     def fail(self, root: int, failure: Failure) -> None:
         self.fails.append((root, failure))
-        self.leave_soon()
+        self.send_soon()
 
     def touch(self, root: int) -> None:
         self.touches.add(root)
-        self.leave_soon()
+        self.send_soon()
 
     def tell_queued(self, root: int) -> None:
         self.queued.add(root)
-        self.leave_soon()
+        self.send_soon()
 
     def tell_progress(self, progress: Progress) -> None:
         self.progress = progress
-        self.leave_soon()
+        self.send_soon()
 
     def tell_depth(self, address: int, depth: int) -> None:
         self.depths[address] = depth
-        self.leave_soon()
+        self.send_soon()
 
-    def leave_soon(self) -> None:
+    def send_soon(self) -> None:
         """Lets what waits leave at the end of this turn of the loop."""
-        if not self._leaving:
-            self._leaving = True
-            self._loop.call_soon(self._left)
+        if not self._sending:
+            self._sending = True
+            self._loop.call_soon(self._due)
 
-    def _left(self) -> None:
-        self._leaving = False
+    def _due(self) -> None:
+        self._sending = False
         if self._waits():
-            self.leave()
+            self.send_now()
 
-    def leave(self) -> None:
+    def send_now(self) -> None:
         """Sends what waits, be it nothing; when there is no room, or no welcome yet, it goes on waiting."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._unsent or not self.welcomed:
-            return
+        while self.welcomed and not self._unsent:
+            self._send_some()
+            if not any(queue.queue for queue in self.queues.values()):
+                return
+
+    def _send_some(self) -> None:
+        """Makes frames of what waits, of so many tuples at once that a long backlog is not encoded in vain."""
         queues = [queue for queue in self.queues.values() if queue.queue]
-        batches = [(queue.address, queue.queue[:]) for queue in queues]
+        batches = [(queue.address, queue.queue[:TUPLES_MAX]) for queue in queues]
         content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths, self.queued)
         for queue in queues:
-            queue.queue.clear()
+            del queue.queue[:TUPLES_MAX]
         self._begin_anew()
         bodies, failed = self._codec.encode(content)
         for body in bodies:
@@ -238,7 +246,7 @@ class Peer:
                 return
             self._unsent.popleft()
         if self._waits():
-            self.leave()
+            self.send_now()
 
     def _frame(self, kind: Kind, session: int, number: int, body: Any) -> Frame:
         assert self.owner is not None, "frames are for a peer that is there"
@@ -257,7 +265,7 @@ class Peer:
     @property
     def idle(self) -> bool:
         """Whether nothing waits to leave, and it could."""
-        return self.welcomed and not self._unsent and not self._leaving and not self._waits()
+        return self.welcomed and not self._unsent and not self._sending and not self._waits()
 
     def _waits(self) -> bool:
         told = self.acks or self.fails or self.touches or self.queued or self.depths or self.progress is not None

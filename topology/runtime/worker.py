@@ -78,7 +78,7 @@ class Worker:
         self.sources_ended = asyncio.Event()
         self.roots = RootSource(worker, incarnation, renew)
         self.owner = self.roots.owner  # that of its links; its roots' may be renewed
-        self.peers = Peers(self, plan, self.owner, wiring, random)
+        self.peers = Peers(self, plan, self.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self._topology_id = topology_id
         self._random = random
@@ -297,9 +297,9 @@ class Worker:
         return any(not tup.roots for one in self.executors.values() for tup in one.held())
 
     async def flush_component(self, name: str) -> None:
-        """Tells this bolt's tasks here that all inputs have ended; with "", those that had inputs since they were told
-        last."""
-        again = [one for at, one in self.executors.items() if at in self.flushed and one.executed > self.flushed[at]]
+        """Tells this bolt's tasks here that all inputs have ended; with "", once all were told, those that have had
+        inputs since, or were not here then."""
+        again = [one for at, one in self.executors.items() if one.executed > self.flushed.get(at, 0)]
         for executor in self.tasks_of(name) if name else again:
             self.flushed[executor.component, executor.task] = executor.executed
             flush = getattr(executor.bolt, "flush", None)
