@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from topology.graph import Topology
 
 INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
-WORKERS_MAX: Final = 1024
+WORKERS_MAX: Final = 64  # each has a link to each other one, which says something twice a second
 LINKS: Final = "ipc"
 
 app = typer.Typer(
