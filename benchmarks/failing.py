@@ -3,7 +3,7 @@ still.
 
 All workers are in one event loop, so that nothing else runs while one of them is measured, but what they send each
 other passes the codec of real links. All spouts have `max_pending` trees open, in queues that do not move. For each
-survivor in turn: the time of `Worker.gone`, in which all trees fail, and the longest turn of the loop after it, in
+survivor in turn: the time in which its link closes and all trees fail, and the longest turn of the loop after it, in
 which all are replayed. The turn has more in it than a worker's own would: others read what this one sends.
 """
 
@@ -64,7 +64,8 @@ async def blocked_ms(workers: int) -> dict[str, float]:
 
 async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
     begun = time.perf_counter()
-    failed = worker.gone(dead, "was killed", lambda seconds, left: None)
+    worker.peers.gone(dead)
+    failed = worker.fail_for("was killed", lambda left: None)
     fail = time.perf_counter() - begun
     if failed != TREES:
         raise RuntimeError(f"{failed} trees were open, not {TREES}")

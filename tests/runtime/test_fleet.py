@@ -22,7 +22,7 @@ from topology.errors import ConfigurationError, StartError, WorkerError
 from topology.plan import Plan, plan
 from topology.runtime import fleet as fleets
 from topology.runtime import hands
-from topology.runtime.control import Begin, Closed, Drain, Log, Word
+from topology.runtime.control import Begin, Closed, Drain, Flush, Log, Word
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
 from topology.runtime.restarts import LOOK_S
@@ -48,7 +48,8 @@ while data := s.recv(65536):
 GOOD = {  # what a worker does that all is well with
     "Begin": "say(Ready(f'at {order.worker}', order.key.decode()))",
     "Join": "say(Linked(joined))",
-    "Gone": "joined -= 1; say(Failing(order.owner, 100))",
+    "Gone": "joined -= 1; say(Parted(order.owner))",
+    "Fail": "say(Failing(order.owner, 100))",
     "Close": "say(Closed(b'', 0, {})); os._exit(0)",
 }
 
@@ -156,12 +157,66 @@ async def test_survivors_are_told_of_a_death_and_then_of_the_replacement_a14(mon
         os.kill(dead.pid, signal.SIGKILL)
         await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
         for survivor in (0, 2):
-            await stage.until(lambda survivor=survivor: stage.of(survivor)[-1] == "Join [1]")
-            assert stage.of(survivor)[-3:] == ["Start", f"Gone {dead.owner}", "Join [1]"]
+            later = {f"Fail {dead.owner}", "Join [1]"}
+            await stage.until(lambda survivor=survivor, later=later: set(stage.of(survivor)[-2:]) == later)
+            assert stage.of(survivor)[-4:-2] == ["Start", f"Gone {dead.owner}"]
         await stage.until(lambda: "Start" in stage.of(1))
         assert stage.of(1) == ["Begin", "Join [0, 2]", "Start"]
         assert "; 200 messages in flight have failed and are replayed" in stage.told[0]
         assert fleet.hands[1].owner == owner(1, 4)
+
+
+SILENT = {"Gone": "", "Drain": f"say(Parted({owner(1, 2)}))"}  # parts from worker 1's first life when it is told to
+
+
+async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "PART_S", 60.0)
+    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: "Join [1]" in stage.of(0) and stage.of(2)[-1] == "Join [1]")
+        fail = f"Fail {dead.owner}"
+        assert all(fail not in stage.of(worker) for worker in range(3))
+        fleet.hands[2].say(Drain())
+        await stage.until(lambda: all(stage.of(worker).count(fail) == 1 for worker in range(3)))
+        assert stage.of(2)[-2:] == ["Drain", fail]
+
+
+async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all_others_once_more_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleets, "PART_S", 0.3)
+    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        fail = f"Fail {dead.owner}"
+        since = time.monotonic()
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fail in stage.of(0) and fail in stage.of(2))
+        assert 0.3 <= time.monotonic() - since < 2.0
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: "Start" in stage.of(1))
+        before = stage.of(1).count(fail)  # one, if it was ready by then
+        fleet.hands[2].say(Drain())
+        await stage.until(lambda: stage.of(0).count(fail) == 2 and stage.of(1).count(fail) == before + 1)
+        fleet.hands[2].say(Flush(1, ""))
+        await stage.until(lambda: stage.of(2)[-1] == "Flush")
+        assert stage.of(2).count(fail) == 1, "what it has open it has sent nowhere else since it parted"
+
+
+async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_for_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleets, "PART_S", 60.0)
+    async with staged(monkeypatch, 3, {2: [SILENT, {}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        one, two = fleet.hands[1], fleet.hands[2]
+        os.kill(one.pid, signal.SIGKILL)
+        await stage.until(lambda: f"Gone {one.owner}" in stage.of(2))
+        os.kill(two.pid, signal.SIGKILL)
+        await stage.until(lambda: {f"Fail {one.owner}", f"Fail {two.owner}"} <= set(stage.of(0)))
 
 
 async def test_two_that_die_at_once_are_replaced_and_meet_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +303,8 @@ async def test_who_has_sent_what_never_came_is_replaced_and_who_says_so_is_not_a
 async def test_what_is_said_of_an_owner_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     old = owner(1, 99)
     says = {
-        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Failing({old}, 5), Recovered({old}, 1.0, 0), Beat())"
+        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Parted({old}), Failing({old}, 5))\n"
+        f"say(Recovered({old}, 0), Beat())"
     }
     async with staged(monkeypatch, 2, {0: [says]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete and "Start" in stage.of(0))

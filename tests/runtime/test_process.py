@@ -19,6 +19,7 @@ from topology.runtime.control import (
     Closed,
     Done,
     Drain,
+    Fail,
     Failing,
     Flush,
     Gone,
@@ -27,6 +28,7 @@ from topology.runtime.control import (
     Log,
     Note,
     Noted,
+    Parted,
     Probe,
     SourcesEnded,
     Start,
@@ -183,7 +185,10 @@ def test_a_peer_that_is_gone_fails_what_is_open_and_its_recovery_is_told_a14(spa
     worker.heard(SourcesEnded)
     while worker.status(1).pending < 3:
         time.sleep(0.01)
-    worker.tell(Gone(1 << 12, "worker 1 was killed by SIGKILL"))
+    worker.tell(Gone(1 << 12))
+    assert worker.heard(Parted) == Parted(1 << 12)
+    assert worker.status(2).pending == 3, "nothing fails before all have parted"
+    worker.tell(Fail(1 << 12, "worker 1 was killed by SIGKILL"))
     assert worker.heard(Failing) == Failing(1 << 12, 3)
     worker.closed()
 

@@ -176,10 +176,10 @@ def test_a_return_is_told_once_all_that_had_failed_is_done_whichever_comes_first
         one.failing(8, 3)
         if order == "back":
             one.back(4712, 10.41)
-        one.recovered(7, 0.047, 4)
-        one.recovered(8, 0.052, 0)
+        one.recovered(7, 10.047, 4)
+        one.recovered(8, 10.052, 0)
         assert len(told) == 1
-        one.recovered(7, 0.52, 0)
+        one.recovered(7, 10.52, 0)
         if order == "recovered":
             assert len(told) == 1
             one.back(4712, 10.41)
@@ -194,7 +194,7 @@ def test_a_return_is_told_though_some_of_what_had_failed_takes_long() -> None:
     told: list[str] = []
     one = loss(told, (7,))
     one.failing(7, 5)
-    one.recovered(7, 0.047, 4)
+    one.recovered(7, 10.047, 4)
     one.back(4712, 10.41)
     one.tell_return()
     assert told[1].endswith("the first replayed message was done 47 ms after the death, others are not yet")

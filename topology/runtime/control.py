@@ -58,7 +58,15 @@ class Join(_Message, frozen=True):
 
 
 class Gone(_Message, frozen=True):
-    """This owner is dead, and reaped: close its link, then fail every open tree (A14). `why` is for people."""
+    """This owner is dead, and reaped: close its link, so that what is for it waits for its successor. Answered by
+    Parted. No tree fails by this: its replay could be lost by one who has not read this yet (A14)."""
+
+    owner: int
+
+
+class Fail(_Message, frozen=True):
+    """This owner is dead, and nobody sends to it any more: fail every open tree (A14). `why` is for people. Comes again
+    where somebody has parted late. Answered by Failing."""
 
     owner: int
     why: str
@@ -178,19 +186,23 @@ class Refused(_Message, frozen=True):
     text: str
 
 
+class Parted(_Message, frozen=True):
+    """Answer to Gone: this worker sends nothing to that owner any more."""
+
+    owner: int
+
+
 class Failing(_Message, frozen=True):
-    """Answer to Gone: so many open trees have failed, and are replayed."""
+    """Answer to Fail: so many open trees have failed, and are replayed."""
 
     owner: int
     trees: int
 
 
 class Recovered(_Message, frozen=True):
-    """Of the messages that Gone has failed the first is done, and then the last: so many seconds after Gone was read,
-    and so many are left."""
+    """Of the messages that Fail has failed the first is done, and then the last: so many are left."""
 
     owner: int
-    seconds: float
     left: int
 
 
@@ -234,7 +246,7 @@ class Closed(_Message, frozen=True):
     summaries: dict[str, list[str]]
 
 
-Order: TypeAlias = Begin | Join | Gone | Start | Probe | Look | Flush | Drain | Close | Incarnations | Noted
+Order: TypeAlias = Begin | Join | Gone | Fail | Start | Probe | Look | Flush | Drain | Close | Incarnations | Noted
 Word: TypeAlias = (
     Ready
     | CannotStart
@@ -246,6 +258,7 @@ Word: TypeAlias = (
     | Broke
     | Lost
     | Refused
+    | Parted
     | Failing
     | Recovered
     | Status

@@ -5,13 +5,14 @@
 
 A worker that gets ready is told of all that are ready, and they of it: at the first start as after a death. At the
 first start nobody is started before everybody is linked; later each one is when it is. A process that ends otherwise
-than by Close is dead: the others are told (Gone), and fail what is in flight (A14). Must not know how a run ends, nor
-what figures and notes are for.
+than by Close is dead: the others close their links to it (Gone, Parted), and once all have, everybody fails what is in
+flight (Fail, Failing; A14). Must not know how a run ends, nor what figures and notes are for.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from topology.errors import ConfigurationError, KedgeError, StartError, WorkerError
@@ -23,11 +24,13 @@ from topology.runtime.control import (
     Close,
     Closed,
     Drain,
+    Fail,
     Failing,
     Gone,
     Join,
     Linked,
     Lost,
+    Parted,
     PeerAt,
     Ready,
     Recovered,
@@ -37,10 +40,11 @@ from topology.runtime.control import (
     Word,
 )
 from topology.runtime.hands import PRESENT, Hand, State
-from topology.runtime.losses import Loss, Told, consequences
+from topology.runtime.losses import Loss, Parting, Told, consequences
 from topology.runtime.restarts import Health, Restarts, Vigil
 
-TELL_DEATH_S: Final = 1.0  # how long survivors may take to say what has failed, until the death is told without
+PART_S: Final = 1.0  # how long survivors may take to close their links to a dead worker, until trees fail without,
+TELL_DEATH_S: Final = PART_S + 0.5  # and to say what has failed, until the death is told without
 TELL_RETURN_S: Final = 2.0  # and until the return is told without a replay that was acked
 LINK_S: Final = 30.0  # how long workers may take to link at the first start,
 RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
@@ -99,6 +103,7 @@ class Fleet:
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
         self._losses: dict[int, Loss] = {}  # owner → its death
+        self._partings: dict[int, Parting] = {}  # owner → who may send to it still
         self._away: dict[int, float] = {}  # worker → since when
         self._absences: dict[
             int, Loss
@@ -188,12 +193,15 @@ class Fleet:
             case Refused(owner, text):
                 if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
                     self._fail(text)
+            case Parted(owner):
+                if owner in self._partings:
+                    self._partings[owner].parted(hand.owner)
             case Failing(owner, trees):
                 if owner in self._losses:
                     self._losses[owner].failing(hand.owner, trees)
-            case Recovered(owner, seconds, left):
+            case Recovered(owner, left):
                 if owner in self._losses:
-                    self._losses[owner].recovered(hand.owner, seconds, left)
+                    self._losses[owner].recovered(hand.owner, self._loop.time(), left)
             case _:
                 if isinstance(word, Closed) and hand.state is State.CLOSING:
                     hand.become(State.ENDED)
@@ -288,11 +296,17 @@ class Fleet:
 
     def _died(self, hand: Hand) -> None:
         others = [one for one in self.hands.values() if one.state in PRESENT and hand.owner in one.joined]
+        for earlier in self._losses.values():
+            earlier.left(hand.owner)
+        for parting in self._partings.values():
+            parting.left(hand.owner)
         for one in others:
             one.joined.discard(hand.owner)
-            one.say(Gone(hand.owner, f"worker {hand.worker} {hand.why}"))
-        for loss in self._losses.values():
-            loss.left(hand.owner)
+            one.say(Gone(hand.owner))
+        if others:
+            fail = partial(self._fail_trees, Fail(hand.owner, f"worker {hand.worker} {hand.why}"))
+            self._partings[hand.owner] = parting = Parting([one.owner for one in others], fail)
+            self._later(PART_S, parting.overdue)
         tracked = self._plan.config.guarantee == "at-least-once"
         asked = [one.owner for one in others] if tracked else []
         after = consequences(self._plan, hand.worker, draining=self.draining) if self.started else []
@@ -300,9 +314,17 @@ class Fleet:
         self._losses[hand.owner] = loss
         self._absences.setdefault(hand.worker, loss)
         while len(self._losses) > LOSSES_MAX:
-            del self._losses[next(iter(self._losses))]
+            oldest = next(iter(self._losses))
+            del self._losses[oldest]
+            self._partings.pop(oldest, None)
         self._later(TELL_DEATH_S, loss.tell_death)
         self._again(hand.worker, hand.why)
+
+    def _fail_trees(self, order: Fail, besides: int) -> None:
+        """All fail what is open, those too that have never met the dead worker: one between them may have."""
+        for one in self.hands.values():
+            if one.state in PRESENT and one.owner != besides:
+                one.say(order)
 
     def _again(self, worker: int, why: str) -> None:
         """Begins a worker anew after its back-off, unless that was one death too many."""

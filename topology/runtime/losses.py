@@ -1,4 +1,5 @@
-"""One death of a worker, and what came of it, in sentences for people. Must not know processes or sockets."""
+"""One death of a worker: what came of it, in sentences for people, and when the others fail what is open. Must not know
+processes or sockets."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -47,10 +48,10 @@ class Loss:
         self.failing(owner, 0)
         self._finished(owner)
 
-    def recovered(self, owner: int, seconds: float, left: int) -> None:
-        """A survivor has had some of its failed messages acked, so long after the death: the first, or the last."""
-        self._first_s = min(seconds, self._first_s)
-        self._last_s = max(seconds, self._last_s)
+    def recovered(self, owner: int, now: float, left: int) -> None:
+        """Of the messages that a survivor has failed the first is done, or the last."""
+        self._first_s = min(now - self._at, self._first_s)
+        self._last_s = max(now - self._at, self._last_s)
         if not left:
             self._finished(owner)
 
@@ -87,6 +88,41 @@ class Loss:
                 rest = f", the last after {last} ms" if not self._unfinished else ", others are not yet"
                 acked = f"; the first replayed message was done {first} ms after the death{rest}"
             self._told(self._back + acked)
+
+
+class Parting:
+    """Of one death: which survivors may send to the dead worker still, and when trees fail. A replay must not come to
+    one who would send to the dead link: what is there is dropped as the link closes, and no other home knows (A14).
+
+    So `fail` is called once all have closed their links, or have taken too long: with 0, for everybody. What one has
+    sent there who closes it only then is lost, so it is called once more: with that one's owner, for all but that one.
+    """
+
+    def __init__(self, asked: Iterable[int], fail: Callable[[int], None]) -> None:
+        self._asked = set(asked)  # owners that have not closed their links yet, and live
+        self._fail = fail
+        self._failed = False
+
+    def parted(self, owner: int) -> None:
+        """This one sends nothing there any more."""
+        if owner in self._asked and self._failed:
+            self._asked.discard(owner)
+            self._fail(owner)
+        else:
+            self.left(owner)
+
+    def left(self, owner: int) -> None:
+        """This one is dead too; for what it has sent there, trees fail by its own death."""
+        if owner in self._asked:
+            self._asked.discard(owner)
+            if not self._asked:
+                self.overdue()
+
+    def overdue(self) -> None:
+        """Trees fail without those that are asked still. Nothing happens where they have failed."""
+        if not self._failed:
+            self._failed = True
+            self._fail(0)
 
 
 def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:

@@ -25,6 +25,7 @@ from topology.runtime.control import (
     Closed,
     Done,
     Drain,
+    Fail,
     Failing,
     Flush,
     Gone,
@@ -34,6 +35,7 @@ from topology.runtime.control import (
     Looked,
     Lost,
     Order,
+    Parted,
     Probe,
     Ready,
     Recovered,
@@ -188,9 +190,12 @@ class Life:
                 self._pulse.say(Looked(number, facts_of(self.loop.time(), [self.worker], root)))
             case Join():
                 self._join(order)
-            case Gone(owner, why):
+            case Gone(owner):
+                self.worker.peers.gone(owner)
+                self._pulse.say(Parted(owner))
+            case Fail(owner, why):
                 recovered = partial(self._recovered, owner)
-                self._pulse.say(Failing(owner, self.worker.gone(owner, why, recovered)))
+                self._pulse.say(Failing(owner, self.worker.fail_for(why, recovered)))
             case Start():
                 self.worker.start()
                 self._spawn(self._tell_sources_ended(), "sources ended")
@@ -213,8 +218,8 @@ class Life:
     def _linked(self) -> None:
         self._pulse.say(Linked(len(self._joined)))
 
-    def _recovered(self, owner: int, seconds: float, left: int) -> None:
-        self._pulse.say(Recovered(owner, seconds, left))
+    def _recovered(self, owner: int, left: int) -> None:
+        self._pulse.say(Recovered(owner, left))
 
     # -- what takes its time
 

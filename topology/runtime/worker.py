@@ -251,16 +251,16 @@ class Worker:
             tree.spouting.failed_tree(tree, failure)
         return trees
 
-    def gone(self, owner: int, why: str, told: Told) -> int:
-        """Another worker is dead. Its link is closed first, so that replays wait for its successor (A14); then all
-        open trees fail. Returns how many; `told` is called once the first and once the last of them is done."""
-        self.peers.gone(owner)
+    def fail_for(self, why: str, told: Told) -> int:
+        """Another worker is dead, and everybody has closed the link to it (`peers.gone`), so that replays wait for its
+        successor (A14): all open trees fail. Returns how many; `told` is called once the first and once the last of
+        them is done."""
         trees = self.fail_all(Failure(Reason.PEER_LOST, "links", why))
-        self._recovery = Recovery(trees, self.clock.monotonic(), told) if trees else None
+        self._recovery = Recovery(trees, told) if trees else None
         return len(trees)
 
     def _recovered(self, trees: list[Pending]) -> None:
-        if self._recovery is not None and self._recovery.done(trees, self.clock.monotonic()):
+        if self._recovery is not None and self._recovery.done(trees):
             self._recovery = None
 
     def reported(self, failure: Failure) -> None:
