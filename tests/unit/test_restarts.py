@@ -111,11 +111,22 @@ def test_a_worker_is_silent_after_three_seconds_without_a_beat() -> None:
     assert found[0] == (SILENT_S + LOOK_S, Health.SILENT)
 
 
-def test_a_worker_that_has_not_beaten_yet_has_longer() -> None:
-    one = Vigil(120.0, 0.0)
-    one.expect(1, 0.0)
-    found = looks(one, 0.0, STARTING_S + 1.0, beat=False)
-    assert found[0] == (STARTING_S + LOOK_S, Health.SILENT)
+@pytest.mark.parametrize("beaten_s", [0.0, 2.0])
+def test_before_its_tasks_run_a_worker_may_be_silent_for_longer_as_an_import_may_hold_all_its_threads(
+    beaten_s: float,
+) -> None:
+    one = vigil(start=False)
+    looks(one, 0.0, beaten_s)
+    found = looks(one, beaten_s, beaten_s + STARTING_S + 1.0, beat=False)
+    assert found[0] == (beaten_s + STARTING_S + LOOK_S, Health.SILENT)
+
+
+def test_silence_counts_anew_from_the_start_of_the_tasks() -> None:
+    one = vigil(start=False)
+    assert looks(one, 0.0, 10.0, beat=False) == []
+    one.started(1, 10.0)
+    found = looks(one, 10.0, 15.0, beat=False)
+    assert found[0] == (10.0 + SILENT_S + LOOK_S, Health.SILENT)
 
 
 def test_a_worker_that_has_ended_is_not_looked_at() -> None:

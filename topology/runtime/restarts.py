@@ -15,7 +15,7 @@ BACKOFF_MAX_S: Final = 5.0
 LOOK_S: Final = 0.25  # between two looks at all workers
 PAUSED_S: Final = 1.0  # a look that is later than this: the supervisor itself stood still
 SILENT_S: Final = 3.0  # without a beat; then a worker hangs
-STARTING_S: Final = 30.0  # until the first beat: an interpreter has to start, on a machine that may be busy
+STARTING_S: Final = 30.0  # before its tasks run: an interpreter has to start, and an import may hold up all its threads
 BLOCKED_S: Final = 5.0  # of a loop; then it is worth a word,
 AGAIN_S: Final = 30.0  # and another one after each of these
 
@@ -64,11 +64,10 @@ class Health(enum.Enum):
 class Pulse:
     """What is known of one worker's beats. Times are the supervisor's."""
 
-    beaten_at: float  # the last beat, or when beats could be expected first
+    beaten_at: float  # the last beat, or since when one is expected
     turned_at: float  # when its loop was known to turn last
     told_at: float | None = None
-    beats: int = 0
-    started: bool = False  # only a worker that has started its tasks can be blocked for too long
+    started: bool = False  # only a worker that has started its tasks hangs, or is blocked for too long
     blocked_s: float = 0.0
     where: str = ""
 
@@ -94,13 +93,12 @@ class Vigil:
     def started(self, worker: int, now: float) -> None:
         """Its tasks run from now on, so its loop has to turn."""
         pulse = self._pulses[worker]
-        pulse.started, pulse.turned_at = True, now
+        pulse.started, pulse.beaten_at, pulse.turned_at = True, now, now
 
     def beat(self, worker: int, blocked_s: float, where: str, now: float) -> None:
         """The worker says that it lives."""
         pulse = self._pulses[worker]
         pulse.beaten_at = now
-        pulse.beats += 1
         if not blocked_s:
             pulse.turned_at = now
         pulse.where = where
@@ -126,7 +124,7 @@ class Vigil:
 
     def _judged(self, pulse: Pulse, now: float) -> tuple[Health, str]:
         silent_s = now - pulse.beaten_at
-        if silent_s > (SILENT_S if pulse.beats else STARTING_S):
+        if silent_s > (SILENT_S if pulse.started else STARTING_S):
             return Health.SILENT, f"it gave no sign of life for {silent_s:.1f} s"
         if not _is_blocked(pulse):
             pulse.told_at = None
