@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -106,6 +107,28 @@ async def test_the_first_reason_for_killing_it_is_the_one_that_is_told(monkeypat
         await hand.quiet()
     assert hand.why == "was killed, as it was too slow"
     hand.kill("it is gone already, and its number may be another's")
+
+
+async def test_a_process_is_not_killed_once_its_number_may_be_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = threading.Event()
+    killed: list[int] = []
+    wait4 = os.wait4
+
+    def slow(pid: int, options: int) -> Any:
+        found = wait4(pid, options)
+        freed.set()
+        time.sleep(0.3)  # the reaper is held up, with the number free
+        return found
+
+    monkeypatch.setattr(os, "wait4", slow)
+    async with process(monkeypatch, "os._exit(3)") as (hand, _):
+        assert await asyncio.to_thread(freed.wait, PATIENCE_S)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "kill", lambda pid, number: killed.append(pid))
+            hand.kill("it was too slow")
+        await hand.quiet()
+    assert killed == []
+    assert hand.why == "ended with status 3"
 
 
 async def test_what_a_process_has_said_before_it_died_is_heard_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import enum
 import errno
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -88,6 +89,7 @@ class Hand:
         self._killed_as = ""  # the reason why we have killed it
         self._last_words = ""  # what it said itself about its end
         self._is_reaped = False
+        self._reaping = threading.Lock()  # held while the process is reaped, or killed: its number is its own till then
         self._unpacker = Unpacker(orders=False)
         self._out = bytearray(packed(begin))
         self._timer: asyncio.TimerHandle | None = None
@@ -139,10 +141,11 @@ class Hand:
 
     def kill(self, reason: str = "") -> None:
         """Ends it at once; `ended` is called later. The first reason counts."""
-        if not self._is_reaped:
-            self._killed_as = self._killed_as or reason
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        with self._reaping:
+            if not self._is_reaped:
+                self._killed_as = self._killed_as or reason
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
 
     def ends_as(self, words: str) -> None:
         """It has said itself why it is about to end."""
@@ -183,7 +186,10 @@ class Hand:
     def _reap(self) -> None:
         """Waits for the end of the process, in a thread of its own."""
         try:
-            _, status, usage = os.wait4(self.pid, 0)
+            _wait(self.pid)
+            with self._reaping:
+                self._is_reaped = True
+                _, status, usage = os.wait4(self.pid, 0)
             code, peak = os.waitstatus_to_exitcode(status), usage.ru_maxrss
         except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
             code, peak = UNKNOWN, 0
@@ -231,6 +237,16 @@ class Hand:
     def _relayed(self, output: Callable[[int, str, str], None]) -> list[Lines]:
         streams: list[tuple[str, Any]] = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
         return [Lines(stream, lambda line, name=name: output(self.worker, name, line)) for name, stream in streams]  # type: ignore[misc]
+
+
+def _wait(pid: int) -> None:
+    """Returns once this child is dead, and leaves it to be reaped."""
+    if sys.platform == "darwin":  # has no waitid in Python 3.11
+        exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+        with contextlib.closing(select.kqueue()) as queue, contextlib.suppress(ProcessLookupError):
+            queue.control([exits], 1)
+    else:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 def how_it_ended(status: int) -> str:
