@@ -352,6 +352,26 @@ async def test_workers_that_can_not_link_at_first_are_told_of(monkeypatch: pytes
         assert isinstance(fleet.failed, StartError)
 
 
+async def test_a_death_during_the_start_leaves_the_time_for_linking_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "LINK_S", 0.5)
+    async with staged(monkeypatch, 3, {1: [{"Join": ""}], 2: [{"Begin": "os._exit(9)"}, {}]}) as (stage, fleet):
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert stage.lives.count(2) == 2
+        assert str(fleet.failed) == "worker 1 could not link with the others within 0.5 s"
+
+
+async def test_the_time_for_linking_does_not_run_while_one_that_died_is_being_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleets, "LINK_S", 0.5)
+    late = {"Begin": f"time.sleep(1.5); {GOOD['Begin']}"}
+    second = owner(2, 4)  # of worker 2's lives; the first one welcomes nobody
+    waits = {"Join": f"if any(peer.owner == {second} for peer in order.peers): say(Linked(joined))"}
+    async with staged(monkeypatch, 3, {1: [waits], 2: [{"Join": "os._exit(9)"}, late]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete or fleet.failed)
+        assert fleet.failed is None
+
+
 async def test_a_replacement_in_a_drain_is_told_to_drain_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     async with staged(monkeypatch, 2) as (stage, fleet):
         await stage.until(lambda: fleet.complete)

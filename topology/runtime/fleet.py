@@ -119,10 +119,10 @@ class Fleet:
     @property
     def complete(self) -> bool:
         """Whether all workers run."""
-        return len(self.hands) == len(self._plan.workers) and self._all(State.RUNNING)
+        return self._all(State.RUNNING)
 
     def _all(self, *states: State) -> bool:
-        return all(one.state in states for one in self.hands.values())
+        return len(self.hands) == len(self._plan.workers) and all(one.state in states for one in self.hands.values())
 
     def ailing(self) -> list[str]:
         """Who is being replaced, and whose loop is blocked: one sentence each."""
@@ -237,7 +237,7 @@ class Fleet:
         hand.become(State.LINKED)
         if self.started:
             self._start(hand)
-        elif len(self.hands) == len(self._plan.workers) and self._all(State.LINKED):
+        elif self._all(State.LINKED):
             self.started = True
             for one in self.hands.values():
                 self._start(one)
@@ -268,10 +268,11 @@ class Fleet:
                 self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
             else:
                 hand.kill(text)
+        present = self._all(*PRESENT)  # a link to one that is being replaced has to wait for that
         for hand in [one for one in self.hands.values() if one.state is State.READY]:
             if self.started and now - hand.asked_at > RELINK_S:
                 self._start(hand)
-            elif not self.started and not self._away and now - hand.asked_at > LINK_S:
+            elif not self.started and present and now - hand.asked_at > LINK_S:
                 self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s")
 
     def _lost(self, owner: int, why: str) -> None:
