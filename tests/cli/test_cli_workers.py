@@ -176,7 +176,7 @@ def test_plain_lines_have_one_for_each_worker_and_one_that_names_the_limit(folde
     [
         (["--workers", "0"], "--workers takes a whole number from 1 to 64, not 0"),
         (["--workers", "-3"], "--workers takes a whole number from 1 to 64, not -3"),
-        (["--workers", "65"], "--workers takes a whole number from 1 to 64, not 1025"),
+        (["--workers", "65"], "--workers takes a whole number from 1 to 64, not 65"),
         (["--workers", "two"], "Invalid value for '--workers'"),
         (["--workers", "1.5"], "Invalid value for '--workers'"),
         (["--links", "ipc"], "--links is for runs on several processes: give --workers N, too"),
