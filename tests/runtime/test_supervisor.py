@@ -15,6 +15,7 @@ import pytest
 from supervised_kit import ENDLESS, LOADER, Running, children, kill, made, replaced, running, stuck
 
 from topology.errors import ConfigurationError, StartError
+from topology.runtime.fleet import Fleet
 from topology.runtime.supervisor import SupervisedRun
 
 
@@ -171,6 +172,34 @@ async def test_a_source_that_raises_ends_the_run_once_the_rest_is_done(tmp_path:
     assert (report.ended, report.aborted, report.exit_status) == ("failed", 0, 1)
     assert "the source is dry" in str(report.error)
     assert one.stored() == list(range(report.snapshot.total("emitted")))
+
+
+@pytest.mark.parametrize("part", ["look", "drain"])
+async def test_a_part_of_the_supervisor_that_dies_in_a_drain_ends_it_loudly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    look = Fleet.look
+
+    def dying_look(fleet: Fleet) -> None:
+        if fleet.draining:
+            raise RuntimeError("a bug")
+        look(fleet)
+
+    async def dying_drain(crew: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("topology.runtime.supervisor.CLOSING_S", 1.0)
+    async with running(tmp_path, **ENDLESS, config={"drain_timeout_s": 20.0}) as (one, ending):
+        await one.until(lambda: one.acked() > 1_000, "a run under way")
+        if part == "look":
+            monkeypatch.setattr(Fleet, "look", dying_look)
+        else:
+            monkeypatch.setattr("topology.runtime.supervisor.drain", dying_drain)
+        kill(one, 1, signal.SIGSTOP)  # so that the drain can't be over before
+        one.run.drain()
+        report = await asyncio.wait_for(ending, 10.0)
+    assert (report.ended, str(report.error)) == ("failed", "a bug")
+    assert "the supervisor could not go on" in caplog.text
 
 
 async def test_a_worker_that_does_not_close_is_killed_and_what_it_had_is_counted(

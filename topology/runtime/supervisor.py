@@ -209,7 +209,7 @@ class SupervisedRun:
             fleet.begin()
             how = await self._ending(watching)
             if how in ("stopped", "failed") and fleet.started and fleet.failed is None:
-                await self._drained()
+                how = await self._drained(how, watching)
             if self._abort.is_set():
                 how = "aborted"
         except asyncio.CancelledError:
@@ -240,23 +240,30 @@ class SupervisedRun:
         try:
             await asyncio.wait({*ends, *watching}, return_when=asyncio.FIRST_COMPLETED)
             how = next((name for future, name in ends.items() if future.done()), "failed")
-            for future in (*ends, *watching):
-                if future.done() and (error := future.exception()) is not None:
-                    logger.error("the supervisor could not go on", exc_info=error)
-                    self._broken = self._broken or error
-                    how = "failed"
+            if self._raised(*ends, *watching):
+                how = "failed"
         finally:
             await _cancelled(*ends)
         return how
 
-    async def _drained(self) -> None:
-        """Drains for at most drain_timeout_s, or until the run is aborted or can't go on."""
+    def _raised(self, *futures: asyncio.Future[Any]) -> bool:
+        """Whether one of these has raised, which is logged: the run can't go on then."""
+        errors = [error for one in futures if one.done() and (error := one.exception()) is not None]
+        for error in errors:
+            logger.error("the supervisor could not go on", exc_info=error)
+            self._broken = self._broken or error
+        return bool(errors)
+
+    async def _drained(self, how: str, watching: list[asyncio.Task[None]]) -> str:
+        """Drains for at most drain_timeout_s, or until the run is aborted or can't go on, as nobody would notice a
+        worker that hangs. Returns how the run has ended after all."""
         assert self._fleet is not None
         draining = asyncio.ensure_future(drain(self._crew))
         others = [asyncio.ensure_future(one.wait()) for one in (self._abort, self._fleet.over)]
         timeout = self.topology.config.drain_timeout_s
         try:
-            await asyncio.wait({draining, *others}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({draining, *others, *watching}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            return "failed" if self._raised(draining, *watching) else how
         finally:
             await _cancelled(draining, *others)
 
