@@ -17,7 +17,7 @@ from spouts import Items
 from topology import Bolt, Config, Record, Topology
 from topology.plan import Plan, plan
 from topology.runtime import hands
-from topology.runtime.control import Begin, Log, Word
+from topology.runtime.control import Begin, Closed, Log, Word
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
 from topology.runtime.restarts import LOOK_S
@@ -64,6 +64,10 @@ def planned(workers: int, **config: Any) -> Plan:
     return plan(topology, workers)
 
 
+def unexpected(hand: Hand, word: Word) -> None:
+    raise AssertionError(f"worker {hand.worker} was not asked for {word}")
+
+
 class Stage:
     """A fleet of puppets, and what is heard of it. `does`: worker → what each of its lives does, the last one's for
     further ones, besides what is good."""
@@ -75,7 +79,7 @@ class Stage:
         self.lives: list[int] = []  # the worker of each process
         self.ends: list[tuple[int, State]] = []
         self.told: list[str] = []
-        self.words: list[tuple[Hand, Word]] = []  # besides those of the log
+        self.answered: Callable[[Hand, Word], None] = unexpected
         self.fleet = Fleet(self.plan, began=self._began, environment=os.environ, watcher=self, told=self.told.append)
 
     def _began(self, worker: int) -> Begin:
@@ -88,8 +92,8 @@ class Stage:
     def heard(self, hand: Hand, word: Word) -> None:
         if isinstance(word, Log):
             self.orders.setdefault(hand.pid, []).append(word.text)
-        else:
-            self.words.append((hand, word))
+        elif not isinstance(word, Closed):
+            self.answered(hand, word)
 
     def running(self, hand: Hand) -> None:
         pass

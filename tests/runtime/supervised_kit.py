@@ -15,7 +15,20 @@ from random import Random
 from typing import Any
 
 from bolts import SqliteSink
-from topology import Bolt, Config, ConfigurationError, Message, Record, Spout, State, Task, Topology
+from topology import (
+    Bolt,
+    Collector,
+    Config,
+    ConfigurationError,
+    Message,
+    Record,
+    Spout,
+    State,
+    Task,
+    Topology,
+    Tuple,
+)
+from topology.groupings import Grouping
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
@@ -127,6 +140,25 @@ def made(
     if tally:
         doubled = topology.bolt("tally", Tally(), doubled.fields("n"), tasks=bolts)
     topology.bolt("store", SqliteSink(Path(directory) / "store.db"), doubled.global_())
+    return topology
+
+
+class Keeps(Bolt):
+    """Never done with what it has."""
+
+    def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+        """Keeps it."""
+
+
+class Second(Grouping):
+    def choose(self, record: Number, tasks: int) -> list[int]:
+        return [1]
+
+
+def holding() -> Topology:
+    """numbers (on worker 0) → keeps, whose task on worker 1 has them all."""
+    topology = Topology("holding", Config())
+    topology.bolt("keeps", Keeps(), topology.spout("numbers", Paced(3, 1_000)).custom(Second()), tasks=2)
     return topology
 
 

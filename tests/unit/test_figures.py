@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
-
 from spouts import Items
 from topology import Bolt, Config, Record, State, Topology
 from topology.plan import Plan, plan
-from topology.runtime.crew import together
 from topology.runtime.figures import Figures
 from topology.runtime.losses import Loss, consequences
 from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
-from topology.runtime.watch import BoltFacts, Facts, SpoutFacts
+from topology.runtime.watch import BoltFacts, Facts, SpoutFacts, together
 
 
 class Number(Record):
@@ -230,16 +227,3 @@ def test_facts_of_several_workers_are_those_of_one() -> None:
     assert [(spout.name, spout.pending) for spout in one.spouts] == [("numbers", 5)]
     assert {(bolt.name, bolt.queued, bolt.in_hand) for bolt in one.bolts} == {("totals", 11, 2), ("store", 1, 1)}
     assert (one.oldest_s, one.oldest_in) == (3.0, ["totals"])
-
-
-@pytest.mark.parametrize(("queued", "oldest_s"), [(4, 0.0), (0, 9.0)])
-def test_nobody_says_that_the_oldest_message_is_nowhere_while_another_worker_may_have_it(
-    queued: int, oldest_s: float
-) -> None:
-    here = Facts(0.0, [SpoutFacts("numbers", 5)], [], 9.0, [])
-    there = Facts(0.0, [], [BoltFacts("totals", queued, 0)])
-    assert together([here, there]).oldest_s == oldest_s
-
-
-def test_of_nobody_there_are_no_facts() -> None:
-    assert together([]) == Facts(0.0, [], [], 0.0, ())

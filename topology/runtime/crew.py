@@ -4,7 +4,7 @@ Waits for workers that are away, and asks anew where one has died meanwhile. Mus
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from topology.runtime.ending import Status as How
 from topology.runtime.ending import Statuses
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
-from topology.runtime.watch import BoltFacts, Facts, SpoutFacts
+from topology.runtime.watch import Facts, together
 
 LOOK_ANSWER_S: Final = 1.0  # how long workers may take to say what holds them up; a blocked one does not
 
@@ -88,10 +88,24 @@ class WorkerCrew:
     # -- what a stall line asks
 
     async def facts(self, last: Callable[[int], Facts]) -> Facts:
-        """What holds the run up. `last` tells it of a worker that does not answer within LOOK_ANSWER_S."""
-        answers = await self._ask(self._running(), Look, LOOK_ANSWER_S)
-        said = {worker: one.facts for worker, one in answers.items() if isinstance(one, Looked)}
-        return together([said[worker] if worker in said else last(worker) for worker in self.plan.workers])
+        """What holds the run up. `last` tells it of a worker that does not answer within LOOK_ANSWER_S, which may pass
+        twice: the oldest message is any worker's, and then all are asked who has it."""
+        said = await self._looked(0)
+        oldest = max(said.values(), key=lambda one: one.oldest_s, default=None)
+        root = oldest.oldest_root if oldest is not None else 0
+        asked = said
+        if root and len(self.plan.workers) > 1:
+            asked = await self._looked(root)
+            said = {worker: replace(one, oldest_in=()) for worker, one in said.items()} | asked
+        facts = together([said[worker] if worker in said else last(worker) for worker in self.plan.workers])
+        everybody = len(asked) == len(self.plan.workers)
+        if facts.oldest_root != root or not (facts.oldest_in or everybody):  # it is done by now, or who knows where
+            facts = replace(facts, oldest_s=0.0, oldest_in=(), oldest_root=0)
+        return facts
+
+    async def _looked(self, root: int) -> dict[int, Facts]:
+        answers = await self._ask(self._running(), lambda number: Look(number, root), LOOK_ANSWER_S)
+        return {worker: one.facts for worker, one in answers.items() if isinstance(one, Looked)}
 
     def _running(self) -> list[Hand]:
         return [one for one in self._fleet.hands.values() if one.state is State.RUNNING]
@@ -115,16 +129,3 @@ class WorkerCrew:
             self._open = {number: other for number, other in self._open.items() if other is not one}
             done.cancel()
         return one.answers
-
-
-def together(parts: Sequence[Facts]) -> Facts:
-    """The facts of several workers as those of one. Each knows only of its own bolts whether they have its oldest."""
-    bolts: dict[str, BoltFacts] = {}
-    for one in (bolt for part in parts for bolt in part.bolts):
-        so_far = bolts.get(one.name, BoltFacts(one.name))
-        bolts[one.name] = replace(so_far, queued=so_far.queued + one.queued, in_hand=so_far.in_hand + one.in_hand)
-    spouts: list[SpoutFacts] = [spout for part in parts for spout in part.spouts]
-    oldest = max(parts, key=lambda part: part.oldest_s, default=Facts(0.0, (), ()))
-    busy = any(one.queued or one.in_hand for one in bolts.values())
-    oldest_s = oldest.oldest_s if oldest.oldest_in or not busy else 0.0  # a bolt of another worker may have it
-    return Facts(0.0, spouts, list(bolts.values()), oldest_s, oldest.oldest_in)

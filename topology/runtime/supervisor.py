@@ -32,7 +32,7 @@ from topology.runtime.control import (
     Status,
     Word,
 )
-from topology.runtime.crew import WorkerCrew, together
+from topology.runtime.crew import WorkerCrew
 from topology.runtime.ending import drain, settle
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
@@ -44,7 +44,7 @@ from topology.runtime.restarts import LOOK_S
 from topology.runtime.rundir import RunDir
 from topology.runtime.statedir import StateDir
 from topology.runtime.watch import LOOK_S as STALL_LOOK_S
-from topology.runtime.watch import SILENT_S, Facts, StallWatch, held
+from topology.runtime.watch import SILENT_S, Facts, StallWatch, held, together
 from topology.runtime.worker import CLOSE_S
 
 CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed,
