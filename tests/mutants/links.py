@@ -60,6 +60,14 @@ MUTANTS: Final = (
         test=f"{LINKS}test_what_waits_for_a_peer_that_is_gone_is_dropped_and_what_comes_later_waits_for_its_successor_a14",
     ),
     Mutant(
+        rule="A14",
+        breaks="trees fail before all survivors have closed their links to the dead",
+        file="topology/runtime/losses.py",
+        old="            if not self._asked:\n                self.overdue()",
+        new="            self.overdue()",
+        test="tests/conformance/test_partings.py::test_no_replay_meets_the_dead_link_of_a_survivor_that_hears_of_the_death_later_a14",
+    ),
+    Mutant(
         rule="A15",
         breaks="a session goes on under another owner",
         file="topology/runtime/linking.py",

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
@@ -195,6 +196,10 @@ def test_looking_at_a_thread_that_runs_never_raises_and_keeps_nothing_of_the_use
     thread.start()
     try:
         texts = {standing.where(thread.ident or 0) for _ in range(2_000)}
+        deadline = time.monotonic() + 10.0
+        while not any(" in deep" in text for text in texts) and time.monotonic() < deadline:
+            texts.add(standing.where(thread.ident or 0))
+            time.sleep(0)  # whoever looks has the interpreter's lock, and the other stands still
     finally:
         stop.set()
         thread.join()

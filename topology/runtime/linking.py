@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import worker_of
+from topology.components import Tuple
 from topology.plan import Plan
 from topology.runtime.executor import Executor, drive
 from topology.runtime.failures import Failure
@@ -175,10 +176,13 @@ class Peers:
 
     def touch_waiting(self) -> None:
         """Touches the trees of what waits for a peer that is away, or takes no more: that is no loss either (A9)."""
-        for peer in self.by_worker.values():
-            for tup in peer.held_up():
-                for root in tup.roots:
-                    self._home.touch(root)
+        for tup in self.held_up():
+            for root in tup.roots:
+                self._home.touch(root)
+
+    def held_up(self) -> list[Tuple[Any]]:
+        """The tuples that wait for a peer that is away, or takes no more."""
+        return [tup for peer in self.by_worker.values() for tup in peer.held_up()]
 
     def silent(self, now: float) -> bool:
         """Whether a peer that is there has said nothing for so long that its loop must stand still: the time in which

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from acker.ledger import Ledger
+from topology.components import Tuple
 from topology.runtime.executor import Executor
 from topology.runtime.metrics import Snapshot
 from topology.runtime.spouting import Pending, Spouting
@@ -116,6 +117,14 @@ class Tasks(Protocol):
     def spoutings(self) -> Mapping[Any, Spouting]: ...
     @property
     def ledger(self) -> Ledger[Pending]: ...
+    @property
+    def peers(self) -> "Links": ...
+
+
+class Links(Protocol):
+    """The links of a worker: tuples that wait because a peer is away, or takes no more."""
+
+    def held_up(self) -> Sequence[Tuple[Any]]: ...
 
 
 class StallWatch:
@@ -199,6 +208,9 @@ def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
         bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand))
         if sought and any(sought in tup.roots for tup in (*hand.values(), *executor.queue)):
             oldest_in[name] = None
+    held_up = (tup for worker in workers for tup in worker.peers.held_up())
+    if sought and any(sought in tup.roots for tup in held_up):
+        oldest_in["a link that is held up"] = None
     spoutings = [one for worker in workers for one in worker.spoutings.values()]
     return Facts(
         0.0,
