@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from link_kit import End, Net, a_while, net_of, spread, until
+from link_kit import End, Net, a_while, net_of, numbered, spread, until
 
 from acker.progress import Progress
 from topology.runtime.executor import QUEUE_HIGH, QUEUE_LOW
@@ -97,7 +97,7 @@ async def test_what_waits_for_a_peer_that_is_gone_is_dropped_and_what_comes_late
 ) -> None:
     zero, one = await linked(net)
     one.peers.close()
-    zero.emit(1)
+    zero.peers.queue(1, ("sink", 1)).queue.append(numbered(1))  # in the middle of a slice
     zero.peers.gone(one.owner)
     zero.emit(2, 3)
     again = net.end(1, incarnation=2)
