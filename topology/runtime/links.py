@@ -76,9 +76,11 @@ class Codec(Protocol):
 
     def encode(self, content: Content) -> tuple[list[Any], Failed]:
         """The bodies of one or more frames, each within the bounds; and the trees of tuples that no frame can carry."""
+        ...
 
     def decode(self, body: Any) -> tuple[Content, Failed]:
         """The content of one body; and the trees of records in it that can't be read (A12). Raises FrameError."""
+        ...
 
 
 class Dropped(NamedTuple):
