@@ -38,6 +38,9 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    from topology.writing import open_standard_streams
+
+    open_standard_streams()
     from topology.cli.main import main as command
 
     command()

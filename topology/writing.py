@@ -27,3 +27,13 @@ def discard(stream: TextIO) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, descriptor)
     os.close(nothing)
+
+
+def open_standard_streams() -> None:
+    """Opens the null device where standard input, output or error are closed: else the next descriptor would have their
+    number, and what a library writes to standard error would go into a socket of ours."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, and is inherited by nobody

@@ -137,6 +137,7 @@ def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
     elsewhere = [plan.components[name] for (name, _), at in plan.placement.items() if at != worker]
     counted_again = any(one.shape == "state" for one in elsewhere) and not draining
     if spouts:
-        what = "is not read again, as the run ends" if draining else "is read again from the start of the run"
-        found.append(f"{spouts} {what}{', and counted again by other workers' * counted_again}")
+        verb = "are" if " and " in spouts else "is"
+        what = "not read again, as the run ends" if draining else "read again from the start of the run"
+        found.append(f"{spouts} {verb} {what}{', and counted again by other workers' * counted_again}")
     return found

@@ -70,6 +70,7 @@ class Life:
 
     def __init__(self, begin: Begin, plan: Plan, pulse: Pulse, lent: Lent, die: Callable[[BaseException], NoReturn]):
         self.closed = threading.Event()
+        self.ready = False  # whether all is open, and the supervisor knows
         self.abandoned = False  # whether there is nobody any more who could be answered
         self._pulse = pulse
         self._die = die
@@ -126,6 +127,7 @@ class Life:
             await self._open()
             if not self._closing.is_set():
                 self._pulse.say(Ready(self._address, self.worker.plan.fingerprint))
+                self.ready = True
                 settle_heap()
                 self._spawn(self._tell_broken(), "stopping")
                 await self._closing.wait()

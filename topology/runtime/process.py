@@ -27,8 +27,10 @@ from topology.runtime.hosting import run_to_end
 from topology.runtime.lent import Lent
 from topology.runtime.obeying import Life
 from topology.runtime.pulse import Pulse, safe
+from topology.writing import open_standard_streams
 
 GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to close
+SWITCH_S: Final = 0.0005  # as long as half a slice: threads of sinks get their turn beside a loop that is busy
 END_S: Final = 2.0  # how long the interpreter may take to end: threads of the user's may be left
 DONE, GONE, NO_START, DIED = 0, 1, 3, 70  # exit statuses
 
@@ -38,6 +40,8 @@ logger = logging.getLogger("kedge")
 def main(fd: int) -> NoReturn:
     """Lives the whole life of a worker. Ends the process."""
     _leave_signals_to_the_supervisor()
+    open_standard_streams()
+    sys.setswitchinterval(SWITCH_S)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)  # several processes share it: none breaks into another's line
@@ -47,12 +51,19 @@ def main(fd: int) -> NoReturn:
 
 
 def _leave_signals_to_the_supervisor() -> None:
-    """They come to the whole process group, blocked so far. Handlers that do nothing, since children of bolts inherit
-    SIG_IGN, and get the default back in place of a handler."""
+    """They come to the whole process group, blocked so far. Handlers that do nothing, since programs that bolts start
+    inherit SIG_IGN, and get the default back in place of a handler; what they fork gets it here."""
     both = (signal.SIGINT, signal.SIGTERM)
     for number in both:
         signal.signal(number, lambda *_: None)
+    os.register_at_fork(after_in_child=_take_signals_back)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+
+
+def _take_signals_back() -> None:
+    """In a copy of this process, `multiprocessing`'s say: whoever has made it may want to end it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end_soon(status: int) -> None:
@@ -120,7 +131,7 @@ class WorkerProcess:
             life.leave()
             return GONE
         if problem is not None:
-            return self._cannot_start(problem)
+            return self._cannot_start(problem) if not life.ready else self.die(problem)
         self._last_word(life.last_word())
         _end_soon(DONE)
         return DONE

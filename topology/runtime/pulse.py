@@ -35,6 +35,11 @@ LOGS_MAX: Final = 10_000  # entries of the log that may wait to be sent; all oth
 TEXT_MAX: Final = 10_000  # characters of one text
 BLOCKED_S: Final = 1.0  # a loop that has not turned for so long is called blocked
 SNAPSHOT_TRIES: Final = 5  # of one snapshot, which is taken while the loop changes what it reads
+# A busy loop lets go of the interpreter's lock at each turn, for microseconds, and has it again before a thread that
+# waits for it is awake; and as that one was woken, it does not ask to be let in. So it may starve for seconds. The loop
+# gives way so often, and for so long: a thousandth of its time.
+TURN_S: Final = 0.1
+GIVE_WAY_S: Final = 0.0001
 _READ_BYTES: Final = 64 * 1024
 _WARNING: Final = 30
 _ERROR: Final = 40
@@ -105,7 +110,8 @@ class Pulse:
         threading.Thread(target=self._write, name="kedge control writer", daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, received: Callable[[Order], None]) -> None:
-        """From now on orders are given to `received` on this loop, in order, and it is watched whether it turns."""
+        """From now on orders are given to `received` on this loop, in order, and it is watched whether it turns. The
+        loop gives way to threads now and then: see GIVE_WAY_S."""
 
         def deliver(order: Order) -> None:
             try:
@@ -113,9 +119,12 @@ class Pulse:
             except RuntimeError:
                 return  # the loop is closed: the process is about to end
 
+        nothing = threading.Event()
+
         def turn() -> None:
             self._turned = self._clock()
-            loop.call_later(BEAT_S, turn)
+            nothing.wait(GIVE_WAY_S)
+            loop.call_later(TURN_S, turn)
 
         turn()
         with self._lock:

@@ -41,8 +41,9 @@ def base() -> Path:
 
 
 def socket_path(directory: str, worker: int, incarnation: int, random: Random) -> str:
-    """A path for the socket of one life of a worker, that no other has (binding would steal it)."""
-    return os.path.join(directory, f"{worker}-{incarnation}-{random.getrandbits(32):08x}.sock")
+    """A path for the socket of one life of a worker, that no other has (binding would steal it). As long for each of
+    them, so that one which fits into the system's limit once does so always."""
+    return os.path.join(directory, f"{worker:05}-{incarnation % 10_000:04}-{random.getrandbits(32):08x}.sock")
 
 
 def leave(directory: str, own_socket: str) -> None:

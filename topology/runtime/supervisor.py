@@ -102,6 +102,7 @@ class SupervisedRun:
         self._abort = asyncio.Event()
         self._broke = asyncio.Event()
         self._broken: BaseException | None = None
+        self._unknown: WorkerError | None = None  # who has died as the run ended, and can't be asked any more
         self._fleet: Fleet | None = None
         self._begun = 0.0  # when the workers were started, on the loop's clock
         self._snapshot: Snapshot | None = None
@@ -223,7 +224,9 @@ class SupervisedRun:
             if not fleet.started:
                 raise fleet.failed
             how = "aborted" if how == "aborted" else "failed"
-        error = self._broken or fleet.failed
+        if self._unknown is not None and how != "aborted":
+            how = "failed"
+        error = self._broken or fleet.failed or self._unknown
         aborted = self._aborted + self._figures.lost
         return Report(replace(self._snapshot, limit=self._limit()), how, aborted, error, self._summaries)
 
@@ -305,6 +308,13 @@ class SupervisedRun:
             self._figures.died(hand.worker)
         elif hand.state is State.DEAD:
             self._figures.cut_off(hand.worker)
+        placed = self._plan.placement.items()
+        reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == hand.worker)
+        cut_short = self._fleet.closing or (self._fleet.draining and reads)
+        if hand.state is State.DEAD and cut_short and self._fleet.started and not self._abort.is_set():
+            self._unknown = self._unknown or WorkerError(
+                f"worker {hand.worker} {hand.why} while the run ended; whether all that it had was done is not known"
+            )
 
     def running(self, hand: Hand) -> None:
         """Its tasks are started: unless the run is to end, it reads its sources."""
