@@ -208,7 +208,7 @@ async def test_signals_of_the_group_are_held_back_until_a_process_lets_them_in(m
 
 
 async def test_what_a_process_writes_is_told_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "print('one\\ntwo', flush=True); sys.stderr.write('half a line'); os.write(2, b'\\xff')"
+    code = "print('one\\ntwo', flush=True); sys.stderr.write('half a line'); sys.stderr.flush(); os.write(2, b'\\xff')"
     async with process(monkeypatch, code, output=True) as (hand, heard):
         await hand.quiet()
     assert [line for _, name, line in heard.lines if name == "stdout"] == ["one", "two"]
