@@ -62,6 +62,7 @@ async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[
         start = log.start[0] = time.perf_counter() + LEAD_S
         await asyncio.sleep(LEAD_S + WARM_UP_S + seconds)
         victim = running.run.processes()[VICTIM]
+        os.kill(victim, signal.SIGSTOP)  # or it would be done with all of them while they are looked for
         flying = _in_flight(log, spouts)
         at = time.perf_counter()
         os.kill(victim, signal.SIGKILL)
