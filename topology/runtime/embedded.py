@@ -21,7 +21,7 @@ from topology.plan import plan
 from topology.runtime.clock import LoopClock
 from topology.runtime.ending import drain, settle
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.hosting import run_to_end
+from topology.runtime.hosting import finished, run_to_end
 from topology.runtime.linking import Wiring
 from topology.runtime.localcrew import LocalCrew
 from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultless
@@ -92,19 +92,7 @@ class EmbeddedRun:
 
     async def finish(self) -> Report:
         """Opens, runs, and closes everything. Returns how it ended."""
-        running = asyncio.ensure_future(
-            self._finish()
-        )  # of its own: whoever is cancelled, it closes what it has opened
-        cancelled = False
-        while not running.done():
-            try:
-                await asyncio.wait({running})
-            except asyncio.CancelledError:
-                (self.abort if cancelled else self.drain)()
-                cancelled = True
-        if cancelled:
-            raise asyncio.CancelledError from None if running.cancelled() else running.exception()
-        return running.result()
+        return await finished(self._finish(), self.drain, self.abort)
 
     async def _finish(self) -> Report:
         state = None

@@ -34,6 +34,22 @@ async def outlived(work: Callable[[], Awaitable[Any]]) -> BaseException | None:
     return None
 
 
+async def finished(work: Coroutine[Any, Any, T], drain: Callable[[], None], abort: Callable[[], None]) -> T:
+    """What a run returns, which ends what it has begun though its caller is cancelled: a first cancellation drains it,
+    further ones abort it. Raises CancelledError then, once it has ended; else what it raises."""
+    running = asyncio.ensure_future(work)  # a task of its own, which nobody cancels
+    cancelled = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            (abort if cancelled else drain)()
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError from None if running.cancelled() else running.exception()
+    return running.result()
+
+
 def run_to_end(main: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`, but a task that ignores its cancellation is given up after GIVE_UP_S, and named (F9, F10).
 

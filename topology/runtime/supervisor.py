@@ -37,6 +37,7 @@ from topology.runtime.ending import drain, settle
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
+from topology.runtime.hosting import finished
 from topology.runtime.metrics import Snapshot, unpacked
 from topology.runtime.provisions import Provisions
 from topology.runtime.report import Report
@@ -153,17 +154,7 @@ class SupervisedRun:
 
     async def finish(self) -> Report:
         """Starts, runs, and ends everything. Returns how it ended."""
-        running = asyncio.ensure_future(self._finish())  # of its own: whoever is cancelled, it ends what it has started
-        cancelled = False
-        while not running.done():
-            try:
-                await asyncio.wait({running})
-            except asyncio.CancelledError:
-                (self.abort if cancelled else self.drain)()
-                cancelled = True
-        if cancelled:
-            raise asyncio.CancelledError from None if running.cancelled() else running.exception()
-        return running.result()
+        return await finished(self._finish(), self.drain, self.abort)
 
     # -- the run
 
