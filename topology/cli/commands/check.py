@@ -1,0 +1,21 @@
+"""`kedge check`: every mistake of a declaration, and what a replay would make wrong; nothing is run."""
+
+from topology.cli import terminal
+from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.text import printable
+
+
+def check(
+    target: TargetArgument, set_: SetOption = None, config: ConfigOption = None, debug: DebugOption = False
+) -> None:
+    """Find every mistake of a topology's declaration, without running it; warn of what a replay would make wrong."""
+    topology, _ = declared(target, set_ or [], config or [])
+    topology.validate()
+    from topology.cli.summary import described
+    from topology.validate import warnings
+
+    found = warnings(topology)
+    for warning in found:
+        terminal.say(f"warning: {printable(str(warning))}")
+    count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
+    terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
