@@ -4,6 +4,8 @@ Light to import: every command's `--help` passes here. Loads the user's module o
 """
 
 import os
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,24 @@ import typer
 if TYPE_CHECKING:
     from topology.cli.running import Recipe
     from topology.graph import Topology
+
+
+class LogFormat(StrEnum):
+    """How entries of the log look; see `topology.cli.logs`."""
+
+    AUTO = "auto"
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """From which level on entries are shown."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
 
 TargetArgument = Annotated[
     str,
@@ -27,7 +47,30 @@ ConfigOption = Annotated[
     list[str] | None,
     typer.Option("--config", metavar="NAME=VALUE", help="A field of the topology's Config; KEDGE_NAME does the same."),
 ]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show whole tracebacks, and log more.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", help="Run on N worker processes; without it all is in this one."),
+]
+LinksOption = Annotated[
+    str | None,
+    typer.Option(
+        "--links",
+        metavar="ipc|tcp://HOST[:PORT]",
+        help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run. "
+        "Each worker has a port of its own, counted from PORT.",
+    ),
+]
+ForOption = Annotated[float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")]
+StateDirOption = Annotated[
+    Path | None, typer.Option("--state-dir", metavar="DIR", help="Kept between runs; .kedge/NAME unless given.")
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Forget what earlier runs noted in the state directory.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="End stdout with one JSON object: the run in figures.")]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="The log on stderr: 'auto' is console on a terminal, else JSON.")
+]
+LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="Log entries from this level on.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show whole tracebacks, and log from level debug on.")]
 
 
 def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology", "Recipe"]:

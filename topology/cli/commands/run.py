@@ -1,12 +1,28 @@
-"""`kedge run`: a topology until its sources end, or until it is told to stop."""
+"""`kedge run`: a topology until its sources end, or until it is told to stop. Other commands run one by `start`."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from topology.cli import terminal
-from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.cli.options import (
+    ConfigOption,
+    DebugOption,
+    ForOption,
+    FreshOption,
+    JsonOption,
+    LinksOption,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    SetOption,
+    StateDirOption,
+    TargetArgument,
+    WorkersOption,
+    declared,
+)
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.version import version
@@ -17,36 +33,53 @@ LINKS: Final = "ipc"
 
 def run(
     target: TargetArgument,
+    workers: WorkersOption = None,
     set_: SetOption = None,
-    for_s: Annotated[
-        float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")
-    ] = None,
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Kept between runs; .kedge/NAME unless given.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what earlier runs noted in the state directory.")
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", metavar="N", help="Run on N worker processes; without it all is in this one."),
-    ] = None,
-    links: Annotated[
-        str | None,
-        typer.Option(
-            "--links",
-            metavar="ipc|tcp://HOST[:PORT]",
-            help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run. "
-            "Each worker has a port of its own, counted from PORT.",
-        ),
-    ] = None,
     config: ConfigOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="End stdout with one JSON object: the run in figures.")
-    ] = False,
+    for_s: ForOption = None,
+    state_dir: StateDirOption = None,
+    fresh: FreshOption = False,
+    links: LinksOption = None,
+    as_json: JsonOption = False,
+    log_format: LogFormatOption = LogFormat.AUTO,
+    log_level: LogLevelOption = LogLevel.INFO,
     debug: DebugOption = False,
 ) -> None:
     """Run a topology until its sources end, or until Ctrl-C: then it drains; a second one ends it now."""
+    status = start(
+        target,
+        set_=set_,
+        config=config,
+        for_s=for_s,
+        state_dir=state_dir,
+        fresh=fresh,
+        workers=workers,
+        links=links,
+        as_json=as_json,
+        log_format=log_format,
+        log_level=log_level,
+        debug=debug,
+    )
+    raise typer.Exit(status)
+
+
+def start(
+    target: str,
+    *,
+    set_: list[str] | None = None,
+    config: list[str] | None = None,
+    for_s: float | None = None,
+    state_dir: Path | None = None,
+    fresh: bool = False,
+    workers: int | None = None,
+    links: str | None = None,
+    as_json: bool = False,
+    log_format: LogFormat = LogFormat.AUTO,
+    log_level: LogLevel = LogLevel.INFO,
+    debug: bool = False,
+) -> int:
+    """Runs the topology that `target` names, to its end; each argument means what the option of its name does. Blocks;
+    returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
@@ -57,8 +90,7 @@ def run(
     from topology.cli import running
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
-    options = running.Options(state_dir, fresh, for_s, as_json, debug, processes)
-    raise typer.Exit(running.run(topology, options))
+    return running.run(topology, running.Options(state_dir, fresh, for_s, as_json, debug, processes))
 
 
 def _check_processes(workers: int | None, links: str | None) -> None:
