@@ -1,0 +1,56 @@
+"""How Sphinx builds these pages: `make docs`, without network. The reference comes from the code: no second truth.
+
+Docstrings are written as plain text with single backticks; `reference.py`, beside this file, makes of them what Sphinx
+reads. Must not hold words that a reader sees, beyond the title.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from topology.version import version as kedge_version  # noqa: E402 - found on the path above
+
+project = "Kedge"
+author = "the authors of Kedge"
+project_copyright = "the authors of Kedge; Apache-2.0"
+version = release = kedge_version()
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "reference"]
+exclude_patterns = ["_build", "README.md"]
+nitpicky = True
+# What annotations name and no page describes: type variables, the standard library, and parts that are not public.
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|datetime|decimal|pathlib|random|typing|asyncio|os|enum|types)\..*"),
+    ("py:.*", r"(int|str|float|bool|bytes|object|type|tuple|list|dict|frozenset|None|optional|BaseException)"),
+    ("py:.*", r"(AssertionError|Exception|ValueError)"),
+    ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),
+    ("py:.*", r"(msgspec|acker|topology\.(runtime|subscriptions|signatures))\..*"),
+    ("py:.*", r"topology\.components\.(Runs|Records|Polls|Source|Clock|Component|Outputs|MessageId)"),
+    ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
+]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # pages that include a file of the repository begin with a deeper heading
+
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+add_module_names = False
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = "Kedge"
+html_static_path = ["_static"]
+html_css_files = ["kedge.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5c7a", "color-brand-content": "#0b5c7a"},
+    "dark_css_variables": {"color-brand-primary": "#7cc4e0", "color-brand-content": "#7cc4e0"},
+}

@@ -1,0 +1,109 @@
+"""Runs a page as a reader would: its blocks one after the other, in a directory of their own, with `kedge` on the PATH.
+
+Python blocks run in this process, as one module a page, so that a later one knows the names of an earlier one; commands
+run in a shell that knows nothing of the test's own environment.
+"""
+
+import contextlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+from snippets import Block, missing
+
+LIMIT_S = 120.0  # that one command may take on a loaded machine
+
+
+class PageRunner:
+    """One page's directory, names and background process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.printed = ""
+        self.module = types.ModuleType("page")
+        self.background: subprocess.Popen[bytes] | None = None
+        self.log = directory / ".background"
+        bin_directory = str(Path(sys.executable).parent)
+        self.environment = {
+            "PATH": f"{bin_directory}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(directory),
+            "LANG": "C.UTF-8",
+            "COLUMNS": "120",
+            "KEDGE_HINT": "1",
+        }
+
+    def run(self, block: Block) -> None:
+        """Runs one block, or compares it with what was printed. Fails the test where it goes wrong."""
+        if "not run" in block.comments or "foreign" in block.comments:
+            return
+        if file := block.comments.get("file"):
+            path = self.directory / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.language == "python":
+            self._python(block)
+        elif block.language == "sh":
+            self._shell(block)
+        elif block.language == "output":
+            self._compare(block)
+        else:
+            pytest.fail(f"{block.place}: nobody knows how to run {block.language!r}; say why not in a comment")
+
+    def _python(self, block: Block) -> None:
+        code = compile("\n" * (block.line - 1) + block.text, block.page, "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(code, self.module.__dict__)  # noqa: S102 - our own pages'
+        self.printed = out.getvalue()
+
+    def _shell(self, block: Block) -> None:
+        text = block.text
+        for number, wanted in (
+            (word.split()[0], text) for word, text in block.comments.items() if word.endswith(" is")
+        ):
+            text = text.replace(number, self._told(wanted))
+        command = ["sh", "-e", "-c", text]
+        if "background" in block.comments:
+            with self.log.open("wb") as log:
+                self.background = subprocess.Popen(
+                    command, cwd=self.directory, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                )
+            return
+        ran = subprocess.run(
+            command, cwd=self.directory, env=self.environment, capture_output=True, timeout=LIMIT_S, check=False
+        )
+        self.printed = ran.stdout.decode() + ran.stderr.decode()
+        if ran.returncode != int(block.comments.get("exits", 0)):
+            pytest.fail(f"{block.place}: exit status {ran.returncode} of\n{text}\n{self.printed}", pytrace=False)
+
+    def _told(self, wanted: str) -> str:
+        """What the first group of `wanted` matches in the background's output; waits for it."""
+        deadline = time.monotonic() + LIMIT_S
+        while (match := re.search(wanted, self.log.read_text("utf-8", "replace"))) is None:
+            assert self.background is not None, "a block in the background"
+            if self.background.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the background has not told {wanted!r}:\n{self.log.read_text()}", pytrace=False)
+            time.sleep(0.02)
+        return match[1]
+
+    def _compare(self, block: Block) -> None:
+        printed = self.printed
+        if "of the background" in block.comments:
+            assert self.background is not None, "a block in the background"
+            self.background.wait(LIMIT_S)
+            printed = self.log.read_text("utf-8", "replace")
+        if (line := missing(block.text, printed)) is not None:
+            pytest.fail(f"{block.place}: not printed, or not in this order:\n{line}\nbut:\n{printed}", pytrace=False)
+
+    def close(self) -> None:
+        """Ends what is still running."""
+        if self.background is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.background.pid, signal.SIGKILL)
+            self.background.wait()
