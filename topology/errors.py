@@ -1,15 +1,42 @@
 """Every exception that Kedge raises on purpose, named by who is at fault and what the caller can do.
 
-Knows nothing of the rest. What a user's own code raises is not wrapped: it reaches logs with its own traceback.
+Knows the catalogue of codes, and nothing of the rest. What a user's own code raises is not wrapped: it reaches logs with
+its own traceback.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from topology.codes.code import Code
+from topology.codes.declaring import K200
+
 
 class KedgeError(Exception):
-    """The base of all of them. Its text is one or more whole sentences for the person who has to act."""
+    """The base of all of them. Its text is one or more whole sentences about what is wrong, for who has to act.
+
+    code   Its kind; all of ours have one. A user's own need none.
+    next   What to do now, where something better can be said than by the code itself.
+    trace  The user's traceback as text, of an error that came from another process.
+
+    Code and advice are a note besides: a traceback ends in them.
+    """
+
+    code: Code | None = None
+    next: str = ""
+    trace: str = ""
+
+    def __init__(self, *args: object, code: Code | None = None, next: str = "") -> None:
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
+            self.next = next or code.next
+            self.add_note(advice(self.next, code))
+
+
+def advice(text: str, code: Code) -> str:
+    """The line below an error: what to do next, and where there is more about it."""
+    return f"  next: {text.rstrip('.')}   ({code}: kedge explain {code})"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -19,16 +46,33 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 
+class Problem(str):
+    """A sentence about a mistake of a declaration, with the code of its kind. A text, where that does not matter."""
+
+    code: Code
+
+    def __new__(cls, code: Code, text: str) -> "Problem":
+        made = super().__new__(cls, text)
+        made.code = code
+        return made
+
+    def of(self, what: str) -> "Problem":
+        """The same, said of something: `'parse': …`."""
+        return Problem(self.code, f"{what}: {self}")
+
+
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake of a declaration: what is wrong, and the file and line of the call that declared it."""
+    """One mistake of a declaration: what is wrong, the file and line of the call that declared it, and its kind."""
 
     text: str
     file: str = ""
     line: int = 0
+    code: Code | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}" if self.file else self.text
+        kind = f" ({self.code})" if self.code is not None else ""
+        return (f"{self.file}:{self.line}: {self.text}" if self.file else self.text) + kind
 
 
 class DeclarationError(KedgeError):
@@ -39,7 +83,7 @@ class DeclarationError(KedgeError):
         self.mistakes = tuple(mistakes)
         count = len(self.mistakes)
         lines = "\n".join(f"  {mistake}" for mistake in self.mistakes)
-        super().__init__(f"topology {topology!r:.80} has {count} mistake{'s' * (count != 1)}:\n{lines}")
+        super().__init__(f"topology {topology!r:.80} has {count} mistake{'s' * (count != 1)}:\n{lines}", code=K200)
 
 
 class ConfigurationError(KedgeError):

@@ -1,0 +1,22 @@
+"""What the catalogue says of one kind of error. A value, and no behaviour."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kind of error.
+
+    name   "K112": a group's digit and a number, for good: one that is given up is not used again.
+    title  what is wrong, in a few words.
+    cause  what it means: one to three sentences.
+    next   what to do now: one sentence, in the imperative. Who raises it may have a better one, with names in it.
+    """
+
+    name: str
+    title: str
+    cause: str
+    next: str
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,187 @@
+"""K2xx: mistakes of a declaration, which are all told at once. Words only."""
+
+from typing import Final
+
+from topology.codes.code import Code
+
+K200: Final = Code(
+    "K200",
+    "The topology can't be run as it is declared",
+    "Each line names the file and line of a call, what is wrong there, and a code of its own. Nothing has been run.",
+    "mend each of these lines; kedge check tells them without running anything.",
+)
+K201: Final = Code(
+    "K201",
+    "A name that is not possible",
+    "Names of topologies, components and record classes become names of folders, tables and metrics, so they are 1 to "
+    "64 letters, digits, _ and -.",
+    "choose a name of those characters.",
+)
+K202: Final = Code(
+    "K202",
+    "The configuration is no Config",
+    "The settings of a topology are one value of the class Config, so that each is checked.",
+    "write Topology(name, config=Config(max_pending=…)).",
+)
+K203: Final = Code(
+    "K203",
+    "There is no spout",
+    "Spouts are the sources; without one nothing would ever happen.",
+    "declare one: lines = topology.spout('lines', FileTail(path)).",
+)
+K204: Final = Code(
+    "K204",
+    "A name is used twice",
+    "A component is known by its name in logs, metrics and stored positions, so each has its own.",
+    "rename one of the two.",
+)
+K205: Final = Code(
+    "K205",
+    "Nobody reads the spout",
+    "What a spout emits goes nowhere until a bolt takes one of its streams as an input.",
+    "give a stream of it to a bolt: topology.bolt('name', bolt, lines.shuffle()).",
+)
+K206: Final = Code(
+    "K206",
+    "A number of tasks or a concurrency that can't be",
+    "tasks is how many copies share the input, concurrency how many inputs may be under way in each.",
+    "give a whole number within the limits.",
+)
+K207: Final = Code(
+    "K207",
+    "Options that the bolt does not fit",
+    "concurrency is for bolts that wait (async), every=… for those that define tick, and deterministic is True or False.",
+    "change the option or the bolt, so that they agree.",
+)
+K208: Final = Code(
+    "K208",
+    "A component that can't be copied",
+    "Each task gets a copy of its own of what was given to the topology, and something in it can't be copied: a lock, a "
+    "socket, an open file, a generator.",
+    "take resources in open(self, task), and only configuration in the constructor.",
+)
+K209: Final = Code(
+    "K209",
+    "Two record classes of one name",
+    "The streams of a component are told apart by the names of their record classes.",
+    "rename one of the two classes.",
+)
+K210: Final = Code(
+    "K210",
+    "A record that can't travel",
+    "Fields of records are immutable and have a byte form: numbers, str, bytes, datetime, Decimal, enums, records, tuples "
+    "and frozensets of these, and X | None.",
+    "change the type of the field: a list to tuple[X, ...], a dict to a tuple of pairs.",
+)
+K211: Final = Code(
+    "K211",
+    "A cycle",
+    "Tuples would go round for ever, and their tree would never be done.",
+    "remove one of the inputs, or give what comes back a spout of its own.",
+)
+K212: Final = Code(
+    "K212",
+    "A bolt without an input",
+    "A bolt handles what others emit; without an input it is never called.",
+    "give it a stream with a grouping: topology.bolt('name', bolt, lines.shuffle()).",
+)
+K213: Final = Code(
+    "K213",
+    "Not an input",
+    "An input is a stream with a grouping, as lines.shuffle() makes one.",
+    "write the handle of the component that is read, and a grouping of it.",
+)
+K214: Final = Code(
+    "K214",
+    "Not a bolt, or not a spout",
+    "topology.bolt takes an instance of a class that derives from Bolt, or a function that @bolt has made one of; "
+    "topology.spout takes an instance of one that derives from Spout.",
+    "give an instance, or decorate the function with @bolt.",
+)
+K215: Final = Code(
+    "K215",
+    "A bolt's method that can't be used",
+    "A bolt defines process or execute, one of the two, with annotations: they say which records it takes and emits.",
+    "write process(self, record: X) -> Iterator[Y], with your record classes.",
+)
+K216: Final = Code(
+    "K216",
+    "A bolt takes what is no record class",
+    "The annotation of the first parameter says which records the bolt takes.",
+    "annotate it with a class that derives from Record, or with several of them, X | Y.",
+)
+K217: Final = Code(
+    "K217",
+    "A state that can't be kept",
+    "The second parameter of process is its state: State[X], where X can be stored, as a record's fields can.",
+    "annotate it State[X] with an immutable type: numbers, texts, tuples, frozensets, records.",
+)
+K218: Final = Code(
+    "K218",
+    "process gives what is no iterable of records",
+    "process yields records, returns an iterable of them, or returns None.",
+    "yield the record, or return [record], and annotate Iterator[X].",
+)
+K219: Final = Code(
+    "K219",
+    "A component emits what is no record class",
+    "The classes in the annotation of the result are the streams that a component has.",
+    "name classes that derive from Record; a type variable has to be one of the input's.",
+)
+K220: Final = Code(
+    "K220",
+    "A spout's method that can't be used",
+    "A spout defines records or poll, one of the two, and its annotation says which records it emits.",
+    "write async def records(self) -> AsyncIterator[Message[X]], or poll(self, limit) -> list[Message[X]].",
+)
+K221: Final = Code(
+    "K221",
+    "A component that can't be read",
+    "Reading the annotations of a component runs code of yours: properties, and annotations in quotes. That raised.",
+    "mend what is named; an annotation in quotes needs its names at the top level of the module.",
+)
+K222: Final = Code(
+    "K222",
+    "One stream read twice by one bolt",
+    "Both deliveries of a record have one identity, so the bolt can't tell them apart, and the tree would be done too "
+    "early (A18).",
+    "keep one of the two inputs, or declare a second bolt for the other.",
+)
+K223: Final = Code(
+    "K223",
+    "A stream that is not there, or that the bolt does not take",
+    "An input names a component of the same topology, one record class that it emits, and one that the bolt takes.",
+    "choose a stream that there is: handle[Class], where a component emits several classes.",
+)
+K224: Final = Code(
+    "K224",
+    "A grouping by fields that can't be",
+    "fields(…) and partial_key(…) name fields of the stream's record class, each once, whose values can be compared.",
+    "name fields that the record has.",
+)
+K225: Final = Code(
+    "K225",
+    "A grouping that does not go with the bolt or the emitter",
+    "State needs fields(…) or global_(), so that a replay meets the task that has it (D8); a bolt that is not "
+    "deterministic needs a grouping that replays alike (B2); direct() needs an emitter with execute.",
+    "choose one of the groupings that are named.",
+)
+K226: Final = Code(
+    "K226",
+    "A custom grouping that can't be used",
+    "custom(…) takes an instance of a class of yours that derives from Grouping and defines choose(self, record, tasks).",
+    "give such an instance.",
+)
+K227: Final = Code(
+    "K227",
+    "Inputs that disagree about the key of the state",
+    "A bolt with state that reads several streams by fields(…) has one state for each key, so the keys have to be of the "
+    "same number and the same types (D8).",
+    "group the streams by fields of the same types.",
+)
+K228: Final = Code(
+    "K228",
+    "State in an attribute of a bolt (a warning)",
+    "What a bolt keeps in self from record to record is counted twice by a replay, and forgotten by a restart (B4).",
+    "keep it as process(self, record, state: State[…]).",
+)

@@ -1,0 +1,178 @@
+"""K3xx: settings, sources and sinks that can't be used as they are given (ConfigurationError). Words only."""
+
+from typing import Final
+
+from topology.codes.code import Code
+
+K301: Final = Code(
+    "K301",
+    "A setting with a value that it can't have",
+    "A field of Config is out of its limits, or of another type. It comes from the topology, from --config, or from "
+    "KEDGE_… in the environment.",
+    "give a value within the limits that are named.",
+)
+K302: Final = Code(
+    "K302",
+    "A path that workers can't be told of",
+    "The import path and the run's directory are sent to the worker processes as text, and this one has bytes that are "
+    "not UTF-8.",
+    "rename the folder, or take it off Python's import path.",
+)
+K303: Final = Code(
+    "K303",
+    "No port left for a worker",
+    "Each worker listens on a port of its own, counted from the one in --links, and ports end at 65,535.",
+    "begin with a lower port, or leave it out: then free ones are taken.",
+)
+K310: Final = Code(
+    "K310",
+    "A source file that can't be read",
+    "The file that a source is to read is not there, or the system does not let this user read it. Relative paths are "
+    "looked up from the folder that kedge was started in.",
+    "mend the path, or give this user the right to read it.",
+)
+K311: Final = Code(
+    "K311",
+    "A source that is no regular file",
+    "Positions are byte offsets, so what is read has to be a regular file: no folder, pipe or device.",
+    "name a file.",
+)
+K312: Final = Code(
+    "K312",
+    "A source that has one task",
+    "One file, or one clock, is read by one task: a second one would emit everything twice.",
+    "declare it with tasks=1, and share the work by the grouping of the first bolt.",
+)
+K313: Final = Code(
+    "K313",
+    "A position of another kind",
+    "A source is told where an earlier run had got to, and this is not what it notes: the name was another source's.",
+    "rename the spout, or forget what was noted: --fresh.",
+)
+K314: Final = Code(
+    "K314",
+    "A FileTail with a value that can't be",
+    "Sizes and times of a FileTail are numbers above 0.",
+    "give a number above 0, or leave it out.",
+)
+K315: Final = Code(
+    "K315",
+    "A Ticker with a value that can't be",
+    "A Ticker has a time between two ticks of at least a millisecond, and a count of at least 1 or none.",
+    "give values within these limits.",
+)
+K316: Final = Code(
+    "K316",
+    "An item that can't be emitted",
+    "Items are records, and what is given has a field of another type, or one without a byte form.",
+    "mend the item of that index.",
+)
+K320: Final = Code(
+    "K320",
+    "A sink with a batch or a time that can't be",
+    "A sink writes up to `batch` tuples at once, and waits at most `within_ms` for them.",
+    "give values within the limits that are named.",
+)
+K321: Final = Code(
+    "K321",
+    "A sink that has one task",
+    "A file has one writer, so that what is stored once is known to be stored.",
+    "declare the sink with tasks=1; for more, give each one a file of its own.",
+)
+K322: Final = Code(
+    "K322",
+    "A sink whose file can't be used at the start",
+    "The file was there, and the first look at it has failed: another program holds it, or has changed it.",
+    "end the other program, or give the sink another file.",
+)
+K323: Final = Code(
+    "K323",
+    "A sink's path that can't be a file",
+    "A sink stores in a regular file, in a folder that is there: nothing else would be durable.",
+    "make the folder, or give the path of a file.",
+)
+K324: Final = Code(
+    "K324",
+    "Two writers of one file",
+    "A sink holds a lock on its file, and another sink or another process has it.",
+    "connect all streams to one sink, or end the other run.",
+)
+K325: Final = Code(
+    "K325",
+    "A JSON Lines file that can't be used",
+    "The system has refused to open, lock or sync the sink's file.",
+    "mend what the system says: rights, room, or the file system.",
+)
+K326: Final = Code(
+    "K326",
+    "A line that does not match its key",
+    "Each line carries a key that is made from its content. This one was damaged, edited, or written by something else, "
+    "so the sink can't tell what is stored.",
+    "remove the line (its record may be stored again), or move the file away.",
+)
+K327: Final = Code(
+    "K327",
+    "An SQLite that is too old",
+    "Tables are STRICT, so that a column holds what its type says; SQLite has that from 3.37 on.",
+    "use a Python whose sqlite3 is of 3.37 or newer.",
+)
+K328: Final = Code(
+    "K328",
+    "A database that can't be locked",
+    "The sink makes a lock file beside the database, and can't.",
+    "give this user the right to write in that folder, or another path.",
+)
+K329: Final = Code(
+    "K329",
+    "A table that does not fit the record",
+    "The database has a table of this name with other columns, or the class can't have one.",
+    "give the sink another table=…, or another database, or change the table.",
+)
+K330: Final = Code(
+    "K330",
+    "A database that can't be made durable",
+    "SQLite does not keep this database in a way that survives a power loss: what is acked has to be stored.",
+    "put it on a local disk.",
+)
+K331: Final = Code(
+    "K331",
+    "A database that can't be used",
+    "SQLite has refused the file: it is none of its databases, or can't be read or written.",
+    "mend what SQLite says, or give another path.",
+)
+K332: Final = Code(
+    "K332",
+    "One table for two record classes",
+    "A table holds the records of one class.",
+    "give each class a sink with a table of its own, or leave table=… out: then each class has its own.",
+)
+K333: Final = Code(
+    "K333",
+    "A database in memory",
+    "A sink stores what is acked durably, and memory does not last.",
+    "give the path of a file.",
+)
+K334: Final = Code(
+    "K334",
+    "A table's name that can't be",
+    "A table is named by letters, digits and underscores, not by what SQLite keeps for itself.",
+    "give table=… another name.",
+)
+K335: Final = Code(
+    "K335",
+    "A record class that no table can hold",
+    "SQLite does not tell names of columns apart by case.",
+    "rename one of the fields.",
+)
+K336: Final = Code(
+    "K336",
+    "A table that holds another record class",
+    "Two classes of one name have come to one sink, and a table holds the records of one class.",
+    "give each class a sink with a table of its own.",
+)
+K337: Final = Code(
+    "K337",
+    "A field that no column can hold",
+    "Columns hold numbers, texts and bytes, and what has a text or a number for it.",
+    "change the type of the field, or leave it out of what is stored.",
+)

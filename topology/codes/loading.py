@@ -1,0 +1,213 @@
+"""K1xx: the command line, and the way from it to a topology. Words only."""
+
+from typing import Final
+
+from topology.codes.code import Code
+
+K101: Final = Code(
+    "K101",
+    "The command line can't be read",
+    "An option, an argument or a command is unknown, missing, or has a value that it can't have.",
+    "see what there is: kedge --help, or kedge COMMAND --help.",
+)
+K102: Final = Code(
+    "K102",
+    "A time for --for that can't be",
+    "--for drains the run and ends it after so many seconds, so it takes a number above 0.",
+    "give seconds, --for 10 or --for 0.5, or leave it out to run until the sources end.",
+)
+K103: Final = Code(
+    "K103",
+    "A state directory that can't be",
+    "The state directory holds what a run notes for the next one, is locked while it runs, and is nobody else's; the "
+    "current folder is.",
+    "give a directory of its own, --state-dir state, or leave it out: then it is .kedge/NAME.",
+)
+K104: Final = Code(
+    "K104",
+    "A number of workers that can't be",
+    "Each worker is a process with a link to each other one, so there is a most.",
+    "give --workers a whole number within the limits, one for each core at most; or leave it out.",
+)
+K105: Final = Code(
+    "K105",
+    "Links that can't be",
+    "--links says where workers listen for one another: on Unix sockets (ipc), or on TCP ports of an address of this "
+    "machine. Without --workers there is only one process, and nobody to link to.",
+    "give --workers N with --links ipc, tcp://HOST or tcp://HOST:PORT; or leave --links out.",
+)
+K106: Final = Code(
+    "K106",
+    "Not key=value, or given twice",
+    "--set and --config take a name, an equals sign and a value, and each name once.",
+    "write --set count=3; quote it where the value has spaces: --set 'path=my file.log'.",
+)
+K110: Final = Code(
+    "K110",
+    "Neither a file nor a module",
+    "What is run is a Python file, which ends in .py or has a slash in it, or a module by its dotted name; after a colon "
+    "comes the attribute that has the topology.",
+    "name a file, jobs/alerts.py, or a module, jobs.alerts; add :NAME where the topology is not called topology.",
+)
+K111: Final = Code(
+    "K111",
+    "A folder, and a file is wanted",
+    "A folder may hold many topologies, so one file of it has to be named.",
+    "name the Python file in it that has the topology.",
+)
+K112: Final = Code(
+    "K112",
+    "There is no such file",
+    "The path is looked up from the current folder.",
+    "name a file that is there, or the dotted name of a module.",
+)
+K113: Final = Code(
+    "K113",
+    "There is no such module",
+    "A dotted name is imported as `python -m` does it: from the current folder, and then from where packages are "
+    "installed.",
+    "run this in the folder that the module is in, or name its file, ending in .py.",
+)
+K114: Final = Code(
+    "K114",
+    "The file can't be read",
+    "The file is there, and the system does not let this user read it.",
+    "give yourself the right to read it, chmod u+r FILE, or name another one.",
+)
+K115: Final = Code(
+    "K115",
+    "Not a Python file",
+    "A topology is loaded by Python's import, which takes files that end in .py.",
+    "rename it so that it ends in .py.",
+)
+K116: Final = Code(
+    "K116",
+    "A syntax error",
+    "Python can't read the file, or one that it imports. Nothing of it has run.",
+    "mend the line that is shown.",
+)
+K117: Final = Code(
+    "K117",
+    "A module that it imports is not installed",
+    "The topology imports a module that the Python which runs kedge does not have. That Python need not be the one of "
+    "your project: kedge sees what is installed in its own environment.",
+    "install what brings the module into the environment of this kedge, or mend the name.",
+)
+K118: Final = Code(
+    "K118",
+    "An extra of Kedge is missing",
+    "What is imported needs a library that Kedge does not install unless it is asked to.",
+    "install the extra that is named, into the environment of this kedge.",
+)
+K119: Final = Code(
+    "K119",
+    "An exception while the file was imported",
+    "kedge imports the file to find the topology in it, which runs its top-level code, and that raised. The traceback "
+    "begins at your first line.",
+    "mend the line that the traceback ends in, or move it into a function that is not called on import.",
+)
+K120: Final = Code(
+    "K120",
+    "The module has no such attribute",
+    "The topology is the attribute `topology` of the file or module, unless another one is named after a colon.",
+    "name the attribute that has the topology: FILE.py:NAME.",
+)
+K121: Final = Code(
+    "K121",
+    "Not a topology",
+    "The attribute is neither a Topology nor a function that returns one.",
+    "name a Topology, or a function whose parameters have defaults or come from --set, and which returns one.",
+)
+K122: Final = Code(
+    "K122",
+    "--set has nowhere to go",
+    "--set gives values to the parameters of a function that makes a topology; a Topology that is made already has none.",
+    "put the topology into a function, def topology(count: int = 3) -> Topology, or leave --set out.",
+)
+K123: Final = Code(
+    "K123",
+    "An exception in the function that makes the topology",
+    "kedge has called the function to have the topology, and it raised. The traceback begins at your first line.",
+    "mend the line that the traceback ends in, or what was given by --set.",
+)
+K124: Final = Code(
+    "K124",
+    "The function returned no topology",
+    "The function was called to have a Topology, and has returned something else; `async` functions can't be used here.",
+    "return the Topology at its end: return topology.",
+)
+K125: Final = Code(
+    "K125",
+    "The function's parameters can't be read",
+    "Values of --set are converted to the types of the parameters, and one of the annotations can't be resolved.",
+    "import what the annotation names, or leave the annotation out: then values are texts.",
+)
+K126: Final = Code(
+    "K126",
+    "The function has no such parameter",
+    "--set names a parameter that the function which makes the topology does not have.",
+    "use one of those that are named.",
+)
+K127: Final = Code(
+    "K127",
+    "A parameter without a value",
+    "The function that makes the topology has a parameter without a default, and nothing gives it a value.",
+    "give it, --set NAME=VALUE, or give the parameter a default.",
+)
+K128: Final = Code(
+    "K128",
+    "A value of another type",
+    "A value of --set, --config or KEDGE_… is converted to the annotated type, and can't be.",
+    "write it as JSON does: numbers as digits, true, false, null; texts, paths and enums as they are.",
+)
+K129: Final = Code(
+    "K129",
+    "There is no such setting",
+    "--config and KEDGE_… set fields of the topology's Config.",
+    "use one of those that are named.",
+)
+K130: Final = Code(
+    "K130",
+    "A file or folder hides a package of Kedge's",
+    "Kedge's packages are called acker, topology, spouts, bolts, bridge and kedge. A file or folder of the same name "
+    "beside the topology comes first on Python's import path, and would be imported in its place.",
+    "rename yours, or keep the topology in another folder.",
+)
+K131: Final = Code(
+    "K131",
+    "__main__ is not a module to run",
+    "__main__ is whatever Python was started with; here that is the kedge command itself, which holds no topology.",
+    "name the file or the module that has the topology: kedge run FILE.py.",
+)
+K132: Final = Code(
+    "K132",
+    "The topology is made under if __name__ == '__main__' only",
+    "kedge imports the file, and so does each worker process; what stands under if __name__ == '__main__' does not run "
+    "then.",
+    "make it at the top level, or in a function def topology() -> Topology; leave only topology().run() under the if.",
+)
+K133: Final = Code(
+    "K133",
+    "The file runs a topology while it is imported",
+    "kedge imports the file to find the topology, and so does each worker process: a call of topology.run() at its top "
+    "level would run everything once for each of them.",
+    "put the call under if __name__ == '__main__': then python FILE.py runs it, and kedge run FILE.py as well.",
+)
+K134: Final = Code(
+    "K134",
+    "The output can't be written",
+    "What the run has to say goes to stdout, and the system has refused it: a full disk, or a device that is gone.",
+    "make room, or send stdout elsewhere.",
+)
+K135: Final = Code(
+    "K135",
+    "There is no such code",
+    "kedge explain takes a code as errors show it: K and three digits.",
+    "see all of them: kedge explain.",
+)
+K136: Final = Code(
+    "K136",
+    "Kedge has no such module",
+    "The topology imports from one of Kedge's own packages a module that this version does not have.",
+    "mend the name, or install the version of Kedge that has it.",
+)

@@ -1,0 +1,166 @@
+"""K4xx: what keeps a run from starting, outside the topology (StartError). Words only."""
+
+from typing import Final
+
+from topology.codes.code import Code
+
+K401: Final = Code(
+    "K401",
+    "A component could not be opened",
+    "open(self, task) of a spout or bolt raised, before anything ran. The traceback begins at your first line.",
+    "mend the line that the traceback ends in, or what it could not reach.",
+)
+K402: Final = Code(
+    "K402",
+    "A component can't be copied for its task",
+    "Each task gets a copy of what was given to the topology, and making one has failed after the check was passed: "
+    "something that can't be copied came into it since.",
+    "take resources in open(self, task), not in the constructor.",
+)
+K403: Final = Code(
+    "K403",
+    "A custom grouping can't be copied",
+    "Each emitting task gets a copy of the grouping, and something in it can't be copied.",
+    "keep only configuration in the grouping.",
+)
+K404: Final = Code(
+    "K404",
+    "A worker could not make the topology",
+    "Each worker process imports the file anew, and there it raised, though it did not in the first process: something "
+    "that it reads is gone or has changed.",
+    "mend the line that the traceback ends in.",
+)
+K405: Final = Code(
+    "K405",
+    "The workers have made different topologies",
+    "Each process makes the topology anew, and all of them have to make the same one.",
+    "leave the file alone while the run starts, and make nothing in it depend on a clock, chance or the process.",
+)
+K406: Final = Code(
+    "K406",
+    "Workers could not link with one another",
+    "Each worker is linked to each other one, and that was not done in time: an overloaded machine, or a firewall "
+    "between the ports of --links.",
+    "run again with fewer workers; with tcp links, look at the firewall.",
+)
+K407: Final = Code(
+    "K407",
+    "Workers that do not understand one another",
+    "Two workers run another version of Kedge, or another topology.",
+    "run all of them from one installation, and start the run anew.",
+)
+K408: Final = Code(
+    "K408",
+    "A worker ended before it had started",
+    "The process was started, and ended without saying why: it was killed, or code of the topology has ended it.",
+    "look at what it has printed, and at the memory that it may have.",
+)
+K410: Final = Code(
+    "K410",
+    "The state directory can't be used",
+    "The directory that holds what a run notes for the next one can't be made or read.",
+    "give another one, --state-dir DIR, or mend the rights of this one.",
+)
+K411: Final = Code(
+    "K411",
+    "The state directory is somebody else's",
+    "What is in a state directory decides what is read again, so it has to be a directory of this user's, and no link.",
+    "give another one: --state-dir DIR.",
+)
+K412: Final = Code(
+    "K412",
+    "The state directory is in use",
+    "Another run of this topology has it locked: two would read the same positions.",
+    "stop the other run, or give another one: --state-dir DIR.",
+)
+K413: Final = Code(
+    "K413",
+    "The state directory is damaged, or another topology's",
+    "The file of notes in it can't be read, is of another version of Kedge, or was written by another topology.",
+    "give another one, --state-dir DIR, restore this one, or move it away and run again.",
+)
+K414: Final = Code(
+    "K414",
+    "The state directory can't be written",
+    "What a run notes has to be durable before it goes on, and the system has refused it: a full disk, most of the time.",
+    "make room, and run again.",
+)
+K415: Final = Code(
+    "K415",
+    "Too many notes in the state directory",
+    "Sources note little, so the file has a limit; one notes without end.",
+    "forget the notes, --fresh, or find the source that makes so many.",
+)
+K416: Final = Code(
+    "K416",
+    "A damaged note of a source",
+    "What a source noted of the files that it has read can't be read itself.",
+    "forget the notes: --fresh.",
+)
+K417: Final = Code(
+    "K417",
+    "A damaged note of a file's time",
+    "When a file had last been changed is noted at its first reading, and the note can't be read.",
+    "forget the notes: --fresh.",
+)
+K420: Final = Code(
+    "K420",
+    "No directory for a run's sockets",
+    "Workers are linked by sockets in a directory of the run's, made in XDG_RUNTIME_DIR or the temporary directory.",
+    "set TMPDIR to a directory that can be written.",
+)
+K421: Final = Code(
+    "K421",
+    "A socket's path that can't be",
+    "Systems allow about 100 bytes for the path of a socket, in a directory that is there and with nothing at that path.",
+    "set TMPDIR to a short directory that can be written.",
+)
+K422: Final = Code(
+    "K422",
+    "Too few file descriptors",
+    "Each link between workers takes some, and the limit of this process is below what they need.",
+    "raise the limit, ulimit -n 4096, or use fewer workers.",
+)
+K423: Final = Code(
+    "K423",
+    "An address that workers can't listen on",
+    "--links names a host that can't be resolved, or an address that peers can't connect to.",
+    "give an address of this machine: tcp://127.0.0.1, or that of its network.",
+)
+K424: Final = Code(
+    "K424",
+    "An address that can't be bound",
+    "The system has refused the address: another program has it, it is not this machine's, or this user may not.",
+    "give another port, or none: then a free one is taken.",
+)
+K425: Final = Code(
+    "K425",
+    "TCP without keys",
+    "Without keys anybody could connect to a worker; runs of the command make keys for each run.",
+    "use ipc, or give keys.",
+)
+K426: Final = Code(
+    "K426",
+    "A libzmq that does not do",
+    "Links between workers are made of ZeroMQ, and the library here is too old, or built without what they need.",
+    "install pyzmq anew from its wheel: pip install -U --force-reinstall --only-binary :all: pyzmq.",
+)
+K427: Final = Code(
+    "K427",
+    "The supervisor did not answer",
+    "A worker had used up its numbers, has asked its supervisor for new ones, and had no answer.",
+    "see whether the supervisor is alive, and run again.",
+)
+K428: Final = Code(
+    "K428",
+    "A note could not be kept",
+    "A source in a worker has asked the supervisor to note something durably, which was refused, or not done in time.",
+    "look at the disk of the state directory, and run again.",
+)
+K429: Final = Code(
+    "K429",
+    "The directory for a run's sockets can't be made",
+    "A run makes a directory for its sockets in XDG_RUNTIME_DIR or the temporary directory, and the system has refused "
+    "it, or has taken it away.",
+    "set TMPDIR to a directory that can be written.",
+)

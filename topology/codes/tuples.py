@@ -1,0 +1,111 @@
+"""K6xx: tuples and records that a bolt or grouping of the user's can't have as it wants. Words only."""
+
+from typing import Final
+
+from topology.codes.code import Code
+
+K601: Final = Code(
+    "K601",
+    "A value that can't be a key",
+    "Equal keys go to one task, so a key has to be equal to itself and the same everywhere: NaN is not, and a datetime "
+    "without a time zone is not.",
+    "group by another field, or give the field a value that can be compared.",
+)
+K602: Final = Code(
+    "K602",
+    "A custom grouping without choose",
+    "A custom grouping says which tasks a record goes to by choose(self, record, tasks).",
+    "define it: it returns indexes of tasks, 0 to tasks - 1.",
+)
+K603: Final = Code(
+    "K603",
+    "A custom grouping chose a task that is not there",
+    "choose returns the indexes of the target tasks, 0 to tasks - 1.",
+    "return a list of such indexes.",
+)
+K604: Final = Code(
+    "K604",
+    "A direct emission without its task",
+    "A subscriber that reads by direct() is sent a record by naming one of its tasks.",
+    "write out.emit(record, task=n), with n below the number of its tasks.",
+)
+K605: Final = Code(
+    "K605",
+    "A record that the component does not declare",
+    "The annotations of a component say which record classes it emits, and this is none of them.",
+    "add the class to the annotation of process, or to Collector[…].",
+)
+K606: Final = Code(
+    "K606",
+    "process returned no iterable",
+    "process yields records, returns an iterable of them, or returns None.",
+    "yield the record, or return [record].",
+)
+K607: Final = Code(
+    "K607",
+    "Too many records for one input",
+    "What process gives for one input is held until all of it is there, so it has a limit.",
+    "use execute, and await out.drain() between emissions.",
+)
+K608: Final = Code(
+    "K608",
+    "A key without an anchor",
+    "emit(record, key=…) names an emission among those of its anchors, and this one has none.",
+    "give it an anchor, or leave the key out.",
+)
+K609: Final = Code(
+    "K609",
+    "Anchored to too many trees",
+    "A tuple carries the root of each tree that it belongs to, so there is a most.",
+    "anchor it to fewer tuples: emit in smaller batches.",
+)
+K610: Final = Code(
+    "K610",
+    "Several asyncio tasks emit for one input",
+    "Emissions are named by their order, so that a replay's are the same ones, and tasks that run side by side have none.",
+    "give each emission a key of its own: out.emit(record, key=…).",
+)
+K611: Final = Code(
+    "K611",
+    "A key emitted twice",
+    "A key names one emission of an input; two tuples would have one identity, and a sink would drop the second.",
+    "use another key.",
+)
+K612: Final = Code(
+    "K612",
+    "A tuple that is finished already",
+    "A bolt has emitted on, acked or failed a tuple that it had acked or failed before, or that the runtime has given up "
+    "(A3, A4).",
+    "finish each tuple once, and emit before that.",
+)
+K613: Final = Code(
+    "K613",
+    "process finishes its inputs by itself",
+    "Where a bolt defines process, returning acks the input and raising fails it.",
+    "define execute in place of process, where tuples are to be held.",
+)
+K614: Final = Code(
+    "K614",
+    "A state's value that can change",
+    "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in place "
+    "(D9).",
+    "use tuples, frozensets and records.",
+)
+K615: Final = Code(
+    "K615",
+    "A record that can't be encoded",
+    "A field holds a value that has no byte form: a number over 64 bits, a text with half a character, another type.",
+    "mend what is put into the field.",
+)
+K616: Final = Code(
+    "K616",
+    "Bytes that are no record of this class",
+    "Bytes are decoded by the types of the class's fields, and these are not of them.",
+    "decode with the class that they were encoded from.",
+)
+K617: Final = Code(
+    "K617",
+    "A record that would not survive the wire",
+    "The test kit sends each record through its byte form, and this one can't be encoded, or comes out as another.",
+    "put into each field what its annotation says.",
+)
