@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Never, Protocol, TypeAlias, TypeVar
 
 from bolts.keys import Tally
+from topology.codes.given import K320, K321, K322
+from topology.codes.running import K535
 from topology.components import Bolt, Collector, Task, Tuple
 from topology.errors import ConfigurationError, TupleStateError
 from topology.records import Record
@@ -74,9 +76,10 @@ class BatchingSink(Bolt):
     def __init__(self, *, batch: int, within_ms: float) -> None:
         kind = type(self).__name__
         if type(batch) is not int or batch < 1:
-            raise ConfigurationError(f"{kind}: batch is a number of tuples of at least 1, not {batch!r}")
+            raise ConfigurationError(f"{kind}: batch is a number of tuples of at least 1, not {batch!r}", code=K320)
         if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
-            raise ConfigurationError(f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}")
+            text = f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}"
+            raise ConfigurationError(text, code=K320)
         self.batch = batch
         self.within_ms = within_ms
         self.stored = self.duplicates = self.divergent = self.refused = 0
@@ -92,8 +95,8 @@ class BatchingSink(Bolt):
         """Opens the store. Raises ConfigurationError: for more than one task, and for what the store can't use."""
         if task.tasks > 1:
             raise ConfigurationError(
-                f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one: "
-                f"declare it with tasks=1"
+                f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
+                code=K321,
             )
         self._component = task.component
         self._loop = asyncio.get_running_loop()
@@ -110,7 +113,7 @@ class BatchingSink(Bolt):
         try:
             await self._patiently(self._store.open)
         except StoreError as error:
-            raise ConfigurationError(f"{type(self).__name__}: {error}") from error
+            raise ConfigurationError(f"{type(self).__name__}: {error}", code=K322) from error
         self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
         self._writer.add_done_callback(self._writer_ended)
 
@@ -171,7 +174,7 @@ class BatchingSink(Bolt):
     def _writer_ended(self, writer: "asyncio.Task[None]") -> None:
         """Wakes who waits, so that they see it. What it raised is in what they raise."""
         if not writer.cancelled() and (error := writer.exception()):
-            log.error("%s: its writer ended: %r", self._component, error, exc_info=error)
+            log.error("%s: its writer ended: %r (%s)", self._component, error, K535, exc_info=error)
         self._room.set()
         self._idle.set()
 

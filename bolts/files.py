@@ -9,6 +9,7 @@ import stat
 import sys
 from pathlib import Path
 
+from topology.codes.given import K323, K324
 from topology.errors import ConfigurationError
 
 if sys.platform != "win32":
@@ -23,14 +24,17 @@ def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
         mode = resolved.stat().st_mode
     except FileNotFoundError:
         if not resolved.parent.is_dir():
-            raise ConfigurationError(f"{sink}: there is no folder {resolved.parent} to make {path} in") from None
+            raise ConfigurationError(
+                f"{sink}: there is no folder {resolved.parent} to make {path} in", code=K323
+            ) from None
         return resolved
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}") from error
+        raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}", code=K323) from error
     if stat.S_ISDIR(mode):
-        raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted")
+        raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted", code=K323)
     if not stat.S_ISREG(mode):
-        raise ConfigurationError(f"{sink}: {path} is not a regular file, so nothing stored in it would be durable")
+        text = f"{sink}: {path} is not a regular file, so nothing stored in it would be durable"
+        raise ConfigurationError(text, code=K323)
     return resolved
 
 
@@ -56,9 +60,7 @@ def lock(fd: int, path: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
-            raise ConfigurationError(
-                f"{path} is being written by another sink or process; one sink writes a file: connect all streams to it"
-            ) from error
+            raise ConfigurationError(f"{path} is being written by another sink or process", code=K324) from error
 
 
 class LockFile:

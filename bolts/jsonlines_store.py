@@ -20,6 +20,7 @@ from bolts.batching import StoreError, Written
 from bolts.files import checked_path, identity_of, lock, sync_file, sync_folder
 from bolts.keys import PAIR_BYTES, Tally, key_name, sink_key
 from bolts.values import BadValue, encode_json, plain
+from topology.codes.given import K325, K326
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
@@ -58,7 +59,7 @@ class JsonLinesStore:
             sync_file(self._fd)
             sync_folder(self._path.parent)
         except OSError as error:
-            raise ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}") from error
+            raise ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=K325) from error
         self._file = identity_of(self._path)
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
@@ -153,7 +154,8 @@ class JsonLinesStore:
     def _damaged(self, number: int) -> ConfigurationError:
         return ConfigurationError(
             f"JsonLinesSink: line {number} of {self._path} does not match its key: it was damaged, edited, or written "
-            f"by something else; remove the line (its record may be stored again) or move the file away"
+            f"by something else",
+            code=K326,
         )
 
     # -- keys and lines

@@ -11,6 +11,7 @@ from bolts.batching import BatchingSink, Store
 from bolts.sqlite_rows import rows_told
 from bolts.sqlite_store import SqliteStore
 from bolts.sqlite_table import Table, checked_table_name
+from topology.codes.given import K332, K333
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -51,12 +52,13 @@ class SqliteSink(BatchingSink):
         super().__init__(batch=batch, within_ms=within_ms)
         self.path = fspath(path)
         if self.path in ("", ":memory:"):
-            raise ConfigurationError("SqliteSink: a database in memory is not durable; give the path of a file")
+            raise ConfigurationError("SqliteSink: a database in memory is not durable", code=K333)
         if table is not None:
             checked_table_name(table)
             if len(records) > 1:
                 names = ", ".join(cls.__name__ for cls in records)
-                raise ConfigurationError(f"SqliteSink: one table, {table!r}, can't hold several classes: {names}")
+                text = f"SqliteSink: one table, {table!r}, can't hold several classes: {names}"
+                raise ConfigurationError(text, code=K332)
         self.table = table
         self.records = tuple(records)
         for cls in self.records:

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +24,7 @@ from bolts.files import LockFile, checked_path, identity_of
 from bolts.keys import KEY_BYTES, PAIR_BYTES, Tally
 from bolts.sqlite_table import Row, Table, data_problem, is_data_error, quoted
 from bolts.values import BadValue
+from topology.codes.given import K327, K328, K329, K330, K331, K336
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -74,20 +76,22 @@ class SqliteStore:
     def open(self) -> None:
         if sqlite3.sqlite_version_info < STRICT_SINCE:
             raise ConfigurationError(
-                f"SqliteSink: SQLite {sqlite3.sqlite_version} is too old for STRICT tables; 3.37 or newer is needed"
+                f"SqliteSink: SQLite {sqlite3.sqlite_version} is too old for STRICT tables; 3.37 or newer is needed",
+                code=K327,
             )
         log.debug("SQLite %s", sqlite3.sqlite_version)
         self._path = checked_path(self._given, "SqliteSink")
         try:
             self._lock = self._lock or LockFile(self._path)
         except OSError as error:
-            raise ConfigurationError(f"SqliteSink: {self._path} can't be written beside: {error}") from error
-        with self._errors(ConfigurationError):
+            text = f"SqliteSink: {self._path} can't be written beside: {error}"
+            raise ConfigurationError(text, code=K328) from error
+        with self._errors(partial(ConfigurationError, code=K331)):
             if self._connection is None:
                 self._connect("rwc")
             for cls in self._records:
                 if problem := self._table(cls).problem:
-                    raise ConfigurationError(f"SqliteSink: {problem}")
+                    raise ConfigurationError(f"SqliteSink: {problem}", code=K329)
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         with self._errors(StoreError):
@@ -133,7 +137,8 @@ class SqliteStore:
         if pragma("synchronous") != EXTRA or mode_found in ("memory", "off"):
             raise ConfigurationError(
                 f"SqliteSink: {self._path} can't be made durable: journal_mode is {mode_found}, "
-                f"synchronous is {pragma('synchronous')}"
+                f"synchronous is {pragma('synchronous')}",
+                code=K330,
             )
         if self._suspect:
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -203,7 +208,8 @@ class SqliteStore:
             if other is not None:
                 raise ConfigurationError(
                     f"SqliteSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
-                    f"hold {cls.__module__}.{cls.__name__} too; give each class a sink with a table of its own"
+                    f"hold {cls.__module__}.{cls.__name__} too",
+                    code=K336,
                 )
             self._check(table)
             self._tables[cls] = table

@@ -17,6 +17,7 @@ import msgspec
 from bolts import values
 from bolts.keys import key_name, sink_key
 from bolts.values import BadValue
+from topology.codes.given import K334, K335, K337
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
@@ -49,10 +50,12 @@ def checked_table_name(name: str) -> str:
     if not isinstance(name, str) or not name.isidentifier() or len(name) > _NAME_MAX:
         raise ConfigurationError(
             f"{values.shown(name)} can't be a table's name: letters, digits and underscores, not a digit first, "
-            f"at most {_NAME_MAX} characters"
+            f"at most {_NAME_MAX} characters",
+            code=K334,
         )
     if name.lower().startswith("sqlite_"):
-        raise ConfigurationError(f"{name!r} can't be a table's name: SQLite keeps names with sqlite_ to itself")
+        text = f"{name!r} can't be a table's name: SQLite keeps names with sqlite_ to itself"
+        raise ConfigurationError(text, code=K334)
     return name
 
 
@@ -73,9 +76,8 @@ class Table:
         folded = [field.lower() for field in self._fields]
         for field in self._fields:
             if folded.count(field.lower()) > 1:
-                raise ConfigurationError(
-                    f"{cls.__name__} has fields that differ from {field!r} in case only; in a table they are one column"
-                )
+                text = f"{cls.__name__} has fields that differ from {field!r} in case only; in a table they are one column"
+                raise ConfigurationError(text, code=K335)
         columns = [_column(cls, field, kind) for field, kind in field_types(cls).items()]
         self._converts = tuple(convert for _, _, convert in columns)
         self.key = key_name(self._fields)
@@ -138,7 +140,7 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[str, bool, 
     try:
         kind, convert = _storage(inner)
     except BadValue as error:
-        raise ConfigurationError(f"{cls.__name__}.{field}: {error}") from error
+        raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=K337) from error
     return kind, nullable, _or_null(convert) if nullable else convert
 
 

@@ -7,6 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from topology.codes.given import K301
 from topology.errors import ConfigurationError
 
 
@@ -43,14 +44,16 @@ class Config:
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ConfigurationError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+                raise ConfigurationError(
+                    f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}", code=K301
+                )
         lowest = {"max_pending": 1, "max_replays": 0, "max_restarts": 0}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in lowest:
                 if type(value) is not int or value < lowest[field.name]:
                     raise ConfigurationError(
-                        f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}"
+                        f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}", code=K301
                     )
             elif field.name.endswith("_s") and not (type(value) in (int, float) and 0 < value < float("inf")):
-                raise ConfigurationError(f"{field.name} is a number of seconds above 0, not {value!r}")
+                raise ConfigurationError(f"{field.name} is a number of seconds above 0, not {value!r}", code=K301)

@@ -1,7 +1,7 @@
 """Every exception that Kedge raises on purpose, named by who is at fault and what the caller can do.
 
-Knows the catalogue of codes, and nothing of the rest. What a user's own code raises is not wrapped: it reaches logs with
-its own traceback.
+Knows the catalogue of codes, and nothing of the rest. What a user's own code raises is not wrapped: it reaches logs
+with its own traceback.
 """
 
 from collections.abc import Iterable, Sequence

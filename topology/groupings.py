@@ -22,6 +22,8 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import id_bytes
+from topology.codes.starting import K403
+from topology.codes.tuples import K601, K602, K603
 from topology.errors import EmitError, StartError
 from topology.records import Record
 
@@ -44,7 +46,7 @@ def key_bytes(value: Any) -> bytes:
         return id_bytes(value)
     if kind is float:
         if math.isnan(value):
-            raise EmitError("NaN can't be a key: it is not equal to itself")
+            raise _no_key("NaN can't be a key: it is not equal to itself")
         return b"\x05" + _pack_double(value + 0.0)  # -0.0 + 0.0 is 0.0
     if kind is bool:
         return b"\x06\x01" if value else b"\x06\x00"
@@ -52,7 +54,7 @@ def key_bytes(value: Any) -> bytes:
         return b"\x07"
     if isinstance(value, datetime):
         if value.utcoffset() is None:
-            raise EmitError("a datetime without a time zone can't be a key")
+            raise _no_key("a datetime without a time zone can't be a key")
         return b"\x08" + ((value - _EPOCH) // _MICROSECOND).to_bytes(8, "little", signed=True)
     if kind is Decimal:
         return b"\x09" + _decimal_text(value)
@@ -64,7 +66,11 @@ def key_bytes(value: Any) -> bytes:
         return b"\x0d" + _joined(map(key_bytes, msgspec.structs.astuple(value)))
     if isinstance(value, tuple):
         return b"\x0b" + _joined(map(key_bytes, value))
-    raise EmitError(f"{kind.__name__} can't be a key")
+    raise _no_key(f"{kind.__name__} can't be a key")
+
+
+def _no_key(text: str) -> EmitError:
+    return EmitError(text, code=K601)
 
 
 def _decimal_text(value: Decimal) -> bytes:
@@ -73,7 +79,7 @@ def _decimal_text(value: Decimal) -> bytes:
     if exponent == "F":
         return b"-Infinity" if sign else b"Infinity"
     if not isinstance(exponent, int):
-        raise EmitError("NaN can't be a key: it is not equal to itself")
+        raise _no_key("NaN can't be a key: it is not equal to itself")
     text = "".join(map(str, digits)).lstrip("0")
     kept = text.rstrip("0")
     if not kept:
@@ -121,7 +127,7 @@ class Grouping:
 
     def choose(self, record: Any, tasks: int) -> Sequence[int]:
         """The indexes of the target tasks, 0 … tasks - 1; any number of them."""
-        raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`")
+        raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`", code=K602)
 
     def keys(self) -> tuple[str, ...]:
         """The names of the fields it looks at."""
@@ -287,16 +293,16 @@ class Custom(ManyTargets):
         try:
             choose = copy.deepcopy(self.prototype).choose
         except Exception as error:
-            raise StartError(f"{whose} can't be copied for each emitting task: {error}") from error
+            raise StartError(f"{whose} can't be copied for each emitting task: {error}", code=K403) from error
 
         def many(record: Any) -> Sequence[int]:
             chosen = choose(record, tasks)
             if not isinstance(chosen, Iterable):
-                raise EmitError(f"{whose} chose {chosen!r:.80}; `choose` gives the indexes of the target tasks")
+                raise EmitError(f"{whose} chose {chosen!r:.80}, which is no list of tasks", code=K603)
             targets = tuple(chosen)
             for target in targets:
                 if type(target) is not int or not 0 <= target < tasks:
-                    raise EmitError(f"{whose} chose task {target!r:.80}; there are tasks 0 to {tasks - 1}")
+                    raise EmitError(f"{whose} chose task {target!r:.80}; there are tasks 0 to {tasks - 1}", code=K603)
             return tuple(dict.fromkeys(targets))
 
         return many

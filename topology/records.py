@@ -17,6 +17,7 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 from typing_extensions import TypeIs
 
+from topology.codes.tuples import K615, K616
 from topology.errors import RecordError
 
 SCALARS: tuple[type, ...] = (int, float, bool, str, bytes, datetime, Decimal, type(None))
@@ -141,7 +142,7 @@ def encode(record: Record) -> bytes:
     try:
         return _encoder.encode(record)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-        raise RecordError(f"a {type(record).__name__} can't be encoded: {error}") from error
+        raise RecordError(f"a {type(record).__name__} can't be encoded: {error}", code=K615) from error
 
 
 def decoder(cls: type[R]) -> Callable[[bytes], R]:
@@ -152,6 +153,6 @@ def decoder(cls: type[R]) -> Callable[[bytes], R]:
         try:
             return decode(data)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise RecordError(f"the bytes of a {cls.__name__} can't be decoded: {error}") from error
+            raise RecordError(f"the bytes of a {cls.__name__} can't be decoded: {error}", code=K616) from error
 
     return decoded

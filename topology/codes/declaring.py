@@ -13,8 +13,8 @@ K200: Final = Code(
 K201: Final = Code(
     "K201",
     "A name that is not possible",
-    "Names of topologies, components and record classes become names of folders, tables and metrics, so they are 1 to "
-    "64 letters, digits, _ and -.",
+    "Names of topologies, components and record classes become names of folders, tables and metrics, so they are 1 "
+    "to 64 letters, digits, _ and -.",
     "choose a name of those characters.",
 )
 K202: Final = Code(
@@ -50,14 +50,15 @@ K206: Final = Code(
 K207: Final = Code(
     "K207",
     "Options that the bolt does not fit",
-    "concurrency is for bolts that wait (async), every=… for those that define tick, and deterministic is True or False.",
+    "concurrency is for bolts that wait (async), every=… for those that define tick, and deterministic is True or "
+    "False.",
     "change the option or the bolt, so that they agree.",
 )
 K208: Final = Code(
     "K208",
     "A component that can't be copied",
-    "Each task gets a copy of its own of what was given to the topology, and something in it can't be copied: a lock, a "
-    "socket, an open file, a generator.",
+    "Each task gets a copy of its own of what was given to the topology, and something in it can't be copied: a "
+    "lock, a socket, an open file, a generator.",
     "take resources in open(self, task), and only configuration in the constructor.",
 )
 K209: Final = Code(
@@ -69,8 +70,8 @@ K209: Final = Code(
 K210: Final = Code(
     "K210",
     "A record that can't travel",
-    "Fields of records are immutable and have a byte form: numbers, str, bytes, datetime, Decimal, enums, records, tuples "
-    "and frozensets of these, and X | None.",
+    "Fields of records are immutable and have a byte form: numbers, str, bytes, datetime, Decimal, enums, records, "
+    "tuples and frozensets of these, and X | None.",
     "change the type of the field: a list to tuple[X, ...], a dict to a tuple of pairs.",
 )
 K211: Final = Code(
@@ -143,8 +144,8 @@ K221: Final = Code(
 K222: Final = Code(
     "K222",
     "One stream read twice by one bolt",
-    "Both deliveries of a record have one identity, so the bolt can't tell them apart, and the tree would be done too "
-    "early (A18).",
+    "Both deliveries of a record have one identity, so the bolt can't tell them apart, and the tree would be done "
+    "too early (A18).",
     "keep one of the two inputs, or declare a second bolt for the other.",
 )
 K223: Final = Code(
@@ -169,14 +170,15 @@ K225: Final = Code(
 K226: Final = Code(
     "K226",
     "A custom grouping that can't be used",
-    "custom(…) takes an instance of a class of yours that derives from Grouping and defines choose(self, record, tasks).",
+    "custom(…) takes an instance of a class of yours that derives from Grouping and defines choose(self, record, "
+    "tasks).",
     "give such an instance.",
 )
 K227: Final = Code(
     "K227",
     "Inputs that disagree about the key of the state",
-    "A bolt with state that reads several streams by fields(…) has one state for each key, so the keys have to be of the "
-    "same number and the same types (D8).",
+    "A bolt with state that reads several streams by fields(…) has one state for each key, so the keys have to be of "
+    "the same number and the same types (D8).",
     "group the streams by fields of the same types.",
 )
 K228: Final = Code(

@@ -14,8 +14,8 @@ K301: Final = Code(
 K302: Final = Code(
     "K302",
     "A path that workers can't be told of",
-    "The import path and the run's directory are sent to the worker processes as text, and this one has bytes that are "
-    "not UTF-8.",
+    "The import path and the run's directory are sent to the worker processes as text, and this one has bytes that "
+    "are not UTF-8.",
     "rename the folder, or take it off Python's import path.",
 )
 K303: Final = Code(
@@ -27,8 +27,8 @@ K303: Final = Code(
 K310: Final = Code(
     "K310",
     "A source file that can't be read",
-    "The file that a source is to read is not there, or the system does not let this user read it. Relative paths are "
-    "looked up from the folder that kedge was started in.",
+    "The file that a source is to read is not there, or the system does not let this user read it. Relative paths "
+    "are looked up from the folder that kedge was started in.",
     "mend the path, or give this user the right to read it.",
 )
 K311: Final = Code(
@@ -106,8 +106,8 @@ K325: Final = Code(
 K326: Final = Code(
     "K326",
     "A line that does not match its key",
-    "Each line carries a key that is made from its content. This one was damaged, edited, or written by something else, "
-    "so the sink can't tell what is stored.",
+    "Each line carries a key that is made from its content. This one was damaged, edited, or written by something "
+    "else, so the sink can't tell what is stored.",
     "remove the line (its record may be stored again), or move the file away.",
 )
 K327: Final = Code(

@@ -45,8 +45,8 @@ K106: Final = Code(
 K110: Final = Code(
     "K110",
     "Neither a file nor a module",
-    "What is run is a Python file, which ends in .py or has a slash in it, or a module by its dotted name; after a colon "
-    "comes the attribute that has the topology.",
+    "What is run is a Python file, which ends in .py or has a slash in it, or a module by its dotted name; after a "
+    "colon comes the attribute that has the topology.",
     "name a file, jobs/alerts.py, or a module, jobs.alerts; add :NAME where the topology is not called topology.",
 )
 K111: Final = Code(
@@ -89,8 +89,8 @@ K116: Final = Code(
 K117: Final = Code(
     "K117",
     "A module that it imports is not installed",
-    "The topology imports a module that the Python which runs kedge does not have. That Python need not be the one of "
-    "your project: kedge sees what is installed in its own environment.",
+    "The topology imports a module that the Python which runs kedge does not have. That Python need not be the one "
+    "of your project: kedge sees what is installed in its own environment.",
     "install what brings the module into the environment of this kedge, or mend the name.",
 )
 K118: Final = Code(
@@ -102,8 +102,8 @@ K118: Final = Code(
 K119: Final = Code(
     "K119",
     "An exception while the file was imported",
-    "kedge imports the file to find the topology in it, which runs its top-level code, and that raised. The traceback "
-    "begins at your first line.",
+    "kedge imports the file to find the topology in it, which runs its top-level code, and that raised. The "
+    "traceback begins at your first line.",
     "mend the line that the traceback ends in, or move it into a function that is not called on import.",
 )
 K120: Final = Code(
@@ -121,7 +121,8 @@ K121: Final = Code(
 K122: Final = Code(
     "K122",
     "--set has nowhere to go",
-    "--set gives values to the parameters of a function that makes a topology; a Topology that is made already has none.",
+    "--set gives values to the parameters of a function that makes a topology; a Topology that is made already has "
+    "none.",
     "put the topology into a function, def topology(count: int = 3) -> Topology, or leave --set out.",
 )
 K123: Final = Code(
@@ -133,7 +134,8 @@ K123: Final = Code(
 K124: Final = Code(
     "K124",
     "The function returned no topology",
-    "The function was called to have a Topology, and has returned something else; `async` functions can't be used here.",
+    "The function was called to have a Topology, and has returned something else; `async` functions can't be used "
+    "here.",
     "return the Topology at its end: return topology.",
 )
 K125: Final = Code(
@@ -182,15 +184,15 @@ K131: Final = Code(
 K132: Final = Code(
     "K132",
     "The topology is made under if __name__ == '__main__' only",
-    "kedge imports the file, and so does each worker process; what stands under if __name__ == '__main__' does not run "
-    "then.",
+    "kedge imports the file, and so does each worker process; what stands under if __name__ == '__main__' does not "
+    "run then.",
     "make it at the top level, or in a function def topology() -> Topology; leave only topology().run() under the if.",
 )
 K133: Final = Code(
     "K133",
     "The file runs a topology while it is imported",
-    "kedge imports the file to find the topology, and so does each worker process: a call of topology.run() at its top "
-    "level would run everything once for each of them.",
+    "kedge imports the file to find the topology, and so does each worker process: a call of topology.run() at its "
+    "top level would run everything once for each of them.",
     "put the call under if __name__ == '__main__': then python FILE.py runs it, and kedge run FILE.py as well.",
 )
 K134: Final = Code(

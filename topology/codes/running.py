@@ -62,7 +62,8 @@ K509: Final = Code(
 K510: Final = Code(
     "K510",
     "Stale",
-    "A tuple of an earlier attempt, or of a worker that is replaced, came late and was dropped. Its message is replayed.",
+    "A tuple of an earlier attempt, or of a worker that is replaced, came late and was dropped. Its message is "
+    "replayed.",
     "nothing: it is counted so that it is not passed over.",
 )
 K511: Final = Code(
@@ -80,8 +81,8 @@ K512: Final = Code(
 K520: Final = Code(
     "K520",
     "A message is dead",
-    "It has failed more often than max_replays allows, or was rejected. It is not tried again in this run; the others go "
-    "on. It is counted, and the exit status is 1.",
+    "It has failed more often than max_replays allows, or was rejected. It is not tried again in this run; the "
+    "others go on. It is counted, and the exit status is 1.",
     "mend the cause that is shown with it; --config on_dead=stop ends the run at the first one.",
 )
 K521: Final = Code(

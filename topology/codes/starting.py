@@ -26,8 +26,8 @@ K403: Final = Code(
 K404: Final = Code(
     "K404",
     "A worker could not make the topology",
-    "Each worker process imports the file anew, and there it raised, though it did not in the first process: something "
-    "that it reads is gone or has changed.",
+    "Each worker process imports the file anew, and there it raised, though it did not in the first process: "
+    "something that it reads is gone or has changed.",
     "mend the line that the traceback ends in.",
 )
 K405: Final = Code(
@@ -82,7 +82,8 @@ K413: Final = Code(
 K414: Final = Code(
     "K414",
     "The state directory can't be written",
-    "What a run notes has to be durable before it goes on, and the system has refused it: a full disk, most of the time.",
+    "What a run notes has to be durable before it goes on, and the system has refused it: a full disk, most of the "
+    "time.",
     "make room, and run again.",
 )
 K415: Final = Code(
@@ -112,7 +113,8 @@ K420: Final = Code(
 K421: Final = Code(
     "K421",
     "A socket's path that can't be",
-    "Systems allow about 100 bytes for the path of a socket, in a directory that is there and with nothing at that path.",
+    "Systems allow about 100 bytes for the path of a socket, in a directory that is there and with nothing at that "
+    "path.",
     "set TMPDIR to a short directory that can be written.",
 )
 K422: Final = Code(
@@ -160,7 +162,7 @@ K428: Final = Code(
 K429: Final = Code(
     "K429",
     "The directory for a run's sockets can't be made",
-    "A run makes a directory for its sockets in XDG_RUNTIME_DIR or the temporary directory, and the system has refused "
-    "it, or has taken it away.",
+    "A run makes a directory for its sockets in XDG_RUNTIME_DIR or the temporary directory, and the system has "
+    "refused it, or has taken it away.",
     "set TMPDIR to a directory that can be written.",
 )

@@ -7,8 +7,8 @@ from topology.codes.code import Code
 K601: Final = Code(
     "K601",
     "A value that can't be a key",
-    "Equal keys go to one task, so a key has to be equal to itself and the same everywhere: NaN is not, and a datetime "
-    "without a time zone is not.",
+    "Equal keys go to one task, so a key has to be equal to itself and the same everywhere: NaN is not, and a "
+    "datetime without a time zone is not.",
     "group by another field, or give the field a value that can be compared.",
 )
 K602: Final = Code(
@@ -62,7 +62,8 @@ K609: Final = Code(
 K610: Final = Code(
     "K610",
     "Several asyncio tasks emit for one input",
-    "Emissions are named by their order, so that a replay's are the same ones, and tasks that run side by side have none.",
+    "Emissions are named by their order, so that a replay's are the same ones, and tasks that run side by side have "
+    "none.",
     "give each emission a key of its own: out.emit(record, key=…).",
 )
 K611: Final = Code(
@@ -74,8 +75,8 @@ K611: Final = Code(
 K612: Final = Code(
     "K612",
     "A tuple that is finished already",
-    "A bolt has emitted on, acked or failed a tuple that it had acked or failed before, or that the runtime has given up "
-    "(A3, A4).",
+    "A bolt has emitted on, acked or failed a tuple that it had acked or failed before, or that the runtime has "
+    "given up (A3, A4).",
     "finish each tuple once, and emit before that.",
 )
 K613: Final = Code(
@@ -87,8 +88,8 @@ K613: Final = Code(
 K614: Final = Code(
     "K614",
     "A state's value that can change",
-    "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in place "
-    "(D9).",
+    "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in "
+    "place (D9).",
     "use tuples, frozensets and records.",
 )
 K615: Final = Code(

@@ -14,12 +14,14 @@ import sys
 from typing import Final
 from urllib.parse import urlsplit
 
+from topology.codes.starting import K421, K422, K423
 from topology.errors import StartError
 
 PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107  # of a Unix socket; sun_path less its end
 _LIBRARY_FDS: Final = 16  # a context, its threads, and a PULL with its doorman
 _PEER_FDS: Final = 4  # a PUSH, the connection it makes, the one that is accepted, and one that is being replaced
 _SPARE_FDS: Final = 32  # for the files of bolts and spouts
+_WRITE: Final = "write tcp://host or tcp://host:port"
 
 
 def check_path(path: str) -> str:
@@ -27,13 +29,18 @@ def check_path(path: str) -> str:
     length = len(os.fsencode(path))
     if length > PATH_BYTES_MAX:
         raise StartError(
-            f"the socket's path {path!r} has {length} bytes, and the system allows {PATH_BYTES_MAX}; "
-            "set XDG_RUNTIME_DIR or TMPDIR to a shorter directory"
+            f"the socket's path {path!r} has {length} bytes, and the system allows {PATH_BYTES_MAX}",
+            code=K421,
+            next="set XDG_RUNTIME_DIR or TMPDIR to a shorter directory",
         )
     if os.path.lexists(path):  # libzmq would take it away from who has bound it
-        raise StartError(f"the socket's path {path!r} exists already; remove it if no other run uses it")
+        raise StartError(
+            f"the socket's path {path!r} exists already", code=K421, next="remove it if no other run uses it"
+        )
     if not os.path.isdir(os.path.dirname(path)):
-        raise StartError(f"the socket's path {path!r} is in no directory that exists; give one that does")
+        raise StartError(
+            f"the socket's path {path!r} is in no directory that exists", code=K421, next="give one that does"
+        )
     return path
 
 
@@ -48,15 +55,19 @@ def numeric(address: str) -> str:
         if parts.scheme != "tcp" or not host or parts.path or parts.query or parts.fragment or parts.username:
             raise ValueError("no host, or more than a host and a port")
     except ValueError:
-        raise StartError(f"{address!r} is no address to bind; write tcp://host or tcp://host:port") from None
+        raise StartError(f"{address!r} is no address to bind", code=K423, next=_WRITE) from None
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise StartError(f"the host {host!r} in {address!r} can't be resolved; give its number, or a name") from None
+        raise StartError(
+            f"the host {host!r} in {address!r} can't be resolved", code=K423, next="give its number, or another name"
+        ) from None
     first = min(found, key=lambda one: one[0] != socket.AF_INET)  # many machines have no IPv6 behind their names
     number = str(first[4][0])
     if ipaddress.ip_address(number.partition("%")[0]).is_unspecified:
-        raise StartError(f"{address!r} is no address that peers can connect to; give the one of this machine")
+        raise StartError(
+            f"{address!r} is no address that peers can connect to", code=K423, next="give the one of this machine"
+        )
     return f"tcp://{f'[{number}]' if ':' in number else number}:{port or '*'}"
 
 
@@ -66,7 +77,7 @@ def check_room(peers: int) -> None:
     try:
         open_now = len(os.listdir("/dev/fd"))
     except OSError as error:
-        raise StartError(f"no file can be opened ({error.strerror}); raise the limit with `ulimit -n`") from error
+        raise StartError(f"no file can be opened ({error.strerror})", code=K422) from error
     needed = open_now + _LIBRARY_FDS + _PEER_FDS * peers + _SPARE_FDS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -76,17 +87,18 @@ def check_room(peers: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
             return
     raise StartError(
-        f"a worker that is linked to {peers} others needs {needed} file descriptors, and may have {soft}; "
-        f"raise the limit with `ulimit -n {needed}`, or use fewer workers"
+        f"a worker that is linked to {peers} others needs {needed} file descriptors, and may have {soft}",
+        code=K422,
+        next=f"raise the limit with `ulimit -n {needed}`, or use fewer workers",
     )
 
 
-def why_not(address: str, number: int) -> str:
-    """What to do about an address that could not be bound, by the error's number."""
+def why_not(address: str, number: int) -> tuple[str, str]:
+    """Why an address could not be bound, by the error's number, and what to do about it."""
     if number == errno.EADDRINUSE:
-        return f"{address!r} is in use by another program; give another port, or none to have a free one"
+        return f"{address!r} is in use by another program", "give another port, or none to have a free one"
     if number in (errno.EADDRNOTAVAIL, errno.ENODEV):
-        return f"{address!r} is not an address of this machine; give one that it has, or 127.0.0.1"
+        return f"{address!r} is not an address of this machine", "give one that it has, or 127.0.0.1"
     if number in (errno.EACCES, errno.EPERM):
-        return f"{address!r} may not be bound by this user; give a port over 1023, or a directory of your own"
-    return f"{address!r} can't be bound: {os.strerror(number)}; give another address"
+        return f"{address!r} may not be bound by this user", "give a port over 1023, or a directory of your own"
+    return f"{address!r} can't be bound: {os.strerror(number)}", "give another address"

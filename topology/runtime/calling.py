@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
+from topology.codes.starting import K401
 from topology.errors import KedgeError, StartError
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.outputs import being_cancelled
@@ -30,7 +31,7 @@ async def opened(component: str, call: Callable[[], Any]) -> None:
     except BaseException as error:
         if being_cancelled(error):
             raise
-        raise StartError(f"{component!r} could not be opened: {described(error)}") from error
+        raise StartError(f"{component!r} could not be opened: {described(error)}", code=K401) from error
     finally:
         slow.cancel()
     if (running := asyncio.current_task()) is not None and running.cancelling():

@@ -10,6 +10,7 @@ from typing import Any
 
 from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
 from acker.identity import MessageId, derive, edge, mixed
+from topology.codes.tuples import K608, K609, K610, K611, K612
 from topology.components import Tuple
 from topology.errors import EmitError, TupleStateError
 from topology.records import Record
@@ -56,7 +57,7 @@ class TaskCollector:
             opens = tuple(executor.open_of(anchor, "emit on") for anchor in distinct(anchors))
         if not opens:
             if key is not None:
-                raise EmitError("a key names an emission among those of its anchors, and this one has none")
+                raise EmitError("a key names an emission among those of its anchors, and this one has none", code=K608)
             executor.emit_unanchored([record], task)
             return
         for one in opens:
@@ -64,7 +65,7 @@ class TaskCollector:
                 executor.open_of(one.tup, "emit on")
         roots = roots_of(opens)
         if len(roots) > MAX_ROOTS:
-            raise EmitError(f"a tuple may belong to {MAX_ROOTS} trees; these anchors belong to {len(roots)}")
+            raise EmitError(f"a tuple may belong to {MAX_ROOTS} trees; these anchors belong to {len(roots)}", code=K609)
         holder = min(opens, key=lambda one: one.tup.identity)  # so that the anchors' order changes nothing (B7)
         name = (type(record), frozenset(one.tup.identity for one in opens))
         seed = self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)
@@ -93,15 +94,15 @@ class TaskCollector:
             if holder.task is None:
                 holder.task = running
             elif holder.task is not running:
-                raise EmitError(
-                    "several asyncio tasks emit for one input: give each emission a key=, its order may change"
-                )
+                raise EmitError("several asyncio tasks emit for one input, so their order may change", code=K610)
         return self._executor.outbox.outlet(record).salt + holder.ordinals.get(name, 0)
 
     def _by_key(self, record: Record, holder: Open, name: Name, key: MessageId) -> int:
         seed = self._executor.outbox.keyed(record, key)
         if (name, key) in holder.keys:
-            raise EmitError(f"key {key!r:.80} was emitted for this input already: two tuples would have one identity")
+            raise EmitError(
+                f"key {key!r:.80} was emitted for this input already: two tuples would have one identity", code=K611
+            )
         return seed
 
     def ack(self, tup: Tuple[Any]) -> None:
@@ -163,7 +164,9 @@ class CollectingExecutor(Executor):
         one = self.opened.get(id(tup))
         if one is None or one.tup is not tup:
             self.misused += 1
-            raise TupleStateError(f"{self.component!r} tried to {act} a tuple that it has acked or failed already")
+            raise TupleStateError(
+                f"{self.component!r} tried to {act} a tuple that it has acked or failed already", code=K612
+            )
         return one
 
     def ack_held(self, tup: Tuple[Any]) -> None:

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+from topology.codes.starting import K402
 from topology.errors import StartError
 from topology.graph import Declared
 
@@ -17,9 +18,8 @@ def prototype_copy(declared: Declared) -> Any:
             try:
                 copy.deepcopy(value)
             except Exception:
-                culprit = f" its attribute {name!r} ({type(value).__name__}) can't be;"
+                culprit = f": its attribute {name!r} ({type(value).__name__}) can't be"
                 break
         raise StartError(
-            f"{declared.name!r} can't be copied for each task:{culprit} take resources in `open`, "
-            f"not in the constructor ({type(error).__name__}: {error})"
+            f"{declared.name!r} can't be copied for each task{culprit} ({type(error).__name__}: {error})", code=K402
         ) from error

@@ -14,6 +14,7 @@ from types import GeneratorType
 from typing import Any, Final
 
 from acker.identity import edge
+from topology.codes.tuples import K613
 from topology.components import Tuple
 from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
@@ -172,7 +173,9 @@ class Executor:
 
     def open_of(self, tup: Tuple[Any], act: str) -> Any:
         """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
-        raise TupleStateError(f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself")
+        raise TupleStateError(
+            f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself", code=K613
+        )
 
     # -- what becomes of an input
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from acker.progress import Progress
 from acker.roots import NUMBER_SHIFT, OWNER_SHIFT, message_of
+from topology.codes.tuples import K614
 from topology.components import Tuple
 from topology.errors import EmitError
 from topology.records import Record
@@ -45,9 +46,7 @@ class KeyState:
         try:
             hash(value)  # what is immutable through and through can be hashed, what holds a list somewhere can't (D9)
         except TypeError as error:
-            raise EmitError(
-                f"a state's value is immutable through and through ({error}): use tuples, frozensets and records"
-            ) from error
+            raise EmitError(f"a state's value is immutable through and through ({error})", code=K614) from error
         self._value = value
         self._changed = True
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from topology.codes.starting import K427, K428
 from topology.errors import StartError
 from topology.runtime.control import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
 
@@ -31,7 +32,7 @@ class Lent:
         try:
             incarnation = self._spare.popleft()
         except IndexError:
-            raise StartError("the supervisor has not sent a new incarnation; is it alive?") from None
+            raise StartError("the supervisor has not sent a new incarnation", code=K427) from None
         self._say(NeedIncarnation())
         return incarnation
 
@@ -46,11 +47,11 @@ class Lent:
         try:
             self._say(Note(number, name, text))
             if not event.wait(ANSWER_S):
-                raise StartError(f"the supervisor has not kept the note {name!r} within {ANSWER_S:g} s; run again")
+                raise StartError(f"the supervisor has not kept the note {name!r} within {ANSWER_S:g} s", code=K428)
         finally:
             del self._asked[number]
         if problems:
-            raise StartError(problems[0])
+            raise StartError(problems[0], code=K428)
         self._notes[name] = text
 
     def answered(self, order: Noted | Incarnations) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
+from topology.codes.tuples import K604, K605
 from topology.components import Source, Tuple
 from topology.errors import EmitError
 from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
@@ -56,7 +57,8 @@ class Route:
             return self.many(record)
         if task is None or not 0 <= task < len(self.queues):
             raise EmitError(
-                f"{self.subscriber!r} reads by direct(): emit(record, task=n) with n from 0 to {len(self.queues) - 1}"
+                f"{self.subscriber!r} reads by direct(): emit(record, task=n) with n from 0 to {len(self.queues) - 1}",
+                code=K604,
             )
         return (task,)
 
@@ -197,7 +199,8 @@ class Outbox:
 
     def _undeclared(self, record: object) -> EmitError:
         named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
-        return EmitError(f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}")
+        text = f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}"
+        return EmitError(text, code=K605)
 
 
 def _fixed(grouping: Grouping, local: Sequence[int]) -> int:

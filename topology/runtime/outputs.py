@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from topology.codes.tuples import K606, K607
 from topology.errors import EmitError
 from topology.records import Record
 
@@ -23,14 +24,14 @@ def collected(outputs: Any) -> Sequence[Record]:
     except TypeError as error:
         if hasattr(outputs, "__iter__"):
             raise
-        raise EmitError(f"`process` returned {outputs!r:.200}; it gives an iterable of records, or None") from error
+        raise EmitError(f"`process` returned {outputs!r:.200}, which is no iterable", code=K606) from error
     if len(records) > OUTPUTS_MAX:
         raise too_many()
     return records
 
 
 def too_many() -> EmitError:
-    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input; use `execute` and `out.drain()`")
+    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input", code=K607)
 
 
 def waits(outputs: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from acker.identity import KEY_BYTES
+from topology.codes.given import K302, K303
 from topology.errors import ConfigurationError, StartError
 from topology.runtime.control import Begin
 from topology.runtime.statedir import StateDir
@@ -55,7 +56,7 @@ class Provisions:
         self._keys = {} if links == "ipc" else new_keys(self._numbers)
         for path in (*sys.path, str(directory)):
             if not _is_text(path):
-                raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8: rename it")
+                raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=K302)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -110,7 +111,7 @@ def address_of(links: str, position: int) -> str:
         return links
     port = parts.port + position
     if port > PORT_MAX:
-        raise ConfigurationError(f"--links {links}: worker {position} would have port {port}; begin with a lower one")
+        raise ConfigurationError(f"--links {links}: worker {position} would have port {port}", code=K303)
     return f"tcp://{parts.netloc.rpartition(':')[0]}:{port}"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from topology.codes.starting import K420, K429
 from topology.errors import StartError
 
 PREFIX: Final = "kedge-"
@@ -37,7 +38,7 @@ def base() -> Path:
     try:
         return Path(tempfile.gettempdir())
     except OSError as error:
-        raise StartError(f"no directory for a run's sockets: {error.strerror}; set TMPDIR to one") from error
+        raise StartError(f"no directory for a run's sockets: {error.strerror}", code=K420) from error
 
 
 def socket_path(directory: str, worker: int, incarnation: int, random: Random) -> str:
@@ -69,13 +70,12 @@ class RunDir:
                 lock = _locked(self.path, made=True)
             except OSError as error:
                 raise StartError(
-                    f"no directory for the run's sockets can be made in {parent}: {error.strerror}; "
-                    "set TMPDIR to a directory that can be written"
+                    f"no directory for the run's sockets can be made in {parent}: {error.strerror}", code=K429
                 ) from error
             if lock is not None:
                 self._lock = lock
                 return
-        raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times; set TMPDIR to another one")
+        raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times", code=K429)
 
     def close(self) -> None:
         """Removes the sockets and the directory, and gives the lock back. May be called twice; never raises."""

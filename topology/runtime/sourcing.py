@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from topology.codes.running import K522
 from topology.components import Message
 from topology.errors import KedgeError
 from topology.runtime.hosting import outlived
@@ -35,7 +36,7 @@ class Polled:
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         messages: Sequence[Message[Any]] | None = await self._spout.poll(limit)
         if messages is None:
-            raise KedgeError(f"{type(self._spout).__name__}.poll returned None; at its end it returns an empty list")
+            raise KedgeError(f"{type(self._spout).__name__}.poll returned None", code=K522)
         self.epochs = self._spout.partitions()
         return messages
 

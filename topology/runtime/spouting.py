@@ -13,6 +13,7 @@ from typing import Any, Final
 from acker.identity import MessageId, message_pair, outside_pair, partition_seed
 from acker.ledger import Tree
 from acker.roots import ROOT_STEP, RootSource, message_of
+from topology.codes.running import K523
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import EmitError, KedgeError, Reject
@@ -165,9 +166,8 @@ class Spouting:
         try:
             marked = [(message, seeds[message.partition]) for message in messages]
         except KeyError as error:
-            raise KedgeError(
-                f"spout {self.component!r} emitted a message of partition {error}, which its partitions() does not name"
-            ) from None
+            text = f"spout {self.component!r} emitted a message of partition {error}, which its partitions() does not name"
+            raise KedgeError(text, code=K523) from None
         self.emitted += len(messages)
         if not self._tracked:
             for message, seed in marked:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from acker.identity import KEY_BYTES
+from topology.codes.starting import K410, K411, K412, K413, K414, K415
 from topology.errors import StartError
 
 FORMAT: Final = 1
@@ -60,7 +61,9 @@ class StateDir:
                 self._store()
         except OSError as error:
             self.close()
-            raise StartError(f"the state directory {path} can't be used: {error.strerror or error}") from error
+            raise StartError(
+                f"the state directory {path} can't be used: {error.strerror or error}", code=K410
+            ) from error
         except StartError:
             self.close()
             raise
@@ -88,7 +91,8 @@ class StateDir:
     def set(self, name: str, text: str) -> None:
         notes = {**self._state["notes"], name: text}
         if len(json.dumps(notes)) > NOTES_BYTES_MAX:
-            raise StartError(f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}")
+            text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
+            raise StartError(text, code=K415)
         self._state["notes"] = notes
         self._store()
 
@@ -101,9 +105,9 @@ class StateDir:
     def _check_owner(self) -> None:
         found = self.path.lstat()
         if not stat.S_ISDIR(found.st_mode):
-            raise StartError(f"the state directory {self.path} is not a directory, or is a symbolic link")
+            raise StartError(f"the state directory {self.path} is not a directory, or is a symbolic link", code=K411)
         if found.st_uid != os.geteuid():
-            raise StartError(f"the state directory {self.path} belongs to another user (uid {found.st_uid})")
+            raise StartError(f"the state directory {self.path} belongs to another user (uid {found.st_uid})", code=K411)
 
     def _take_lock(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -111,9 +115,7 @@ class StateDir:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StartError(
-                f"the state directory {self.path} is in use by another run; stop it, or give --state-dir another one"
-            ) from None
+            raise StartError(f"the state directory {self.path} is in use by another run", code=K412) from None
 
     def _load(self, topology: str) -> dict[str, Any]:
         file = self.path / _STATE
@@ -137,13 +139,16 @@ class StateDir:
             if not all(isinstance(note, str) for note in state["notes"].values()):
                 raise ValueError("a note is no text")
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise StartError(f"{file} is damaged; restore it, or move {self.path} away and run again") from None
+            raise StartError(
+                f"{file} is damaged", code=K413, next=f"restore it, or move {self.path} away and run again"
+            ) from None
         if state["format"] != FORMAT:
-            raise StartError(f"{file} has format {state['format']}; this Kedge reads format {FORMAT}")
+            raise StartError(f"{file} has format {state['format']}; this Kedge reads format {FORMAT}", code=K413)
         if state["topology"] != topology:
             raise StartError(
-                f"the state directory {self.path} belongs to topology {state['topology']!r}, not to {topology!r}; "
-                "give --state-dir another one"
+                f"the state directory {self.path} belongs to topology {state['topology']!r}, not to {topology!r}",
+                code=K413,
+                next="give another one: --state-dir DIR",
             )
         return state
 
@@ -160,7 +165,8 @@ class StateDir:
             os.replace(beside, self.path / _STATE)
             _sync_directory(self.path)
         except OSError as error:
-            raise StartError(f"the state directory {self.path} can't be written: {error.strerror or error}") from error
+            text = f"the state directory {self.path} can't be written: {error.strerror or error}"
+            raise StartError(text, code=K414) from error
 
 
 def _sync_directory(path: Path) -> None:

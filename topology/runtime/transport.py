@@ -19,6 +19,7 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
+from topology.codes.starting import K424, K425, K426
 from topology.errors import StartError
 from topology.runtime.addresses import check_path, check_room, numeric, why_not
 from topology.runtime.tally import Tally
@@ -69,11 +70,13 @@ def check_library(*, tcp: bool) -> None:
     if zmq.zmq_version_info() < LIBZMQ_MIN:
         wanted = ".".join(map(str, LIBZMQ_MIN))
         raise StartError(
-            f"libzmq {zmq.zmq_version()} is too old for Kedge: pip install -U pyzmq, which brings {wanted}"
+            f"libzmq {zmq.zmq_version()} is too old for Kedge",
+            code=K426,
+            next=f"pip install -U pyzmq, which brings {wanted}",
         )
     missing = "curve" if tcp else "ipc"
     if not zmq.has(missing):
-        raise StartError(f"this libzmq was built without {missing}: install pyzmq from its wheel, which has it")
+        raise StartError(f"this libzmq was built without {missing}", code=K426)
 
 
 class _Link:
@@ -136,7 +139,7 @@ class Transport:
         address that peers connect to. Blocks while the host's name is looked up. Raises StartError, one sentence."""
         tcp = address.startswith("tcp://")
         if tcp and self._keys is None:
-            raise StartError(f"{address!r} can't be bound without CURVE keys: anybody could connect; use ipc, or keys")
+            raise StartError(f"{address!r} can't be bound without CURVE keys: anybody could connect", code=K425)
         check_library(tcp=tcp)
         endpoint = numeric(address) if tcp else f"ipc://{check_path(address)}"
         pull = self._new_socket(zmq.PULL, endpoint)
@@ -149,7 +152,8 @@ class Transport:
             pull.close(0)
             if self._doorman is not None:
                 self._doorman.close()
-            raise StartError(why_not(address, error.errno or 0)) from error
+            why, instead = why_not(address, error.errno or 0)
+            raise StartError(why, code=K424, next=instead) from error
         self._path = "" if tcp else address
         self._doorman.start()
         self._pull, self._recv = pull, pull.recv

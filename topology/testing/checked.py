@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from topology.codes.tuples import K617
 from topology.components import Tuple
 from topology.errors import RecordError
 from topology.records import Record, decoder, encode
@@ -51,10 +52,10 @@ class CheckedOutbox(Outbox):
             decode = _decoders.get(type(record)) or _decoders.setdefault(type(record), decoder(type(record)))
             copies = [decode(data) for _ in range(count or 1)]
         except RecordError as error:
-            raise RecordError(f"{self.component!r} emitted {record!r:.200}: {error}") from None
+            raise RecordError(f"{self.component!r} emitted {record!r:.200}: {error}", code=K617) from None
         problem = difference(record, copies[0], type(record).__name__)
         if problem:
-            raise RecordError(f"{self.component!r} emitted {record!r:.200}: {problem}")
+            raise RecordError(f"{self.component!r} emitted {record!r:.200}: {problem}", code=K617)
         return copies[:count]
 
 
