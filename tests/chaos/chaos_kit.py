@@ -196,6 +196,20 @@ class Run:
         wait_for(lambda: state_of(pid) in ("", "Z", "X"), "its end")
         return Kill(pid, self.pending(pid))
 
+    def kill_in_flight(self, pid: int) -> Kill:
+        """kill -9 at a moment when messages are in flight: it is stopped first, and let go again where none is."""
+
+        def caught() -> bool:
+            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(AssertionError):
+                wait_for(lambda: state_of(pid) == "T" and self.pending() > 0, "messages in flight", within_s=0.2)
+                return True
+            os.kill(pid, signal.SIGCONT)
+            return False
+
+        self.until(caught, "messages in flight")
+        return self.kill(pid)
+
     def told(self, kill: Kill) -> Kill:
         """Waits for the supervisor's line about this death, and takes what other workers had in flight from it."""
         line = self.until_said(rf"^.*worker \d+ \(pid {kill.pid}\) .*$")[0]

@@ -37,7 +37,7 @@ def killed(run: Run, victim: Victim, steps: list[int], random: Random) -> list[K
     kills = []
     for step in steps:
         run.until_done(step)
-        kills.append(run.kill(victim(run, random)))
+        kills.append(run.kill_in_flight(victim(run, random)))
         print(f"killed after {step:,} messages more: {kills[-1]}")
     return [run.told(one) for one in kills]
 
