@@ -76,7 +76,7 @@ class Table:
         folded = [field.lower() for field in self._fields]
         for field in self._fields:
             if folded.count(field.lower()) > 1:
-                text = f"{cls.__name__} has fields that differ from {field!r} in case only; in a table they are one column"
+                text = f"{cls.__name__} has fields that differ from {field!r} in case only: one column of a table"
                 raise ConfigurationError(text, code=K335)
         columns = [_column(cls, field, kind) for field, kind in field_types(cls).items()]
         self._converts = tuple(convert for _, _, convert in columns)

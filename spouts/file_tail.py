@@ -14,7 +14,10 @@ from typing import Final
 from acker.identity import MessageId
 from spouts.known_files import KnownFile, KnownFiles, digest
 from spouts.lines import Line
-from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular
+from spouts.opening import alone, no_position
+from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular, unreadable
+from topology.codes.given import K314
+from topology.codes.starting import K417
 from topology.components import Message, Notes, Spout, Task
 from topology.errors import ConfigurationError, StartError
 
@@ -77,15 +80,14 @@ class FileTail(Spout):
         self.rotated_wait_s = rotated_wait_s
         for name in ("max_line_bytes", "block_bytes", "poll_interval_s", "rotated_wait_s"):
             if not getattr(self, name) > 0:
-                raise ConfigurationError(f"FileTail's {name} is above 0, not {getattr(self, name)!r}")
+                raise ConfigurationError(f"FileTail's {name} is above 0, not {getattr(self, name)!r}", code=K314)
         self._files: list[_Named] = []  # rotated ones first, the newest last
         self._epochs: dict[str, str] = {}
         self._refused = ""  # why the file that the path names now is not read
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         """Opens the file; `positions` has the offset of the line to resume at, where the file's content is known."""
-        if task.tasks != 1:
-            raise ConfigurationError(f"spout {task.component!r} reads one file, so it has one task, not {task.tasks}")
+        alone(task, "reads one file")
         self._clock = task.clock
         descriptor = open_regular(self.path)
         try:
@@ -245,7 +247,7 @@ def _position(known: KnownFile, positions: Mapping[str, MessageId]) -> int:
     """The offset to resume at."""
     position = positions.get(known.partition, 0)
     if type(position) is not int or position < 0:
-        raise ConfigurationError(f"a position in a file is a byte offset, not {position!r}")
+        raise no_position(position, "a position in a file is a byte offset")
     return position
 
 
@@ -261,12 +263,12 @@ def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:
         try:
             return datetime.fromisoformat(noted)
         except ValueError as error:
-            raise StartError(f"the note {name!r} in the state directory is damaged: {noted!r:.80}") from error
+            text = f"the note {name!r} in the state directory is damaged: {noted!r:.80}"
+            raise StartError(text, code=K417) from error
     try:
         microseconds = os.stat(path).st_mtime_ns // 1_000
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigurationError(f"the file {os.fspath(path)!r} can't be read: {reason}") from error
+        raise unreadable(os.fspath(path), error) from error
     mtime = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     notes.set(name, mtime.isoformat())
     return mtime

@@ -6,6 +6,8 @@ from typing import Generic
 from xxhash import xxh3_128
 
 from acker.identity import MessageId
+from spouts.opening import no_position
+from topology.codes.given import K316
 from topology.components import Message, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import encode
@@ -33,7 +35,7 @@ class Items(Spout, Generic[R]):
         """Begins at the position, the index of the first record that is not done, or at the first one."""
         position = positions.get("", 0)
         if type(position) is not int or position < 0:
-            raise ConfigurationError(f"a position in items is an index, not {position!r}")
+            raise no_position(position, "a position in items is an index")
         self._epochs = {"": self._content_hash()}
         self._step = task.tasks
         self._next = position + (task.index - position) % task.tasks
@@ -56,7 +58,7 @@ class Items(Spout, Generic[R]):
             try:
                 content = encode(record)
             except RecordError as error:
-                raise ConfigurationError(f"item {index} can't be emitted: {error}") from error
+                raise ConfigurationError(f"item {index} can't be emitted: {error}", code=K316) from error
             hasher.update(f"{type(record).__name__}:".encode())
             hasher.update(content)
         return hasher.hexdigest()

@@ -15,6 +15,7 @@ from typing import Final
 from xxhash import xxh3_128_hexdigest
 
 from spouts.tailed_file import WINDOW_BYTES, windows
+from topology.codes.starting import K416
 from topology.components import Notes
 from topology.errors import StartError
 
@@ -56,7 +57,7 @@ class KnownFiles:
                 known = KnownFile(*entry)
                 self._known[known.partition, known.generation] = known
         except (ValueError, TypeError) as error:
-            raise StartError(f"the note {self._name!r} is damaged, start anew with --fresh: {error}") from error
+            raise StartError(f"the note {self._name!r} is damaged: {error}", code=K416) from error
 
     def recognise(self, descriptor: int) -> KnownFile | None:
         """The known file whose content this file begins with, the longest; None where there is none.

@@ -14,12 +14,15 @@ import enum
 import os
 import stat
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from spouts.lines import Line, line_of, messages, piece_end, split
+from topology.codes.given import K310, K311
 from topology.components import Message
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, did_you_mean
 
+BESIDE_MAX: Final = 10_000  # names in a folder that a wrong path is compared with
 WINDOW_BYTES: Final = 1_024  # of the head, and before the next line: what the content is recognised by
 
 
@@ -38,8 +41,7 @@ def open_regular(path: str) -> int:
         _refuse_unless_regular(path, os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigurationError(f"the file {path!r} can't be read: {reason}") from error
+        raise unreadable(path, error) from error
     try:
         _refuse_unless_regular(path, os.fstat(descriptor).st_mode)  # it may have been swapped since
     except ConfigurationError:
@@ -48,11 +50,28 @@ def open_regular(path: str) -> int:
     return descriptor
 
 
+def unreadable(path: str, error: Exception) -> ConfigurationError:
+    """What is raised for a file that the system does not give; where it is missing, with what may have been meant."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if not isinstance(error, FileNotFoundError):
+        return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=K310)
+    folder = os.path.dirname(path)
+    try:
+        with os.scandir(folder or ".") as there:
+            beside = [os.path.join(folder, one.name) for one in islice(there, BESIDE_MAX)]
+    except OSError:  # the folder is missing too
+        beside = []
+    place = "" if os.path.isabs(path) else f"; it is looked up from {os.getcwd()}"
+    text = f"the file {path!r} can't be read: {reason}{did_you_mean(path, beside)}"
+    return ConfigurationError(text, code=K310, next=f"mend the path{place}")
+
+
 def _refuse_unless_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(mode), "a device")
-        raise ConfigurationError(f"the file {path!r} can't be read: it is {kind}, and only regular files are")
+        text = f"the file {path!r} can't be read: it is {kind}, and only regular files are"
+        raise ConfigurationError(text, code=K311)
 
 
 def windows(descriptor: int, offset: int) -> tuple[bytes, bytes]:

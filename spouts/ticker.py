@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from acker.identity import MessageId
+from spouts.opening import alone, no_position
+from topology.codes.given import K315
 from topology.components import Message, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -34,9 +36,10 @@ class Ticker(Spout):
 
     def __init__(self, every_s: float, count: int | None = None) -> None:
         if not 0.001 <= every_s < float("inf"):
-            raise ConfigurationError(f"Ticker's every_s is a number of seconds of at least 0.001, not {every_s!r}")
+            text = f"Ticker's every_s is a number of seconds of at least 0.001, not {every_s!r}"
+            raise ConfigurationError(text, code=K315)
         if count is not None and count < 1:
-            raise ConfigurationError(f"Ticker's count is at least 1, not {count!r}")
+            raise ConfigurationError(f"Ticker's count is at least 1, not {count!r}", code=K315)
         self.every_s = every_s
         self.count = count
         self._period = round(every_s * 1_000_000)
@@ -45,8 +48,7 @@ class Ticker(Spout):
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         """Begins with the next tick that is due, or with the one at the position."""
-        if task.tasks != 1:
-            raise ConfigurationError(f"spout {task.component!r} is a clock, so it has one task, not {task.tasks}")
+        alone(task, "is a clock")
         self._clock = task.clock
         position = positions.get("")
         if position is None:
@@ -54,7 +56,7 @@ class Ticker(Spout):
         elif type(position) is int:
             self._last = position - 1
         else:
-            raise ConfigurationError(f"a position of a ticker is a number of microseconds, not {position!r}")
+            raise no_position(position, "a position of a ticker is a number of microseconds")
 
     async def poll(self, limit: int) -> list[Message[Tick]]:
         """Waits for the next tick. Cancelling it skips none."""

@@ -166,7 +166,7 @@ class Spouting:
         try:
             marked = [(message, seeds[message.partition]) for message in messages]
         except KeyError as error:
-            text = f"spout {self.component!r} emitted a message of partition {error}, which its partitions() does not name"
+            text = f"spout {self.component!r} emitted a message of partition {error}, which partitions() does not name"
             raise KedgeError(text, code=K523) from None
         self.emitted += len(messages)
         if not self._tracked:

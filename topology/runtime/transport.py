@@ -69,11 +69,7 @@ def check_library(*, tcp: bool) -> None:
     """Raises StartError where libzmq is too old, or built without what is needed."""
     if zmq.zmq_version_info() < LIBZMQ_MIN:
         wanted = ".".join(map(str, LIBZMQ_MIN))
-        raise StartError(
-            f"libzmq {zmq.zmq_version()} is too old for Kedge",
-            code=K426,
-            next=f"pip install -U pyzmq, which brings {wanted}",
-        )
+        raise StartError(f"libzmq {zmq.zmq_version()} is too old for Kedge, which needs {wanted}", code=K426)
     missing = "curve" if tcp else "ipc"
     if not zmq.has(missing):
         raise StartError(f"this libzmq was built without {missing}", code=K426)
