@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ssh_oracle import expected, failure_in
 
 from examples.auth_log import auth_log
-from examples.ssh_alerts import BruteForce, DetectBruteForce, Failure, ParseFailures, syslog_time, utc_time
+from examples.ssh_alerts import BruteForce, DetectBruteForce, Failure, ParseFailures
 from spouts import Line
-from topology import ConfigurationError, Reject
+from topology import Reject
 
 REFERENCE = datetime(2026, 3, 1, 12, tzinfo=UTC)
 START = datetime(2026, 2, 1, 12, tzinfo=UTC)
@@ -156,25 +156,6 @@ def test_any_other_line_yields_nothing(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reference", "year"),
-    [
-        ("Dec 10 06:55:46", datetime(2026, 12, 10, 6, 55, 46, tzinfo=UTC), 2026),  # not after: equal is fine
-        ("Dec 10 06:55:46", datetime(2026, 12, 10, 6, 55, 45, 999_999, tzinfo=UTC), 2025),
-        ("Dec 31 23:59:59", datetime(2026, 1, 1, tzinfo=UTC), 2025),
-        ("Jan  1 00:00:00", datetime(2026, 1, 1, tzinfo=UTC), 2026),
-        ("Jan 01 00:00:00", datetime(2026, 1, 1, tzinfo=UTC), 2026),
-        ("Feb 29 12:00:00", datetime(2026, 3, 1, tzinfo=UTC), 2024),
-        ("Feb 29 12:00:00", datetime(2024, 2, 29, 11, tzinfo=UTC), 2020),
-        ("Feb 29 12:00:00", datetime(1904, 2, 28, tzinfo=UTC), 1896),  # 1900 was no leap year
-    ],
-)
-def test_a_time_gets_the_latest_year_that_is_not_after_the_reference(text: str, reference: datetime, year: int) -> None:
-    found = syslog_time(text, reference)
-    assert found.year == year
-    assert (f"{found:%b %d %H:%M:%S}", found.tzinfo) == (text.replace("  ", " 0"), UTC)
-
-
-@pytest.mark.parametrize(
     "text",
     ["Feb 30 12:00:00", "Dec 10 24:00:00", "Dec 10 06:60:00", "Dec  0 06:55:46", "Dez 10 06:55:46", "Dec 1x 06:55:46"],
 )
@@ -187,23 +168,6 @@ def test_a_failure_at_an_impossible_time_is_rejected_with_the_reason(text: str) 
 
 def test_an_impossible_time_matters_only_on_a_failure_line() -> None:
     assert failures_in("Feb 30 12:00:00 LabSZ sshd[1]: Connection closed by 192.0.2.7 [preauth]") == []
-
-
-@pytest.mark.parametrize(
-    ("text", "utc"),
-    [
-        ("2026-12-10T07:00:00", datetime(2026, 12, 10, 7, tzinfo=UTC)),
-        ("2026-12-10", datetime(2026, 12, 10, tzinfo=UTC)),
-        ("2026-12-10T07:00:00+02:00", datetime(2026, 12, 10, 5, tzinfo=UTC)),
-    ],
-)
-def test_the_reference_is_an_iso_time_in_utc_unless_it_says_otherwise(text: str, utc: datetime) -> None:
-    assert utc_time(text) == utc
-
-
-def test_a_reference_that_is_no_time_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="'yesterday' is not a time like 2026-"):
-        ParseFailures("unused.log", "yesterday")
 
 
 @pytest.mark.parametrize(

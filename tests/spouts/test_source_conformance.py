@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from source_kit import Reading, make_task
 
-from spouts import FileTail, Items, Line
+from spouts import FileTail, Items, Line, Paced
 from topology.runtime.statedir import MemoryNotes
 
 
@@ -38,6 +38,8 @@ def file_with(width: int) -> Callable[[Path, str], FileTail]:
 CASES = [
     Case("file longer than 1,024 bytes", file_with(width=200)),
     Case("file shorter than 1,024 bytes", file_with(width=0)),
+    Case("paced file", lambda folder, variant: Paced(file_with(width=200)(folder, variant), rate=1e6)),
+    Case("paced items", lambda _, variant: Paced(Items([Line(text) for text in numbered(variant, 0)]), rate=1e6)),
     Case("items", lambda _, variant: Items([Line(text) for text in numbered(variant, 0)])),
 ]
 LIMITS = [1, 3, 128]

@@ -1,0 +1,85 @@
+"""`Paced`: another source, no faster than it is told. Knows the contracts, and no source in particular."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic
+
+from acker.identity import MessageId
+from topology.components import Message, Polls, R, Records, Spout, Task
+from topology.errors import ConfigurationError
+from topology.records import Record
+from topology.runtime.sourcing import polling
+from topology.signatures import of_spout
+
+TOGETHER_S: Final = 0.01  # messages that are due within this time come in one poll
+CATCH_UP_S: Final = 0.1  # of messages that may come faster, after they could not come in time
+
+
+class Paced(Spout, Generic[R]):
+    """The messages of `spout`, at most `rate` of them a second, all tasks together: a short log gives time to watch,
+    a slow service is spared. Ids, partitions, epochs, event times and positions are those of `spout`, so are `ack`,
+    `fail` and `summary`: pacing it changes no identity.
+
+    Time that was lost, to a full topology say, is caught up for a tenth of a second. Replays are not held back.
+    Raises ConfigurationError for what is no rate, or no spout.
+
+        topology.spout("lines", Paced(FileTail(path), rate=1200))
+    """
+
+    def __init__(self, spout: Records[R] | Polls[R], rate: float) -> None:
+        if not 0 < rate < float("inf"):
+            raise ConfigurationError(f"Paced: rate is a number of messages a second above 0, not {rate:g}")
+        if problems := of_spout(spout)[1]:
+            raise ConfigurationError(f"Paced: {'; '.join(problems)}")
+        wrapped: Any = spout
+        self.spout = wrapped
+        self.rate = rate
+        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class
+
+    def emits(self) -> Sequence[type[Record]]:
+        """The classes that `spout` emits."""
+        return of_spout(self.spout)[0]
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> Awaitable[None] | None:
+        """Opens `spout`; this task's share of the rate is the same as the others'."""
+        self._clock = task.clock
+        self._task_rate = self.rate / task.tasks
+        self._next_at = 0.0  # when the next message may come, in the clock's seconds
+        self._source = polling(self.spout)
+        opened: Awaitable[None] | None = self.spout.open(task, positions)
+        return opened
+
+    async def poll(self, limit: int) -> Sequence[Message[R]]:
+        """As that of `spout`, when the next message's time has come. Cancelling it loses nothing."""
+        await asyncio.sleep(self._next_at - self._clock.monotonic())
+        messages = await self._source.poll(min(limit, max(1, int(self._task_rate * TOGETHER_S))))
+        earliest = self._clock.monotonic() - CATCH_UP_S
+        self._next_at = max(self._next_at, earliest) + len(messages) / self._task_rate
+        return messages
+
+    def partitions(self) -> Mapping[str, str]:
+        """Those of `spout`, as they were when it gave the last messages."""
+        return self._source.epochs
+
+    def ack(self, id: MessageId) -> None:
+        self.spout.ack(id)
+
+    def fail(self, id: MessageId) -> None:
+        self.spout.fail(id)
+
+    def summary(self) -> Iterable[str]:
+        lines: Iterable[str] = self.spout.summary()
+        return lines
+
+    def close(self) -> Awaitable[None] | None:
+        """Closes `spout`, after its generator has been ended where it has one."""
+        if hasattr(self.spout, "poll") or not hasattr(self, "_source"):
+            closed: Awaitable[None] | None = self.spout.close()
+            return closed
+        return self._close()
+
+    async def _close(self) -> None:
+        await self._source.close()
+        closed = self.spout.close()
+        if closed is not None:
+            await closed

@@ -1,0 +1,71 @@
+"""Syslog's classic times, `Dec 10 06:55:46`: no year, no zone. Knows no file but by the time of its last change."""
+
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from spouts.file_tail import first_mtime
+from topology.components import Task
+from topology.errors import ConfigurationError, Reject
+
+TIME: Final = re.compile(r"([A-Z][a-z]{2}) ([ 0-9][0-9]) ([0-9]{2}):([0-9]{2}):([0-9]{2})", re.ASCII)
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+LEAP_YEARS_APART: Final = 8  # at most: 1896 and 1904
+HALF_A_YEAR: Final = timedelta(days=182)
+
+
+class SyslogTimes:
+    """Turns such times into datetimes, taken as UTC, for one log; to be kept by the bolt that parses it.
+
+    The year is the latest that puts a line not after a reference. That is `reference`, an ISO time, or without one when
+    the file at `path` was last changed, as first seen, and half a year later where it is followed: so years are right
+    for lines of half a year to come. It is noted, so that a replay, or a second run, gives the same years.
+
+        def open(self, task: Task) -> None:
+            self.times.open(task)
+
+    Raises ConfigurationError where `reference` is no time.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], reference: str = "", *, follow: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.leeway = HALF_A_YEAR if follow else timedelta(0)
+        self.reference = utc_time(reference) if reference else None
+
+    def open(self, task: Task) -> None:
+        """Decides the reference, where none was given; blocks for a note's fsync. Raises ConfigurationError where the
+        file is missing."""
+        if self.reference is None:
+            self.reference = first_mtime(self.path, task.notes) + self.leeway
+
+    def at(self, text: str) -> datetime:
+        """The time that `text` says. Raises Reject where it says none, RuntimeError before `open`."""
+        if self.reference is None:
+            raise RuntimeError("SyslogTimes has no reference yet: call its `open` in the bolt's `open`")
+        return syslog_time(text, self.reference)
+
+
+@lru_cache(maxsize=1024)  # lines come many a second
+def syslog_time(text: str, reference: datetime) -> datetime:
+    """The time in the latest year that puts it not after `reference`; Feb 29 is in a leap year. Raises Reject."""
+    if (match := TIME.fullmatch(text)) and match[1] in MONTHS:
+        month, (day, hour, minute, second) = MONTHS.index(match[1]) + 1, map(int, match.groups()[1:])
+        for year in range(reference.year, reference.year - LEAP_YEARS_APART - 1, -1):
+            try:
+                at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+            except ValueError:
+                continue  # Feb 29 in this year, or a time that no year has
+            if at <= reference:
+                return at
+    raise Reject(f"{text!r} is not a time like 'Dec 10 06:55:46'")
+
+
+def utc_time(text: str) -> datetime:
+    """An ISO time, UTC unless it says otherwise. Raises ConfigurationError."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigurationError(f"reference={text!r} is not a time like 2026-12-10T07:00:00") from error
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
