@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from typing_extensions import TypeVar
 
 from topology import signatures
+from topology.codes.declaring import K212, K213
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
-from topology.errors import DeclarationError, Mistake
+from topology.errors import DeclarationError, Mistake, Problem
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
 from topology.signatures import Classes, Shape
@@ -53,7 +54,7 @@ class Declared:
     waits: bool = False  # its `process` or `execute` is async
     concurrency: int = 1
     every: str | None = None
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -201,11 +202,13 @@ class Topology:
         gives = signature.gives
         if signature.same:
             gives = tuple(dict.fromkeys([*gives, *(one.cls for one in read if is_record(one.cls))]))
-        problems = [*signature.problems, *(_not_an_input(one, self) for one in inputs if not isinstance(one, Input))]
+        problems = [
+            *signature.problems,
+            *(Problem(K213, _not_an_input(one, self)) for one in inputs if not isinstance(one, Input)),
+        ]
         if not inputs:
-            problems.append(
-                'it has no input; give it a stream with a grouping: topology.bolt("name", bolt, x.shuffle())'
-            )
+            text = 'it has no input; give it a stream with a grouping: topology.bolt("name", bolt, x.shuffle())'
+            problems.append(Problem(K212, text))
         declared = Declared(
             name,
             bolt,
@@ -256,10 +259,10 @@ class Topology:
         self.components.append(declared)
         return Stream(self, declared.name, declared.streams)
 
-    def mistake(self, text: str, place: Place | None = None) -> Mistake:
+    def mistake(self, problem: Problem, place: Place | None = None) -> Mistake:
         """A mistake at a place of the declaration; at the topology's own where none is given."""
         at = place or self.place
-        return Mistake(escaped(text), at.file, at.line)  # a name may be anything, still (S11)
+        return Mistake(escaped(problem), at.file, at.line, code=problem.code)  # a name may be anything, still (S11)
 
 
 def _not_an_input(given: object, topology: Topology) -> str:

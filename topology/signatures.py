@@ -7,14 +7,21 @@ import inspect
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
+from topology.codes.code import Code
+from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221
 from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
+from topology.errors import Problem
+from topology.functions import FunctionBolt
 from topology.records import Record, is_record, type_problem
 
 Shape = Literal["process", "state", "execute"]
 Classes = tuple[type[Record], ...]
+
+LAMBDA: Final = "<lambda>"
+DEFINE: Final = "write a function by def, with annotations: @bolt, def name(record: X) -> Iterator[Y]"
 
 
 @dataclass
@@ -26,7 +33,7 @@ class Signature:
     gives: Classes = ()
     same: bool = False  # gives what it takes, because its annotation is a type variable
     waits: bool = False  # async
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def of_bolt(bolt: Any) -> Signature:
@@ -37,7 +44,7 @@ def of_bolt(bolt: Any) -> Signature:
         return Signature(problems=[_unreadable(bolt, error)])
 
 
-def of_spout(spout: Any) -> tuple[Classes, list[str]]:
+def of_spout(spout: Any) -> tuple[Classes, list[Problem]]:
     """The record classes of a spout (an instance), read from `records` or `poll`, and what is wrong with it."""
     try:
         return _spout(spout, called(spout))
@@ -51,11 +58,14 @@ def called(component: Any) -> str:
     return name if isinstance(name, str) else type(component).__name__
 
 
-def kind_problem(component: Any, wanted: type[Component]) -> str | None:
+def kind_problem(component: Any, wanted: type[Component]) -> Problem | None:
     """Why this is no bolt, or no spout: a class, a function, one in place of the other. None where it is one."""
+    return None if isinstance(component, wanted) else Problem(K214, _instead(component, wanted))
+
+
+def _instead(component: Any, wanted: type[Component]) -> str:
+    """What was given, and what to give in its place."""
     kind = "bolt" if wanted is Bolt else "spout"
-    if isinstance(component, wanted):
-        return None
     if isinstance(component, type):
         name = component.__name__
         if not issubclass(component, Component):
@@ -65,6 +75,8 @@ def kind_problem(component: Any, wanted: type[Component]) -> str | None:
         return f"{type(component).__name__} is a spout; declare it by topology.spout(name, spout)"
     if isinstance(component, Bolt):
         return f"{type(component).__name__} is a bolt; declare it by topology.bolt(name, bolt, input)"
+    if getattr(component, "__name__", "") == LAMBDA:
+        return f"a lambda is not a {kind}; {DEFINE}" if wanted is Bolt else "a lambda is not a spout"
     if inspect.isroutine(component) and wanted is Bolt:
         return f"{component.__name__} is a function; make it a bolt by the decorator @bolt"
     name = "None" if component is None else type(component).__name__
@@ -82,18 +94,21 @@ class _Reading:
         self.bound: Bindings = {}
         self.taken: set[TypeVar] = set()
 
-    def problem(self, text: str) -> None:
-        self.signature.problems.append(f"{self.name} {text}")
+    def problem(self, code: Code, text: str) -> None:
+        self.signature.problems.append(Problem(code, f"{self.name} {text}"))
 
     def bolt(self, bolt: Any) -> Signature:
         signature = self.signature
         if problem := kind_problem(bolt, Bolt):
             signature.problems.append(problem)
             return signature
+        if self.name == LAMBDA:
+            signature.problems.append(Problem(K215, f"a lambda says nothing of what it takes and emits; {DEFINE}"))
+            return signature
         process, execute = _method(bolt, "process"), _method(bolt, "execute")
         if (process is None) == (execute is None):
             found = "neither `process` nor `execute`" if process is None else "both `process` and `execute`"
-            self.problem(f"defines {found}; a bolt has one of them")
+            self.problem(K215, f"defines {found}; a bolt has one of them")
             return signature
         function, method = (process, "process") if process else (execute, "execute")
         assert function is not None
@@ -106,8 +121,11 @@ class _Reading:
             if execute
             else "process(self, record: X) -> Iterator[Y], or process(self, record: X, state: State[Z])"
         )
+        besides = " besides self"
+        if isinstance(bolt, FunctionBolt):
+            wanted, besides = f"def {self.name}(record: X) -> Iterator[Y]", ""
         if len(parameters) not in ((2,) if execute else (1, 2)):
-            self.problem(f"has a `{method}` of {len(parameters)} parameters besides self; write {wanted}")
+            self.problem(K215, f"has a `{method}` of {len(parameters)} parameters{besides}; write {wanted}")
             return signature
         hints = typing.get_type_hints(function)
         given = hints.get(parameters[0])
@@ -115,7 +133,7 @@ class _Reading:
         if execute:
             given, results = argument(given, Tuple), argument(hints.get(parameters[1]), Collector)
         if given is None or results is (None if execute else inspect.Parameter.empty):
-            self.problem(f"needs annotations; write {wanted}")
+            self.problem(K215, f"needs annotations; write {wanted}")
             return signature
         self.takes(given)
         if signature.shape == "state":
@@ -141,7 +159,7 @@ class _Reading:
                 elif isinstance(part, TypeVar) or one is Record:
                     return
                 else:
-                    self.problem(f"takes {named(one)}, which is not a record class")
+                    self.problem(K216, f"takes {named(one)}, which is not a record class")
                     return
         self.signature.takes = tuple(takes)
 
@@ -149,9 +167,9 @@ class _Reading:
         """The second parameter of `process`."""
         value = argument(kind, State)
         if kind is not State and value is None:
-            self.problem(f"takes a second parameter, `{parameter}`, which is its state; annotate it: State[…]")
+            self.problem(K217, f"takes a second parameter, `{parameter}`, which is its state; annotate it: State[…]")
         elif value not in (None, Any) and not isinstance(value, TypeVar) and (wrong := type_problem(value)):
-            self.problem(f"keeps a state of a type that can't be stored: {wrong}")
+            self.problem(K217, f"keeps a state of a type that can't be stored: {wrong}")
 
     def gives(self, kind: Any) -> None:
         """The result of `process`: iterables of classes, awaitables of them, None."""
@@ -168,11 +186,10 @@ class _Reading:
             elif origin in MANY:
                 self.classes(args[0])
             elif is_record(part):
-                self.problem(
-                    f"has a `process` that gives one {part.__name__}; give an iterable: yield it, or return [record]"
-                )
+                text = f"has a `process` that gives one {part.__name__}; give an iterable: yield it, or return [record]"
+                self.problem(K218, text)
             else:
-                self.problem(f"has a `process` that gives {named(part)}, which is not an iterable of records")
+                self.problem(K218, f"has a `process` that gives {named(part)}, which is not an iterable of records")
 
     def classes(self, kind: Any) -> None:
         """What is emitted: classes, or a type variable of the input."""
@@ -181,32 +198,33 @@ class _Reading:
             if isinstance(part, TypeVar):
                 signature.same = signature.same or part in self.taken
                 if part not in self.taken:
-                    self.problem(f"emits {part.__name__}, a type variable that its input does not have")
+                    self.problem(K219, f"emits {part.__name__}, a type variable that its input does not have")
             elif is_record(part):
                 signature.gives = tuple(dict.fromkeys([*signature.gives, part]))
             elif part not in NOTHING:
-                self.problem(f"emits {named(part)}; name a record class")
+                self.problem(K219, f"emits {named(part)}; name a record class")
 
 
-def _spout(spout: Any, name: str) -> tuple[Classes, list[str]]:
+def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
     if problem := kind_problem(spout, Spout):
         return (), [problem]
     records, poll = _method(spout, "records"), _method(spout, "poll")
     if (records is None) == (poll is None):
         found = "neither `records` nor `poll`" if records is None else "both `records` and `poll`"
-        return (), [f"{name} defines {found}; a spout has one of them"]
+        return (), [Problem(K220, f"{name} defines {found}; a spout has one of them")]
     emits = _method(spout, "emits")
     if emits is not None:
         classes = tuple(emits())
-        wrong = [f"{name} emits {named(one)}; name a record class" for one in classes if not is_record(one)]
-        return tuple(one for one in classes if is_record(one)), wrong
+        texts = [f"{name} emits {named(one)}; name a record class" for one in classes if not is_record(one)]
+        return tuple(one for one in classes if is_record(one)), [Problem(K220, text) for text in texts]
     function, method = (records, "records") if records else (poll, "poll")
     assert function is not None
     inner = argument(argument(typing.get_type_hints(function).get("return"), *MANY), Message)
     classes = union(inner, bindings(spout, method))
     if not all(map(is_record, classes)):
         wanted = "records(self) -> AsyncIterator[Message[X]]" if records else "poll(self, limit) -> list[Message[X]]"
-        return (), [f"{name} needs an annotation of what it emits: {wanted}, where X is a record class"]
+        text = f"{name} needs an annotation of what it emits: {wanted}, where X is a record class"
+        return (), [Problem(K220, text)]
     return classes, []
 
 
@@ -230,8 +248,8 @@ def _needs_arguments(cls: type) -> bool:
     return any(one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 
-def _unreadable(component: Any, error: Exception) -> str:
+def _unreadable(component: Any, error: Exception) -> Problem:
     first = str(error).partition("\n")[0]
-    if isinstance(error, NameError):
-        return f"{called(component)} has annotations that can't be resolved: {first}"
-    return f"{called(component)} can't be read: {type(error).__name__}: {first}"
+    how = "has annotations that can't be resolved" if isinstance(error, NameError) else "can't be read"
+    kind = "" if isinstance(error, NameError) else f"{type(error).__name__}: "
+    return Problem(K221, f"{called(component)} {how}: {kind}{first}")

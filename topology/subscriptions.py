@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Any
 
-from topology.errors import did_you_mean
+from topology.codes.declaring import K222, K223, K224, K225, K226, K227
+from topology.errors import Problem, did_you_mean
 from topology.graph import Declared, Input, Place, Topology
 from topology.groupings import (
     All,
@@ -30,16 +31,17 @@ KEYED = (Fields, Global)
 BUILT_IN = (All, ByIdentity, Custom, Direct, Fields, Global, LocalOrShuffle, PartialKey, Shuffle)
 
 
-def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
+def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Problem]]:
     """What is wrong with each input, and with the inputs together: where it is written, and a sentence."""
     keys: list[tuple[Input[Any], list[Any]]] = []
     yield from _read_twice(bolt, topology)
     for one in bolt.inputs:
-        for text in _of_stream(one, bolt, topology):
-            yield one.place, f"{said(one)}: {text}"
-        wrong = [*_of_fields(one), *_of_grouping(one, bolt, topology)]
-        for text in wrong:
-            yield one.place, f"{said(one)}: {text}"
+        wrong = [
+            *(Problem(K224, text) for text in _of_fields(one)),
+            *_of_grouping(one, bolt, topology),
+        ]
+        for problem in (*(Problem(K223, text) for text in _of_stream(one, bolt, topology)), *wrong):
+            yield one.place, problem.of(said(one))
         if bolt.shape == "state" and isinstance(one.grouping, KEYED) and is_record(one.cls) and not wrong:
             types = _field_types(one.cls) or {}
             names = one.grouping.keys()
@@ -47,7 +49,7 @@ def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
     yield from _of_keys(keys)
 
 
-def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str]]:
+def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Problem]]:
     """Each stream is read by one input of a bolt: both deliveries of a record carry one identity, so what the bolt
     emits for them has one identity and one edge, twice; they cancel, and the tree completes too early (A18)."""
     first: dict[tuple[str, type[Record]], Input[Any]] = {}
@@ -56,11 +58,11 @@ def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, str
             continue  # told of by _of_stream
         stream = one.component, one.cls
         if stream in first:
-            yield (
-                one.place,
-                f"{said(one)}: it reads this stream already, by {said(first[stream])}, and can't tell the two "
-                f"deliveries of a record apart; keep one of the two, or declare a second bolt for the other (A18)",
+            text = (
+                f"it reads this stream already, by {said(first[stream])}, and can't tell the two deliveries of a "
+                f"record apart; keep one of the two, or declare a second bolt for the other (A18)"
             )
+            yield one.place, Problem(K222, text).of(said(one))
         first.setdefault(stream, one)
 
 
@@ -128,14 +130,20 @@ def _of_fields(one: Input[Any]) -> Iterator[str]:
             yield f"{name!r} can't be a key: {problem}"
 
 
-def _of_grouping(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[str]:
-    """What the bolt and the emitter make of the grouping."""
+def _of_grouping(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[Problem]:
+    """What the grouping is, and what the bolt and the emitter make of it."""
     grouping = one.grouping
     if not isinstance(grouping, BUILT_IN):
-        yield "choose a grouping by a method of the stream; your own comes by custom(…)"
-        return
-    if isinstance(grouping, Custom):
-        yield from _of_custom(grouping.prototype)
+        wrong = ["choose a grouping by a method of the stream; your own comes by custom(…)"]
+    else:
+        wrong = [*_of_custom(grouping.prototype)] if isinstance(grouping, Custom) else []
+        yield from (Problem(K225, text) for text in _of_ends(one, bolt, topology))
+    yield from (Problem(K226, text) for text in wrong)
+
+
+def _of_ends(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[str]:
+    """What the bolt and the emitter make of the grouping."""
+    grouping = one.grouping
     name = called(bolt.prototype)
     if bolt.shape == "state" and not isinstance(grouping, KEYED):
         yield (
@@ -166,23 +174,24 @@ def _of_custom(grouping: Any) -> Iterator[str]:
         yield f"{type(grouping).__name__} defines no `choose(self, record, tasks)`"
 
 
-def _of_keys(keys: list[tuple[Input[Any], list[Any]]]) -> Iterator[tuple[Place, str]]:
+def _of_keys(keys: list[tuple[Input[Any], list[Any]]]) -> Iterator[tuple[Place, Problem]]:
     """Inputs of one state have to agree on its key: equal values of other types are other keys (D8)."""
     for one, types in keys[1:]:
         first, expected = keys[0]
         if len(types) != len(expected):
-            yield (
-                one.place,
-                f"{said(one)}: the state's key has {_fields(len(types))} here and {_fields(len(expected))} "
-                f"by {said(first)}; they have to agree (D8)",
+            text = (
+                f"the state's key has {_fields(len(types))} here and {_fields(len(expected))} by {said(first)}; they "
+                f"have to agree (D8)"
             )
         elif [key_parts(kind) for kind in types] != [key_parts(kind) for kind in expected]:
             here, there = (" and ".join(map(_name, each)) for each in (types, expected))
-            yield (
-                one.place,
-                f"{said(one)}: the state's key is {here} here and {there} by {said(first)}; 1, 1.0, True and '1' are "
-                f"different keys, so they have to agree (D8)",
+            text = (
+                f"the state's key is {here} here and {there} by {said(first)}; 1, 1.0, True and '1' are different "
+                f"keys, so they have to agree (D8)"
             )
+        else:
+            continue
+        yield one.place, Problem(K227, text).of(said(one))
 
 
 def key_parts(kind: Any) -> Any:

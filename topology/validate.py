@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from topology import instance_state, plan, subscriptions
+from topology.codes.declaring import K201, K202, K203, K204, K205, K206, K207, K208, K209, K210, K211, K228
 from topology.components import Bolt, Spout
 from topology.config import Config
-from topology.errors import Mistake
+from topology.errors import Mistake, Problem
 from topology.graph import Declared, Place, Topology
 from topology.groupings import SLOTS
 from topology.records import is_record, record_problems
@@ -25,14 +26,15 @@ CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyn
 
 def mistakes(topology: Topology) -> list[Mistake]:
     """All mistakes, in the order of the source."""
-    found = [(topology.place, text) for text in _of_topology(topology)]
+    found = [(topology.place, problem) for problem in _of_topology(topology)]
     named: dict[str, Declared] = {}
     seen: set[type] = set()
     for one in topology.components:
-        found += [(one.place, f"{one.name!r:.80}: {text}") for text in _of_component(one, topology, named, seen)]
-        found += [(place, f"{one.name!r:.80}: {text}") for place, text in subscriptions.problems(one, topology)]
+        name = f"{one.name!r:.80}"
+        found += [(one.place, problem.of(name)) for problem in _of_component(one, topology, named, seen)]
+        found += [(place, problem.of(name)) for place, problem in subscriptions.problems(one, topology)]
     found += _cycles(topology)
-    return _in_order([topology.mistake(text, place) for place, text in found])
+    return _in_order([topology.mistake(problem, place) for place, problem in found])
 
 
 def warnings(topology: Topology) -> list[Mistake]:
@@ -46,8 +48,11 @@ def warnings(topology: Topology) -> list[Mistake]:
     for one in topology.components:
         found += [
             topology.mistake(
-                f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay counts "
-                f"twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
+                Problem(
+                    K228,
+                    f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay "
+                    f"counts twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
+                ),
                 one.place,
             )
             for name in instance_state.kept(one)
@@ -61,28 +66,29 @@ def _in_order(found: list[Mistake]) -> list[Mistake]:
     return sorted(found, key=lambda mistake: (files.index(mistake.file), mistake.line))
 
 
-def _of_topology(topology: Topology) -> Iterator[str]:
-    if problem := _name_problem(topology.name):
-        yield f"the topology's {problem}"
+def _of_topology(topology: Topology) -> Iterator[Problem]:
+    yield from _name_problems(topology.name, "the topology's")
     config: object = topology.config
     if not isinstance(config, Config):
-        yield f"config is a Config(…), not a {type(config).__name__}"
+        yield Problem(K202, f"config is a Config(…), not a {type(config).__name__}")
     if not any(one.kind == "spout" for one in topology.components):
-        yield 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
+        text = 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
+        yield Problem(K203, text)
 
 
-def _of_component(one: Declared, topology: Topology, named: dict[str, Declared], seen: set[type]) -> Iterator[str]:
+def _of_component(one: Declared, topology: Topology, named: dict[str, Declared], seen: set[type]) -> Iterator[Problem]:
     """What is wrong with one component. Notes it in `named`, and in `seen` the record classes looked at."""
-    if problem := _name_problem(one.name):
-        yield f"its {problem}"
+    if impossible := [*_name_problems(one.name, "its")]:
+        yield from impossible
     elif one.name in named:
-        yield f"a component of this name is declared already, {_where(named[one.name].place, one.place)}"
+        where = _where(named[one.name].place, one.place)
+        yield Problem(K204, f"a component of this name is declared already, {where}")
     else:
         named[one.name] = one
     yield from one.problems
     yield from _number_problems(one)
     if isinstance(one.prototype, Bolt) and one.kind == "bolt":
-        yield from _bolt_problems(one)
+        yield from (Problem(K207, text) for text in _bolt_problems(one))
         yield from _copy_problems(one)
     if isinstance(one.prototype, Spout) and one.kind == "spout":
         yield from _copy_problems(one)
@@ -92,23 +98,24 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
         for reader in topology.components
         for read in reader.inputs
     ):
-        yield f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
+        text = f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
+        yield Problem(K205, text)
 
 
-def _name_problem(name: object) -> str | None:
+def _name_problems(name: object, whose: str) -> Iterator[Problem]:
     if not isinstance(name, str):
-        return f"name is a text, not {type(name).__name__}"
-    if NAME.fullmatch(name):
-        return None
-    better = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64]
-    hint = f", like {better!r}" if better else ""
-    return f"name {name!r:.80} is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -{hint}"
+        yield Problem(K201, f"{whose} name is a text, not {type(name).__name__}")
+    elif not NAME.fullmatch(name):
+        better = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64]
+        hint = f", like {better!r}" if better else ""
+        text = f"{whose} name {name!r:.80} is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -{hint}"
+        yield Problem(K201, text)
 
 
-def _number_problems(one: Declared) -> Iterator[str]:
+def _number_problems(one: Declared) -> Iterator[Problem]:
     for what, value, most in (("tasks", one.tasks, TASKS_MAX), ("concurrency", one.concurrency, CONCURRENCY_MAX)):
         if type(value) is not int or not 1 <= value <= most:
-            yield f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}"
+            yield Problem(K206, f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}")
 
 
 def _bolt_problems(one: Declared) -> Iterator[str]:
@@ -135,17 +142,15 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
         yield f"{name}.deterministic is True or False, not {one.prototype.deterministic!r:.80}"
 
 
-def _copy_problems(one: Declared) -> Iterator[str]:
+def _copy_problems(one: Declared) -> Iterator[Problem]:
     """Each task gets a copy of what was given to the topology."""
     try:
         copy.deepcopy(one.prototype)
     except Exception as error:
         culprits = [name for name, value in vars(one.prototype).items() if not _copies(value)]
         which = f"its attribute {culprits[0]!r}" if culprits else called(one.prototype)
-        yield (
-            f"{which} can't be copied for each task ({type(error).__name__}: {error}); "
-            "take resources in `open`, not in the constructor"
-        )
+        text = f"{which} can't be copied for each task ({type(error).__name__}: {error})"
+        yield Problem(K208, f"{text}; take resources in `open`, not in the constructor")
 
 
 def _copies(value: object) -> bool:
@@ -156,23 +161,23 @@ def _copies(value: object) -> bool:
     return True
 
 
-def _class_problems(one: Declared, seen: set[type]) -> Iterator[str]:
+def _class_problems(one: Declared, seen: set[type]) -> Iterator[Problem]:
     """What is wrong with the record classes that it emits; each class is told of once."""
     names: dict[str, type] = {}
     for cls in one.streams:
         if names.setdefault(cls.__name__, cls) is not cls:
-            yield (
+            text = (
                 f"it emits two classes called {cls.__name__}, of {names[cls.__name__].__module__} and of "
                 f"{cls.__module__}; streams are told apart by this name, so rename one"
             )
+            yield Problem(K209, text)
         if cls not in seen and is_record(cls):
             seen.add(cls)
-            if not NAME.fullmatch(cls.__name__):
-                yield f"the record class {cls.__name__:.80}: its {_name_problem(cls.__name__)}"
-            yield from record_problems(cls)
+            yield from _name_problems(cls.__name__, f"the record class {cls.__name__:.80}: its")
+            yield from (Problem(K210, text) for text in record_problems(cls))
 
 
-def _cycles(topology: Topology) -> list[tuple[Place, str]]:
+def _cycles(topology: Topology) -> list[tuple[Place, Problem]]:
     """One mistake a cycle. Handles can't make one, since what a bolt reads is there before it; a made-up Input can."""
     reads = {
         one.name: {read.component for read in one.inputs if isinstance(read.component, str)}
@@ -188,7 +193,7 @@ def _cycles(topology: Topology) -> list[tuple[Place, str]]:
         cycle = _cycle(name, reads)
         if cycle and told.isdisjoint(cycle):
             told.update(cycle)
-            found.append((places[name], f"a cycle: {' → '.join([*cycle, name])}"))
+            found.append((places[name], Problem(K211, f"a cycle: {' → '.join([*cycle, name])}")))
     return found
 
 
