@@ -21,7 +21,7 @@ def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str,
     ("arguments", "said"),
     [
         (["run", "counting.py", "--frsh"], "No such option: --frsh (Possible options: --for, --fresh)"),
-        (["rnu", "counting.py"], "No such command 'rnu'. Did you mean 'run'?"),
+        (["rnu", "counting.py"], "No such command 'rnu'; did you mean 'run'?"),
         (["run"], "Missing argument"),
         (["run", "counting.py", "--for", "abc"], "Invalid value for '--for'"),
         (["run", "counting.py", "--for", "-1"], "--for takes a number of seconds above 0, not -1"),

@@ -4,9 +4,11 @@
     1  otherwise                                             3  could not start for another reason
 
 Imports are lazy: the first line is there before the runtime and the user's own modules are. Other packages add commands
-by entry points of the group `kedge.commands`: NAME = "module:function", a function as Typer takes it.
+by entry points of the group `kedge.commands`: NAME = "module:function", a function as Typer takes it. Its module may
+have EXAMPLES, ("command line", "what it is for") each, which end the command's help.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -16,11 +18,20 @@ import typer.core
 import typer.main
 
 from topology.cli import terminal
+from topology.cli.command import Command
+from topology.errors import ConfigurationError, did_you_mean
 from topology.version import version
 
 INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
-COMMANDS: Final = ("run", "check")  # of ours, in the order of the help: a module each, with a function of its name
+COMMANDS: Final = ("new", "run", "check", "completion")  # in the order of the help: a module each, with such a function
 GROUP: Final = "kedge.commands"
+COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
+SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+ABOUT: Final = "Runs topologies: every tuple acked, every alert within milliseconds."
+EPILOG: Final = (
+    "kedge COMMAND --help says more about a command. Each option is an environment variable as well; what is typed "
+    "comes before the environment, and that before what the topology says itself."
+)
 
 
 class Commands(typer.core.TyperGroup):
@@ -31,22 +42,44 @@ class Commands(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS:
-            function = getattr(import_module(f"topology.cli.commands.{cmd_name}"), cmd_name)
-        elif (entry := _entry_points().get(cmd_name)) is not None:
-            function = entry.load()
-        else:
+            return _command(cmd_name, getattr(import_module(f"topology.cli.commands.{cmd_name}"), cmd_name))
+        entry = _entry_points().get(cmd_name)
+        if entry is None:
             return None
-        one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        one.command(cmd_name, context_settings=SETTINGS)(function)
-        return typer.main.get_command(one)
+        try:
+            return _command(cmd_name, entry.load())
+        except Exception as error:  # somebody else's package: its trouble must not hide the other commands
+            return _command(cmd_name, _unusable(cmd_name, entry.value, error))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            ctx.fail(f"No such command {args[0]!r:.80}{near}")
+        return super().resolve_command(ctx, args)
 
 
-SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+def _command(name: str, function: Any) -> Any:
+    one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    one.command(name, cls=Command, context_settings=SETTINGS)(function)
+    made = typer.main.get_command(one)
+    if isinstance(made, Command):
+        made.examples = getattr(sys.modules.get(function.__module__), "EXAMPLES", ())
+    return made
+
+
+def _unusable(name: str, where: str, error: Exception) -> Any:
+    def unusable() -> None:
+        raise ConfigurationError(f"the command {name!r}, {where}, can't be loaded: {type(error).__name__}: {error}")
+
+    unusable.__doc__ = f"(can't be loaded: {type(error).__name__})"
+    return unusable
+
 
 app = typer.Typer(
     name="kedge",
     cls=Commands,
-    help="Runs topologies: every tuple acked, every alert within milliseconds.",
+    help=ABOUT,
+    epilog=EPILOG,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -62,14 +95,16 @@ def _entry_points() -> dict[str, Any]:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        terminal.put(f"kedge {version()}")
+        python = ".".join(map(str, sys.version_info[:3]))
+        system = " ".join((os.uname().sysname, os.uname().machine)) if hasattr(os, "uname") else sys.platform
+        terminal.put(f"kedge {version()} (Python {python}, {system})")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=False)
 def kedge(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Runs topologies: every tuple acked, every alert within milliseconds."""
@@ -82,12 +117,21 @@ def main() -> None:
 
 def status_of(arguments: list[str]) -> int:
     """Runs one command line and tells errors. Returns the exit status."""
+    if COMPLETING in os.environ:
+        import_module("typer.completion").completion_init()
     try:
-        status = int(app(arguments or ["--help"], prog_name="kedge", standalone_mode=False) or 0)
+        status = int(app(_meant(arguments), prog_name="kedge", standalone_mode=False) or 0)
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         return status
     except (Exception, KeyboardInterrupt) as error:
         from topology.cli.telling import told
 
-        return told(error, debug="--debug" in arguments)
+        return told(error, debug="--debug" in arguments or os.environ.get("KEDGE_DEBUG", "0") not in ("", "0"))
+
+
+def _meant(arguments: list[str]) -> list[str]:
+    """`kedge` alone and `kedge help [COMMAND]` ask for help, as in git."""
+    if not arguments or arguments == ["help"]:
+        return ["--help"]
+    return [arguments[1], "--help"] if arguments[0] == "help" else arguments

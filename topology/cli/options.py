@@ -6,7 +6,7 @@ Light to import: every command's `--help` passes here. Loads the user's module o
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -32,45 +32,93 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+_WHAT: Final = "What is run"  # groups of options in a command's help
+_RUN: Final = "How it is run"
+_OUTPUT: Final = "What is shown"
+
 TargetArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODULE-OR-FILE[:ATTRIBUTE]",
-        help="A Python file or module, and in it a Topology or a function that makes one: 'topology' unless named.",
+        metavar="FILE-OR-MODULE[:NAME]",
+        help="Where the topology is: a Python file or module, and in it a Topology, or a function that makes one, "
+        "called 'topology' unless named.",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the function that makes the topology."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A parameter of the function that makes it; may be repeated.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 ConfigOption = Annotated[
     list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A field of the topology's Config; KEDGE_NAME does the same."),
+    typer.Option(
+        "--config",
+        metavar="NAME=VALUE",
+        help="A field of its Config, max_pending=500 say, as KEDGE_MAX_PENDING does; may be repeated.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", help="Run on N worker processes; without it all is in this one."),
+    typer.Option("--workers", metavar="N", help="On N processes; in this one unless given.", rich_help_panel=_RUN),
 ]
 LinksOption = Annotated[
     str | None,
     typer.Option(
         "--links",
-        metavar="ipc|tcp://HOST[:PORT]",
-        help="Where workers listen for one another: ipc unless given; tcp is encrypted with keys of this run. "
-        "Each worker has a port of its own, counted from PORT.",
+        metavar="WHERE",
+        help="Where these listen for one another: ipc, which is the default, or tcp://HOST[:PORT], which is encrypted. "
+        "Each has a port of its own, counted from PORT.",
+        rich_help_panel=_RUN,
     ),
 ]
-ForOption = Annotated[float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")]
+ForOption = Annotated[
+    float | None,
+    typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.", rich_help_panel=_RUN),
+]
 StateDirOption = Annotated[
-    Path | None, typer.Option("--state-dir", metavar="DIR", help="Kept between runs; .kedge/NAME unless given.")
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="What is kept between runs; .kedge/NAME-OF-TOPOLOGY unless given.",
+        rich_help_panel=_RUN,
+    ),
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Forget what earlier runs noted in the state directory.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="End stdout with one JSON object: the run in figures.")]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Forget what earlier runs have kept there.", rich_help_panel=_RUN)
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="End stdout with one JSON object: the run in figures.", rich_help_panel=_OUTPUT),
+]
 LogFormatOption = Annotated[
-    LogFormat, typer.Option("--log-format", help="The log on stderr: 'auto' is console on a terminal, else JSON.")
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="The log on stderr: auto (console on a terminal, else a JSON object a line), console, or json: then "
+        "progress and errors are JSON, too.",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
-LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="Log entries from this level on.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show whole tracebacks, and log from level debug on.")]
+LogLevelOption = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level",
+        metavar="LEVEL",
+        help="The log from this level on: debug, info, warning or error.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+DebugOption = Annotated[
+    bool,
+    typer.Option("--debug", help="Log from level debug on, and show whole tracebacks.", rich_help_panel=_OUTPUT),
+]
 
 
 def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology", "Recipe"]:

@@ -7,7 +7,8 @@ lines (S11): what people read goes through `topology.text.printable` first, or t
 
 import os
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, Final, TextIO
 
 from topology.text import printable
 from topology.writing import discard, write_line
@@ -19,10 +20,26 @@ def block(text: str) -> str:
     return "\n".join([printable(first), *(f"    {printable(line)}" for line in others)])
 
 
-def say(text: str) -> None:
-    """Writes lines to stderr. Never raises for a stderr that can't be written: nobody is left to be told."""
+class Voice:
+    """How `say` puts things. `as_event`: makes one line of a level, a text and its figures, where each line on stderr
+    has to be an event of its own (`--log-format json`); None: texts are written as they are."""
+
+    as_event: Callable[[str, str, dict[str, Any]], str] | None = None
+
+
+VOICE: Final = Voice()
+
+
+def say(text: str, *, level: str = "info", **figures: Any) -> None:
+    """Tells people something on stderr. `level` and `figures`, what the text says in numbers, are for events. Never
+    raises for a stderr that can't be written: nobody is left to be told."""
+    write(VOICE.as_event(level, text, figures) if VOICE.as_event is not None else text)
+
+
+def write(lines: str) -> None:
+    """Writes lines to stderr as they are; as `say` otherwise."""
     try:
-        write_line(sys.stderr, text)
+        write_line(sys.stderr, lines)
     except OSError:
         discard(sys.stderr)
 

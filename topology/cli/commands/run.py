@@ -29,13 +29,18 @@ from topology.version import version
 
 WORKERS_MAX: Final = 64  # each has a link to each other one, which says something twice a second
 LINKS: Final = "ipc"
+EXAMPLES: Final = (
+    ("kedge run alerts.py", "the topology in this file, until its sources end"),
+    ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a value of yours"),
+    ("KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 3600", "for an hour, as a service would"),
+)
 
 
 def run(
     target: TargetArgument,
-    workers: WorkersOption = None,
     set_: SetOption = None,
     config: ConfigOption = None,
+    workers: WorkersOption = None,
     for_s: ForOption = None,
     state_dir: StateDirOption = None,
     fresh: FreshOption = False,
@@ -45,7 +50,10 @@ def run(
     log_level: LogLevelOption = LogLevel.INFO,
     debug: DebugOption = False,
 ) -> None:
-    """Run a topology until its sources end, or until Ctrl-C: then it drains; a second one ends it now."""
+    """Run a topology until its sources end, or until Ctrl-C.
+
+    Ctrl-C, or SIGTERM, drains it: nothing new is read, and what is under way is done. A second one ends it now.
+    """
     status = start(
         target,
         set_=set_,

@@ -1,0 +1,176 @@
+"""How every command behaves, ours and those of entry points: options from the environment, and help by groups.
+
+Each option `--some-name` is also the variable KEDGE_SOME_NAME; several values are quoted there as in a shell. The
+command line wins over the environment. What a command does is not known here.
+"""
+
+import os
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import fields
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+import typer
+import typer.core
+
+from topology.cli import terminal
+from topology.config import Config
+from topology.errors import did_you_mean
+from topology.text import printable
+
+PREFIX: Final = "KEDGE_"
+INTERNAL: Final = frozenset({"KEDGE_HINT"})  # variables that are no option: `make run` asks for a hint by it
+NO_VARIABLE: Final = frozenset({"--help", "--version"})  # what only makes sense where it is typed
+COLUMN_MAX: Final = 22  # characters of a help's left column: what is longer has a line of its own
+
+_given_as: ContextVar[Mapping[str, str]] = ContextVar("_given_as", default=MappingProxyType({}))
+
+
+def given_as(option: str) -> str:
+    """What the user has called this option: its variable, where the value that counts comes from there."""
+    return _given_as.get().get(option, option)
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose options have their variables. `examples`: command lines, and what each is for."""
+
+    examples: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for parameter in self.params:
+            if options := _long(parameter):
+                _take_from_environment(parameter, options)
+
+    def variables(self) -> dict[str, Any]:
+        """Variable → the option that it gives a value to."""
+        return {one.envvar: one for one in self.params if isinstance(one.envvar, str) and _long(one)}
+
+    def invoke(self, ctx: Any) -> Any:
+        _given_as.set(
+            {
+                name: one.envvar
+                for one in self.params
+                if isinstance(one.envvar, str) and getattr(one, "from_environment", False)
+                for name in one.opts
+            }
+        )
+        for line in unknown_variables(os.environ, {*self.variables()}, partial(_everywhere, ctx)):
+            terminal.say(f"warning: {line}", level="warning")
+        return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(_argument(one) for one in self.params if one.param_type_name == "argument")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then the options by groups, in the order in which they are declared; --help ends the last one."""
+        arguments = [
+            (_called(one), getattr(one, "help", None) or "") for one in self.params if one.param_type_name == "argument"
+        ]
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": arguments}
+        group = "Options"
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx) if one.param_type_name == "option" else None
+            if record is not None:
+                group = getattr(one, "rich_help_panel", None) or (group if "--help" in one.opts else "Options")
+                groups.setdefault(group, []).append((record[0], record[1].replace("[env var: ", "[")))
+        width = min(max(len(names) for records in groups.values() for names, _ in records), COLUMN_MAX)
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl([(names.ljust(width), text) for names, text in records], col_max=COLUMN_MAX)
+        if self.variables():
+            formatter.write_paragraph()
+            formatter.write_text("What stands in brackets is the environment variable that does the same.")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for line, purpose in self.examples:
+                    formatter.write(f"  {line}\n      {purpose}\n")
+        super().format_epilog(ctx, formatter)
+
+
+def _called(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _argument(argument: Any) -> str:
+    """As the usage has it."""
+    return _called(argument) if argument.required else f"[{_called(argument)}]"
+
+
+def _long(parameter: Any) -> list[str]:
+    """The option's names that may have a variable; none for an argument."""
+    if parameter.param_type_name != "option":
+        return []
+    return [name for name in parameter.opts if name.startswith("--") and name not in NO_VARIABLE]
+
+
+def _take_from_environment(option: Any, names: list[str]) -> None:
+    """Gives the option its variable, which is named where its value can't be used."""
+    if option.envvar is None:
+        option.envvar = PREFIX + names[0].removeprefix("--").replace("-", "_").upper()
+    option.show_envvar = True
+    option.from_environment = False
+    look, hint = option.value_from_envvar, option.get_error_hint
+
+    def value(ctx: Any) -> Any:
+        found = look(ctx) if not option.multiple else _words(option, ctx)
+        option.from_environment = found is not None
+        return found
+
+    option.value_from_envvar = value
+    option.get_error_hint = lambda *_: f"'{option.envvar}'" if option.from_environment else _plain(hint, option)
+
+
+def _plain(hint: Any, option: Any) -> str:
+    """Typer's own words, which would name the variable even where the value was typed."""
+    option.show_envvar = False
+    try:
+        return str(hint())
+    finally:
+        option.show_envvar = True
+
+
+def _words(option: Any, ctx: Any) -> list[str] | None:
+    """Several values of one variable, quoted as in a shell."""
+    text = option.resolve_envvar_value(ctx)
+    if text is None:
+        return None
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        option.from_environment = True
+        raise typer.BadParameter(
+            f"{printable(text)!r} is not quoted as in a shell: {str(error).lower()}", ctx=ctx, param=option
+        ) from None
+
+
+def _everywhere(ctx: Any) -> Iterator[str]:
+    """The variables of all commands."""
+    if ctx.parent is None:
+        return
+    group = ctx.parent.command
+    for name in group.list_commands(ctx.parent):
+        command = group.get_command(ctx.parent, name)
+        if isinstance(command, Command):
+            yield from command.variables()
+
+
+def unknown_variables(environment: Collection[str], known: Collection[str], others: Any) -> list[str]:
+    """A sentence for each variable of ours that nothing is called. `others` gives further known ones, and is called
+    only where `known`, the settings of a topology and INTERNAL don't have it, as it takes a while."""
+    ours = {*known, *INTERNAL, *(PREFIX + one.name.upper() for one in fields(Config))}
+    strange = sorted(name for name in environment if name.startswith(PREFIX) and name not in ours)
+    if not strange:
+        return []
+    ours.update(others())
+    return [
+        f"{printable(name)} is in the environment, and no option or setting is called so{did_you_mean(name, ours)}"
+        for name in strange
+        if name not in ours
+    ]
