@@ -213,3 +213,36 @@ K136: Final = Code(
     "The topology imports from one of Kedge's own packages a module that this version does not have.",
     "mend the name, or install the version of Kedge that has it.",
 )
+K140: Final = Code(
+    "K140",
+    "A name that a new topology can't have",
+    "kedge new calls the topology as its folder is called, with dashes for what a name can't have; --name calls it "
+    "otherwise. It is the name of a state directory and of a distribution, too.",
+    "give --name NAME: 1 to 64 of A-Z a-z 0-9 _ and -, with a letter or a digit at both ends.",
+)
+K141: Final = Code(
+    "K141",
+    "A name of Kedge's own",
+    "Kedge's packages are called acker, topology, spouts, bolts, bridge and kedge; a folder or distribution of the "
+    "same name may be found in their place.",
+    "take another name.",
+)
+K142: Final = Code(
+    "K142",
+    "The folder for new files is not empty",
+    "kedge new and kedge demo --keep write into a folder of their own, and never over what is there. Hidden files and "
+    "virtual environments are not in the way of kedge new.",
+    "name a folder that is not there yet, or an empty one.",
+)
+K143: Final = Code(
+    "K143",
+    "The folder for new files can't be made",
+    "The system has refused to make the folder or a file in it. What had been made of it was taken away again.",
+    "name a folder that you may write in, on a disk that has room.",
+)
+K144: Final = Code(
+    "K144",
+    "A number that kedge demo can't take",
+    "It makes a log of --lines lines, at least 1,000, and reads --rate of them a second, or as fast as it can with 0.",
+    "give numbers within the limits, or leave them out.",
+)
