@@ -55,10 +55,10 @@ def unreadable(path: str, error: Exception) -> ConfigurationError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not isinstance(error, FileNotFoundError):
         return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=K310)
-    folder = os.path.dirname(path)
+    folder, own = os.path.split(path)
     try:
         with os.scandir(folder or ".") as there:
-            beside = [os.path.join(folder, one.name) for one in islice(there, BESIDE_MAX)]
+            beside = [os.path.join(folder, one.name) for one in islice(there, BESIDE_MAX) if one.name != own]
     except OSError:  # the folder is missing too
         beside = []
     place = "" if os.path.isabs(path) else f"; it is looked up from {os.getcwd()}"

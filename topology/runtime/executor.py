@@ -43,6 +43,7 @@ class Executor:
         self.executed = 0
         self.failed = 0
         self.busy_s = 0.0
+        self.waited, self.waited_s = 0, 0.0  # inputs that were under way, and for how long, together
         self.concurrency: int = settings.get("concurrency", 1)
         self.time_limit_s: float = settings.get("time_limit_s", 30.0)
         self.random: Random = settings.get("random") or Random(0)
@@ -173,9 +174,8 @@ class Executor:
 
     def open_of(self, tup: Tuple[Any], act: str) -> Any:
         """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
-        raise TupleStateError(
-            f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself", code=K613
-        )
+        text = f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself"
+        raise TupleStateError(text, code=K613)
 
     # -- what becomes of an input
 
@@ -228,7 +228,8 @@ class Executor:
             if not task.cancelled():
                 task.exception()
             return
-        tup, _ = entry
+        tup, begun = entry
+        self.waited, self.waited_s = self.waited + 1, self.waited_s + self._loop.time() - begun
         if task.cancelled() or task.cancelling():  # by the bolt itself; whatever it returned is not trusted (A5)
             self.fail_input(tup, None, Reason.RAISED, "its asyncio task was cancelled")
         else:
@@ -255,6 +256,7 @@ class Executor:
             if now - begun > self.time_limit_s:
                 del self.under_way[task]
                 self.abandoned.add(task)
+                self.waited, self.waited_s = self.waited + 1, self.waited_s + now - begun
                 self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
                 task.cancel()
                 self.wake()
