@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.cli.hidden import HOME, refuse_hidden
-from topology.cli.settings import arguments
+from topology.cli.settings import arguments, option_of
 from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
 from topology.graph import Topology
@@ -63,7 +63,7 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
         if given:
             key = next(iter(given))
             raise ConfigurationError(
-                f"--set {key}=… has nowhere to go: {target} is a Topology; values are the parameters of a function "
+                f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology; values are the parameters of a function "
                 "that makes one"
             )
         return found

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from topology.cli.command import given_as
+
 if TYPE_CHECKING:
     from topology.cli.running import Recipe
     from topology.graph import Topology
@@ -128,8 +130,8 @@ def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology
     from topology.cli import settings
     from topology.cli.loading import load, recipe, target_of
 
-    given = settings.pairs(config, "--config")
-    found, values = target_of(target), settings.pairs(set_, "--set")
+    given = settings.pairs(config, given_as("--config"))
+    found, values = target_of(target), settings.pairs(set_, given_as("--set"))
     topology = load(found, values)
     topology.config = settings.configured(topology.config, given, os.environ)
     return topology, partial(recipe, found, values)

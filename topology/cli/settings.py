@@ -22,9 +22,17 @@ PREFIX: Final = "KEDGE_"
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def pairs(given: Sequence[str], option: str) -> dict[str, str]:
+class Given(dict[str, str]):
+    """Values by their keys. `option`: what the user has called them by, `--set` or a variable."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__()
+        self.option = option
+
+
+def pairs(given: Sequence[str], option: str) -> Given:
     """`key=value` texts as a mapping; a value may hold more equals signs, and be empty."""
-    found: dict[str, str] = {}
+    found = Given(option)
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
@@ -33,6 +41,11 @@ def pairs(given: Sequence[str], option: str) -> dict[str, str]:
             raise ConfigurationError(f"{option} {key}=… is given twice: {found[key]!r} and {value!r}")
         found[key] = value
     return found
+
+
+def option_of(given: Mapping[str, str], otherwise: str) -> str:
+    """What the user has called these values by."""
+    return given.option if isinstance(given, Given) else otherwise
 
 
 def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -44,11 +57,12 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     named = {one.name: one for one in parameters if one.kind in _NAMED}
     further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
     values = {}
+    option = option_of(given, "--set")
     for key, value in given.items():
         parameter = named.get(key, further)
         if parameter is None:
-            raise ConfigurationError(f"--set {key}={value}: {where} takes no {key!r}{_known(key, named)}")
-        values[key] = _converted(value, _kind(parameter), f"--set {key}={value}")
+            raise ConfigurationError(f"{option} {key}={value}: {where} takes no {key!r}{_known(key, named)}")
+        values[key] = _converted(value, _kind(parameter), f"{option} {key}={value}")
     for one in parameters:
         required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
         if required and one.name not in values:
@@ -70,10 +84,11 @@ def configured(config: Config, given: Mapping[str, str], environment: Mapping[st
         text = environment.get(PREFIX + name.upper())
         if text is not None:
             changes[name] = _converted(text, kind, f"{PREFIX}{name.upper()}={text}")
+    option = option_of(given, "--config")
     for name, text in given.items():
         if name not in kinds:
-            raise ConfigurationError(f"--config {name}={text}: there is no setting {name!r}{_known(name, kinds)}")
-        changes[name] = _converted(text, kinds[name], f"--config {name}={text}")
+            raise ConfigurationError(f"{option} {name}={text}: there is no setting {name!r}{_known(name, kinds)}")
+        changes[name] = _converted(text, kinds[name], f"{option} {name}={text}")
     return dataclasses.replace(config, **changes)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import typer
 
 from topology.cli import terminal
+from topology.cli.command import given_as
 from topology.cli.options import (
     ConfigOption,
     DebugOption,
@@ -90,9 +91,9 @@ def start(
     returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
-        raise ConfigurationError(f"--for takes a number of seconds above 0, not {for_s:g}")
+        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}")
     if state_dir == Path():
-        raise ConfigurationError("--state-dir takes a directory of its own, not the current one")
+        raise ConfigurationError(f"{given_as('--state-dir')} takes a directory of its own, not the current one")
     _check_processes(workers, links)
     topology, recipe = declared(target, set_ or [], config or [])
     from topology.cli import running
@@ -104,11 +105,13 @@ def start(
 def _check_processes(workers: int | None, links: str | None) -> None:
     """Raises ConfigurationError for a number of workers, or links, that can't be."""
     if workers is not None and not 1 <= workers <= WORKERS_MAX:
-        raise ConfigurationError(f"--workers takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}")
+        raise ConfigurationError(
+            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}"
+        )
     if links is None or (links == LINKS and workers is not None):
         return
     if workers is None:
-        raise ConfigurationError("--links is for runs on several processes: give --workers N, too")
+        raise ConfigurationError(f"{given_as('--links')} is for runs on several processes: give --workers N, too")
     from urllib.parse import urlsplit
 
     try:
@@ -117,4 +120,4 @@ def _check_processes(workers: int | None, links: str | None) -> None:
     except ValueError:  # a port that is none
         good = False
     if not good:
-        raise ConfigurationError(f"--links takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}")
+        raise ConfigurationError(f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}")
