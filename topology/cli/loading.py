@@ -63,8 +63,8 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
         if given:
             key = next(iter(given))
             raise ConfigurationError(
-                f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology; values are the parameters of a function "
-                "that makes one"
+                f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology; values are the "
+                "parameters of a function that makes one"
             )
         return found
     if not callable(found) or (isinstance(found, type) and not issubclass(found, Topology)):
