@@ -56,7 +56,8 @@ class Processes:
 @dataclass(frozen=True)
 class Options:
     """What `kedge run` was told. `for_s`: drains after so many seconds; None: when the sources end, or a signal.
-    `processes`: None for a run in this process alone."""
+    `processes`: None for a run in this process alone. `try_next`: the command that the summary ends with, and why; the
+    same again unless given."""
 
     state_dir: Path | None = None
     fresh: bool = False
@@ -64,6 +65,7 @@ class Options:
     as_json: bool = False
     debug: bool = False
     processes: Processes | None = None
+    try_next: str = ""
 
     @property
     def workers(self) -> int:
@@ -112,7 +114,8 @@ def run(topology: Topology, options: Options) -> int:
     report, restarts, limit = run_to_end(_run(topology, state_dir, options, relay))
     say = terminal.say if options.as_json else terminal.put
     times = restarts if options.processes is not None else None
-    say("\n".join(summary(report, again(sys.argv), restarts=times, limit=limit)))
+    try_next = options.try_next or f"{again(sys.argv)}   # the same again: what is stored is not stored twice"
+    say("\n".join(summary(report, try_next, restarts=times, limit=limit)))
     if options.as_json:
         terminal.put(json.dumps({**report.snapshot.as_json(), "restarts": restarts}))
     if relay.problem is not None:

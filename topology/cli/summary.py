@@ -18,9 +18,9 @@ def described(topology: Topology) -> str:
     return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
 
 
-def summary(report: Report, again: str, *, restarts: int | None = None, limit: str = "") -> Iterator[str]:
-    """The lines. `again` is the command that runs the same once more; `restarts` of workers, where these are processes;
-    `limit` the sentence about what was the limit, where that could be told."""
+def summary(report: Report, next: str, *, restarts: int | None = None, limit: str = "") -> Iterator[str]:
+    """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes; `limit` the
+    sentence about what was the limit, where that could be told."""
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
     width = max(len(name) for name in (*snapshot.spouts, *snapshot.bolts, "latency"))
@@ -44,7 +44,7 @@ def summary(report: Report, again: str, *, restarts: int | None = None, limit: s
         yield from (f"  {printable(line)}" for line in lines[1:])
     if report.exit_status:
         yield f"exit status {report.exit_status}: {_why(report)}"
-    yield f"try next: {again}   # the same again: what is stored is not stored twice"
+    yield f"try next: {next}"
 
 
 def latencies(snapshot: Snapshot) -> str:

@@ -86,9 +86,11 @@ def start(
     log_format: LogFormat = LogFormat.AUTO,
     log_level: LogLevel = LogLevel.INFO,
     debug: bool = False,
+    try_next: str = "",
 ) -> int:
-    """Runs the topology that `target` names, to its end; each argument means what the option of its name does. Blocks;
-    returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
+    """Runs the topology that `target` names, to its end; each argument means what the option of its name does, and
+    `try_next` is what the summary ends with in place of the same command. Blocks; returns the exit status. Raises a
+    KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}")
@@ -99,7 +101,7 @@ def start(
     from topology.cli import running
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
-    return running.run(topology, running.Options(state_dir, fresh, for_s, as_json, debug, processes))
+    return running.run(topology, running.Options(state_dir, fresh, for_s, as_json, debug, processes, try_next))
 
 
 def _check_processes(workers: int | None, links: str | None) -> None:
