@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from acker.identity import KEY_BYTES
 from topology.graph import Topology
 from topology.plan import plan
 from topology.runtime.clock import LoopClock
-from topology.runtime.ending import drain, settle
+from topology.runtime.ending import Crew, drain, settle
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hosting import finished, run_to_end
 from topology.runtime.linking import Wiring
@@ -81,7 +82,10 @@ class EmbeddedRun:
         """The counters at this moment, and at the end once it has ended; None before everything is built."""
         if not self.workers:
             return None
-        return replace(merged([worker.snapshot() for worker in self.workers]), limit=self._watch.text)
+        return replace(self._totals(), limit=self._watch.text)
+
+    def _totals(self) -> Snapshot:
+        return merged([worker.snapshot() for worker in self.workers])
 
     def in_flight(self) -> str:
         """Where everything is that is not done, in a sentence. For who ends the run by force."""
@@ -124,25 +128,32 @@ class EmbeddedRun:
         key = state.key if state else self._random.randbytes(KEY_BYTES)
         renew = state.next_incarnation if state else _counted(self._random.getrandbits(12))
         incarnation = renew()
-        clock, notes, reporter = LoopClock(asyncio.get_running_loop(), self._utc), state or MemoryNotes(), Reporter()
+        self._renew = renew
+        self._make = partial(
+            self._worker_kind,
+            self._plan,
+            renew=renew,
+            topology_id=self.topology.name,
+            clock=LoopClock(asyncio.get_running_loop(), self._utc),
+            notes=state or MemoryNotes(),
+            key=key,
+            reporter=Reporter(),
+            wiring=Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused),
+        )
         for number in self._plan.workers:
-            worker = self._worker_kind(
-                self._plan,
-                worker=number,
-                incarnation=incarnation,
-                renew=renew,
-                topology_id=self.topology.name,
-                clock=clock,
-                random=Random(self._random.getrandbits(64)),
-                notes=notes,
-                key=key,
-                reporter=reporter,
-                wiring=Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused),
-            )
-            self._network.attach(number, worker.peers.received)
-            self.workers.append(worker)
-        self._crew = LocalCrew(self._plan, self.workers)
+            self.workers.append(self._made(number, incarnation))
+        self._crew = self._crew_of_all()
         self._join()
+
+    def _made(self, number: int, incarnation: int) -> Worker:
+        """A worker, and the end of its links."""
+        random = Random(self._random.getrandbits(64))
+        worker = self._make(worker=number, incarnation=incarnation, random=random)
+        self._network.attach(number, worker.peers.received)
+        return worker
+
+    def _crew_of_all(self) -> Crew:
+        return LocalCrew(self._plan, self.workers)
 
     def _join(self) -> None:
         """Begins sessions between all workers, in place of those that there were."""
@@ -203,7 +214,7 @@ class EmbeddedRun:
     async def _ending(self, watching: asyncio.Future[Any]) -> str:
         """Waits until something ends the run; returns what."""
         ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self._crew)): "ended"}
-        ends |= {asyncio.ensure_future(worker.stopping.wait()): "failed" for worker in self.workers}
+        ends |= {asyncio.ensure_future(one): "failed" for one in self._stopping()}
         ends[asyncio.ensure_future(self._drain.wait())] = "stopped"
         ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
         try:
@@ -217,11 +228,14 @@ class EmbeddedRun:
             await _cancelled(*ends)
         return how
 
+    def _stopping(self) -> list[Coroutine[Any, Any, Any]]:
+        """What ends the run from within: each is done once it has."""
+        return [worker.stopping.wait() for worker in self.workers]
+
     async def _look(self) -> None:
         """Never silent: says why, where nothing is acked."""
         while True:
-            snapshot = merged([worker.snapshot() for worker in self.workers])
-            self._watch.look(asyncio.get_running_loop().time(), snapshot, self._facts)
+            self._watch.look(asyncio.get_running_loop().time(), self._totals(), self._facts)
             await asyncio.sleep(LOOK_S)
 
     async def _drained(self) -> None:

@@ -41,6 +41,10 @@ class MemoryNetwork:
         """Frames for this worker go to `receiver` from now on."""
         self._receivers[worker] = receiver
 
+    def detach(self, worker: int) -> None:
+        """Frames for this worker go nowhere, until another one is attached."""
+        self._receivers.pop(worker, None)
+
     def send(self, frame: Frame) -> bool:
         """Hands the frame over later, as often as the faults say."""
         for delay in self._faults(frame):

@@ -14,6 +14,7 @@ class Report:
              'failed': a source raised, a part of the runtime broke, or on_dead="stop" met a dead message.
     aborted  messages whose trees were not done at the end; at-most-once, inputs that were left queued or in hand.
     error    what the source or the runtime raised, or None.
+    restarts How many workers have died and were begun again; 0 where all is one process.
     summaries  component → the lines that its tasks' `summary` gave; those that gave none are not in it.
     """
 
@@ -22,6 +23,7 @@ class Report:
     aborted: int = 0
     error: BaseException | None = None
     summaries: Mapping[str, list[str]] = field(default_factory=dict)
+    restarts: int = 0
 
     @property
     def exit_status(self) -> int:

@@ -219,7 +219,8 @@ class SupervisedRun:
             how = "failed"
         error = self._broken or fleet.failed or self._unknown
         aborted = self._aborted + self._figures.lost
-        return Report(replace(self._snapshot, limit=self._limit()), how, aborted, error, self._summaries)
+        snapshot = replace(self._snapshot, limit=self._limit())
+        return Report(snapshot, how, aborted, error, self._summaries, self.restarts)
 
     async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
         """Waits until something ends the run; returns what."""

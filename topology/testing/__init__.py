@@ -1,31 +1,32 @@
 """The test kit: run a bolt or a topology on virtual time, with the real runtime, and see all that it did.
 
 `run_bolt` is a bolt's unit test in one call. `run_topology` takes a topology made of scripted spouts and captured
-streams; `check_replays` repeats every message and compares. Every record is encoded between tasks, and checked.
+streams, and has its workers crash; `check_replays` repeats every message and compares. Every record is encoded between
+tasks, and checked. `run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures.
 """
 
 from topology.testing.captured import Captured
-from topology.testing.running import (
-    BoltRun,
-    Divergence,
-    FailedInput,
-    check_replays,
-    run_bolt,
-    run_topology,
-)
+from topology.testing.crashing import Crash, CrashMissed
+from topology.testing.one_bolt import BoltRun, FailedInput, run_bolt
+from topology.testing.processes import ProcessReport, run_processes
+from topology.testing.running import Divergence, check_replays, run_topology
 from topology.testing.scripted import Fail, Pause, ScriptedSpout, Stop, Wait
 from topology.testing.virtual import Deadlock, Unhandled, VirtualTimeLimit, run_virtual, spend
-from topology.testing.watched import Dead, Watch
+from topology.testing.watched import Dead, Death, Watch
 
 __all__ = [
     "BoltRun",
     "Captured",
+    "Crash",
+    "CrashMissed",
     "Dead",
     "Deadlock",
+    "Death",
     "Divergence",
     "Fail",
     "FailedInput",
     "Pause",
+    "ProcessReport",
     "ScriptedSpout",
     "Stop",
     "Unhandled",
@@ -34,6 +35,7 @@ __all__ = [
     "Watch",
     "check_replays",
     "run_bolt",
+    "run_processes",
     "run_topology",
     "run_virtual",
     "spend",

@@ -8,12 +8,15 @@ import asyncio
 import heapq
 from asyncio import base_events
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+from topology.testing.lives import Life, life_of
 
 T = TypeVar("T")
 
@@ -21,6 +24,8 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when virtual time begins, unl
 LIMIT_S: Final = 600.0  # virtual seconds after which a run that has not ended is taken for one that never will
 TURNS_MAX: Final = 1_000_000  # turns of the loop at one moment; more, and something waits by spinning
 RESOLUTION_S: Final = 1e-9  # timers nearer than this are due together
+
+_graves: Final[list[Any]] = []  # tasks and generators of lives that are over: as garbage they would run their `finally`
 
 
 class Deadlock(RuntimeError):
@@ -86,6 +91,10 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._limit_s = limit_s
         self._random = None if seed is None else Random(seed)
         self._selector = _Selector(self)
+        self.between_turns: Callable[[], None] | None = None  # called before each turn, when nothing is under way
+        self._killed = False  # whether a life has ended
+        self._begun: WeakKeyDictionary[Any, Life] = WeakKeyDictionary()  # tasks and generators that a life has begun
+        self._asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         self._clock_resolution = RESOLUTION_S
         self._ready: deque[asyncio.Handle]
         self._scheduled: list[asyncio.TimerHandle]
@@ -126,7 +135,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Cancels what is left and closes the loop. A task that will not end is given up."""
         with suppress(Deadlock, VirtualTimeLimit, RecursionError):
             self._limit_s = self._now + LIMIT_S
-            left = asyncio.all_tasks(self)
+            left = self._living()
             for task in left:
                 task.cancel()
             if left:
@@ -136,16 +145,45 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.set_exception_handler(lambda loop, context: None)
         self.close()
 
+    def kill(self, life: Life) -> None:
+        """Ends a life as SIGKILL does: no callback, timer, task or generator of it runs again, not even to clean up.
+        Called from `between_turns`. What it has opened, files and threads say, stays open."""
+        life.over = self._killed = True
+        dead = [one for one, begun in self._begun.items() if begun is life]
+        self._asyncgens.difference_update(dead)
+        _graves.extend(dead)
+
+    def create_task(self, coro: Any, **settings: Any) -> asyncio.Task[Any]:
+        task = super().create_task(coro, **settings)
+        if (life := life_of(settings.get("context"))) is not None:
+            self._begun[task] = life
+        return task
+
+    def _living(self) -> set[asyncio.Task[Any]]:
+        over = {task for task, life in self._begun.items() if life.over}
+        return asyncio.all_tasks(self) - over
+
     # -- what BaseEventLoop leaves to its subclasses
+
+    def _asyncgen_firstiter_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
+        if (life := life_of()) is not None:
+            self._begun[agen] = life
 
     def _process_events(self, event_list: object) -> None:
         """Called once a turn, before what is ready runs: adds the timers that are due, and shuffles."""
+        if self.between_turns is not None:
+            self.between_turns()
         due = self._now + RESOLUTION_S
         while self._scheduled and self._scheduled[0].when() < due:
             handle = heapq.heappop(self._scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
             self._now = max(self._now, handle.when())  # so that nobody is woken before the time that it asked for
             self._ready.append(handle)
+        if self._killed:
+            living = [one for one in self._ready if not ((life := life_of(one._context)) and life.over)]  # type: ignore[attr-defined]
+            self._ready.clear()
+            self._ready.extend(living)
         if self._random is not None and len(self._ready) > 1:
             self._shuffle(self._random)
 
@@ -175,7 +213,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def _who_waits(self) -> str:
         lines = []
-        for task in sorted(asyncio.all_tasks(self), key=lambda one: one.get_name()):
+        for task in sorted(self._living(), key=lambda one: one.get_name()):
             frames = task.get_stack(limit=None)
             where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its beginning"
             lines.append(f"  {task.get_name()} waits at {where}")

@@ -29,13 +29,26 @@ class Dead:
     failure: Failure
 
 
+@dataclass(frozen=True)
+class Death:
+    """A worker that has crashed: when, in seconds of the run, and where everything was that was not done."""
+
+    worker: int
+    at_s: float
+    in_flight: str
+
+    def __str__(self) -> str:
+        return f"worker {self.worker} crashed at {self.at_s:.3f} s; {self.in_flight}"
+
+
 @dataclass
 class Watch:
     """What is to be known of a run beside its report; filled in while it goes on."""
 
     dead: list[Dead] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    workers: list[Worker] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)  # those that live
     before: Callable[[Worker], None] = lambda worker: None  # called when everything is open and nothing has begun
 
     def executor(self, component: str, task: int = 0) -> Executor:

@@ -1,0 +1,121 @@
+"""Workers that can die in the middle of a run, and the end of a run as it is seen over them (`ending.Crew`).
+
+A worker is a life on the virtual-time loop: what it does ends with it. Must not know when one dies, nor what
+comes then.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from topology.plan import Plan
+from topology.runtime.ending import Status
+from topology.runtime.failures import Failure
+from topology.runtime.links import Frame
+from topology.runtime.recovery import Told
+from topology.runtime.spouting import Pending
+from topology.testing.lives import Life
+from topology.testing.watched import WatchedWorker
+
+
+class MortalWorker(WatchedWorker):
+    """Everything that is called from outside runs within its life. `gone` is set once that is over; who waits for what
+    a worker does has to wait for `gone` beside it."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.life = Life()
+        self.gone = asyncio.Event()
+        self.started = False
+        self.life.call(super().__init__, *args, **settings)
+
+    def received(self, frame: Frame) -> None:
+        """A frame has come over a link."""
+        self.life.call(self.peers.received, frame)
+
+    def join(self, peers: Mapping[int, int]) -> None:
+        """Begins sessions with workers, each under its owner; tells `peers.on_linked` once they have welcomed it."""
+        for worker, owner in peers.items():
+            self.life.call(self.peers.join, worker, owner, "")
+        if not peers:
+            self.peers.on_linked()
+
+    def part(self, owner: int) -> None:
+        """Closes the link to an owner that is dead."""
+        self.life.call(self.peers.gone, owner)
+
+    async def open(self) -> None:
+        await self.life.task(super().open())
+
+    def start(self) -> None:
+        self.started = True
+        self.life.call(super().start)
+
+    def fail_all(self, failure: Failure) -> list[Pending]:
+        return self.life.call(super().fail_all, failure)
+
+    def fail_for(self, why: str, told: Told) -> int:
+        return self.life.call(super().fail_for, why, told)
+
+    async def flush_component(self, name: str) -> None:
+        """Returns when that is done, or its life is over: a replacement has not had the inputs."""
+        flushing, gone = self.life.task(super().flush_component(name)), asyncio.ensure_future(self.gone.wait())
+        try:
+            await asyncio.wait({flushing, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if flushing.done():
+                flushing.result()
+        finally:
+            gone.cancel()
+            flushing.cancel()
+
+    def drain(self) -> None:
+        self.life.call(super().drain)
+
+    def summaries(self) -> dict[str, list[str]]:
+        return self.life.call(super().summaries)
+
+    async def close(self) -> None:
+        await self.life.task(super().close())
+
+
+class Herd(Protocol):
+    """A run whose workers may be away."""
+
+    workers: list[Any]  # those that live
+    draining: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether all workers of the plan live and have started."""
+        ...
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Returns once this holds; asked again whenever something has become of a worker."""
+
+
+class MortalCrew:
+    """As `crew.WorkerCrew`: waits for workers that are away, and for sources that a replacement reads again."""
+
+    def __init__(self, plan: Plan, herd: Herd) -> None:
+        self.plan = plan
+        self._herd = herd
+
+    async def sources_ended(self) -> None:
+        await self._herd.until(self._sources_ended)
+
+    def _sources_ended(self) -> bool:
+        return self._herd.complete and all(one.sources_ended.is_set() for one in self._herd.workers)
+
+    async def probe(self) -> list[Status]:
+        herd = self._herd
+        await herd.until(lambda: herd.complete if herd.draining else self._sources_ended())
+        return [worker.status() for worker in herd.workers]
+
+    async def flush(self, component: str) -> None:
+        await self._herd.until(lambda: self._herd.complete)
+        for worker in [*self._herd.workers]:
+            await worker.flush_component(component)
+
+    def drain(self) -> None:
+        self._herd.draining = True
+        for worker in self._herd.workers:
+            worker.drain()

@@ -1,0 +1,164 @@
+"""A topology on real worker processes, which are killed: what `kedge run --workers` does, from within a test.
+
+The supervisor runs here, in the test's own process, so that it says how far the run is and which process is which
+worker; its workers are what they always are. Whatever happens to the test, they end: by the run's own end, or, should
+this process die, because their control sockets do. Must not know pytest.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from topology.plan import plan
+from topology.runtime.hosting import run_to_end
+from topology.runtime.report import Report
+from topology.testing.crashing import Crash, missed, worker_of
+
+if TYPE_CHECKING:
+    from topology.runtime.supervisor import SupervisedRun  # sockets and processes, which most tests do without
+
+LOADER: Final = "topology.cli.loading:again"  # what makes the topology anew, in a worker
+LOOK_S: Final = 0.01  # between two looks at whether a kill is due
+OUTPUT_LINES_MAX: Final = 10_000  # that are kept of what workers have printed
+
+
+@dataclass(frozen=True)
+class ProcessReport(Report):
+    """A Report, and what people would have seen.
+
+    killed  The ids of the processes that were killed, in order.
+    told    What the supervisor has told of deaths and returns, a line each.
+    output  The lines that workers have printed, to stdout and stderr; of more than 10,000 the last ones.
+    """
+
+    killed: Sequence[int] = ()
+    told: Sequence[str] = ()
+    output: Sequence[str] = ()
+
+
+def run_processes(
+    target: str | Path,
+    *,
+    set: Mapping[str, object] | None = None,
+    config: Mapping[str, object] | None = None,
+    workers: int = 2,
+    crashes: Sequence[Crash] = (),
+    when: Callable[[], bool] | None = None,
+    state_dir: str | Path | None = None,
+    within_s: float = 60.0,
+) -> ProcessReport:
+    """Runs a topology as `kedge run TARGET --workers N` does, kills workers with SIGKILL, and tells how it ended.
+
+    `target` is a file or module, `:ATTRIBUTE` besides; `set` are parameters of the function that makes the topology,
+    `config` fields of its Config. A crash kills its worker's process once that runs, `at_s` seconds have passed, and
+    `acked` messages are done, which workers tell about once a second; the first one waits for `when()` too, which is
+    asked often, and may look at what a sink has stored. Without a `state_dir` state is kept in a folder of its own, and
+    goes with it. Blocks until the run has ended, for `within_s` at most.
+
+    Raises what the run can't begin for: ConfigurationError, DeclarationError, StartError; ValueError for a crash of a
+    worker that is not there; CrashMissed where the run was over before a kill; TimeoutError, naming what was in flight.
+
+        report = run_processes("words.py", set={"path": "words.txt"}, crashes=[Crash("count", acked=1_000)])
+        assert report.exit_status == 0 and report.restarts == 1
+    """
+    from topology.cli import loading, settings
+    from topology.runtime.supervisor import SupervisedRun
+
+    found = loading.target_of(str(target))
+    given = {name: str(value) for name, value in (set or {}).items()}
+    with _import_path():
+        topology = loading.load(found, given)
+        topology.config = settings.configured(topology.config, _texts(config), {})
+        topology.validate()
+        told: list[str] = []
+        output: list[str] = []
+
+        def line(worker: int, stream: str, text: str) -> None:
+            output.append(text)
+            del output[:-OUTPUT_LINES_MAX]
+
+        with contextlib.ExitStack() as closing:
+            if state_dir is None:
+                state_dir = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="kedge-"))) / "state"
+            run = SupervisedRun(
+                topology,
+                workers=workers,
+                loader=LOADER,
+                arguments=loading.recipe(found, given, topology.config),
+                state_dir=state_dir,
+                told=told.append,
+                output=line,
+            )
+            placement = plan(topology, workers).placement
+            left = [(one, worker_of(placement, one.worker)) for one in crashes]
+            killing = _Killing(run, left, when or (lambda: True))
+            report = run_to_end(_bounded(run, killing, within_s, told))
+    if killing.left and report.ended != "failed":
+        raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
+    parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}
+    return ProcessReport(**parts, killed=killing.killed, told=told, output=output)
+
+
+class _Killing:
+    """Kills who is due. `left` are the crashes that are to come."""
+
+    def __init__(self, run: "SupervisedRun", left: list[tuple[Crash, int]], when: Callable[[], bool]) -> None:
+        self.left = left
+        self.killed: list[int] = []
+        self._run = run
+        self._when = when
+
+    async def work(self) -> None:
+        while self.left:
+            await asyncio.sleep(LOOK_S)
+            crash, worker = self.left[0]
+            snapshot, pid = self._run.snapshot(), self._run.processes().get(worker)
+            if snapshot is None or pid is None or pid in self.killed or snapshot.seconds < crash.at_s:
+                continue
+            acked = sum(one.total("acked") for one in self._run.by_worker().values())
+            if acked >= crash.acked and (self.killed or self._when()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed.append(pid)
+                    self.left.pop(0)
+
+
+async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, told: list[str]) -> Report:
+    finishing = asyncio.ensure_future(run.finish())
+    working = asyncio.ensure_future(killing.work())
+    try:
+        done, _ = await asyncio.wait({finishing, working}, timeout=within_s, return_when=asyncio.FIRST_EXCEPTION)
+        in_flight = run.in_flight()
+        if not finishing.done():
+            run.abort()
+        report = await finishing
+        if working in done and (error := working.exception()) is not None:
+            raise error  # the caller's own `when` has raised
+        if not done or finishing not in done:
+            raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *told]))
+        return report
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _import_path() -> Iterator[None]:
+    """Loading a topology puts its folder on the import path; that is taken back."""
+    import sys
+
+    before = [*sys.path]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _texts(config: Mapping[str, object] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (config or {}).items()}
