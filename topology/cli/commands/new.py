@@ -149,12 +149,16 @@ def _told(folder: Path) -> Iterator[str]:
     """What was made, and the next three commands, as they can be typed here."""
     width = max(map(len, FILES))
     yield from (f"  {name:<{width}}  {what}" for name, what in FILES.items())
-    found = shutil.which("kedge") is not None
-    python = shlex.quote(sys.executable)
-    kedge, pip, pytest = (one if found else f"{python} -m {one}" for one in ("kedge", "pip", "pytest"))
-    install = "" if find_spec("pytest") else f"{pip} install pytest && "
+    install = "" if find_spec("pytest") else f"{typed('pip')} install pytest && "
     yield "try next:"
     if not folder.samefile(Path()):
         yield f"  cd {printable(shlex.quote(str(folder)))}"
-    yield f"  {kedge} run alerts.py"
-    yield f"  {install}{pytest}"
+    yield f"  {typed('kedge')} run alerts.py"
+    yield f"  {install}{typed('pytest')}"
+
+
+def typed(tool: str) -> str:
+    """How a tool that is installed beside Kedge is typed, from any folder: by its name where that finds this one."""
+    found = shutil.which("kedge")
+    here = found is not None and Path(found).parent == Path(sys.executable).parent
+    return tool if here else f"{shlex.quote(sys.executable)} -m {tool}"
