@@ -15,7 +15,7 @@ export LOG
 # fast as it can be.
 RATE ?= 1200
 
-.PHONY: help run test lint mutants clean
+.PHONY: help run test lint docs mutants clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make test            the whole test suite"
 	@echo "make lint            ruff, mypy --strict, pyright"
+	@echo "make docs            the documentation as HTML, in build/docs"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
@@ -50,6 +51,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m sphinx -W --keep-going -n -q -d build/docs-trees docs build/docs
+	@echo "open build/docs/index.html"
 
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutants

@@ -27,7 +27,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(AssertionError|Exception|ValueError)"),
     ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),
     ("py:.*", r"(msgspec|acker|topology\.(runtime|subscriptions|signatures))\..*"),
-    ("py:.*", r"topology\.components\.(Runs|Records|Polls|Source|Clock|Component|Outputs|MessageId)"),
+    ("py:.*", r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId)"),
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]
 
@@ -36,6 +36,7 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # pages that include a file of the repository begin with a deeper heading
 
 default_role = "code"
+smartquotes = False  # a quote in a docstring is one of code, most of the time
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

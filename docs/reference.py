@@ -1,6 +1,6 @@
 """What is written elsewhere, as pages: docstrings as Sphinx reads them, the command line's own help, files of the root.
 
-A Sphinx extension; knows how the house writes docstrings, and none of them by name.
+A Sphinx extension; knows how the house writes docstrings, and what none of them says.
 """
 
 import re
@@ -14,6 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 ENTRY = re.compile(r"(?P<name>[a-z_]+)  +(?P<text>\S.*)")  # `max_pending        open trees a spout task; …`
 ITEM = re.compile(r"[-*] ")
+NOT_CALLED = {"topology.Stream", "topology.Input"}  # a topology makes them; how is nobody's affair
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 
 
@@ -74,6 +75,12 @@ def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, 
     lines[:] = as_rst(lines)
 
 
+def _signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str, returns: str
+) -> tuple[str, str] | None:
+    return ("", "") if name in NOT_CALLED else None
+
+
 class CommandLine(SphinxDirective):
     """`{command-line}`: what `kedge --help` and each command's `--help` say, by Typer's own writer of docs."""
 
@@ -122,6 +129,7 @@ def _from_project(link: str) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _file_of_the_root)
     app.add_directive("command-line", CommandLine)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
