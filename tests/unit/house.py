@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")  # what is installed, beside kedge.py
+PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")  # what is installed, beside the modules at the root
 ALL_FOLDERS = (*PACKAGES, "examples", "benchmarks", "tests")
 
 
@@ -50,10 +50,10 @@ def parsed(text: str) -> ast.Module:
 
 @cache
 def files(*folders: str) -> tuple[SourceFile, ...]:
-    """The Python files of these folders, and kedge.py if "kedge" is one of them."""
+    """The Python files of these folders, and the two at the root if "kedge" is one of them."""
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     if "kedge" in folders:
-        paths.append(ROOT / "kedge.py")
+        paths += [ROOT / "kedge.py", ROOT / "kedge_pytest.py"]
     return tuple(SourceFile(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths)
 
 

@@ -7,6 +7,7 @@ tasks, and checked. `run_processes` runs a topology on real processes, and kills
 
 from topology.testing.captured import Captured
 from topology.testing.crashing import Crash, CrashMissed
+from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
 from topology.testing.one_bolt import BoltRun, FailedInput, run_bolt
 from topology.testing.processes import ProcessReport, run_processes
 from topology.testing.running import Divergence, check_replays, run_topology
@@ -25,11 +26,16 @@ __all__ = [
     "Divergence",
     "Fail",
     "FailedInput",
+    "NewCaptured",
     "Pause",
     "ProcessReport",
+    "RunBolt",
+    "RunProcesses",
+    "RunTopology",
     "ScriptedSpout",
     "Stop",
     "Unhandled",
+    "VirtualTime",
     "VirtualTimeLimit",
     "Wait",
     "Watch",

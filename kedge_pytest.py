@@ -1,0 +1,137 @@
+"""The test kit as a pytest plugin: its calls as fixtures, with a seed from the command line, told where a test fails.
+
+Every pytest run of an environment that has Kedge imports this file, and most of them know nothing of Kedge. So it
+imports nothing but pytest, prints nothing and changes nothing, until a test asks for a fixture. It is at the root since
+a module in `topology` would import that. `pytest -p no:kedge` leaves it out.
+"""
+
+import secrets
+import sys
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
+
+SEED: Final = 0  # unless told: a suite that is green stays so until its code changes; "random" is for looking further
+JOURNAL: Final = "topology.testing.journal"  # there where a test has used the kit, by fixtures or not
+
+
+# -- fixtures
+
+
+@pytest.fixture
+def kedge_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run's fixtures: 0, or that of `--kedge-seed`. For randomness of a test's own."""
+    return _seed(request.config)
+
+
+@pytest.fixture
+def run_bolt(kedge_seed: int) -> "RunBolt":
+    """`topology.testing.run_bolt`, with `kedge_seed` as its seed.
+
+    def test_words_are_shouted(run_bolt: RunBolt) -> None:
+        assert run_bolt(Shout(), [Word("a")]).well().outputs == [Word("A")]
+    """
+    from topology import testing
+
+    return partial(testing.run_bolt, seed=kedge_seed)
+
+
+@pytest.fixture
+def run_topology(kedge_seed: int) -> "RunTopology":
+    """`topology.testing.run_topology`, with `kedge_seed` as its seed.
+
+    def test_a_crash_loses_nothing(run_topology: RunTopology, captured: NewCaptured) -> None:
+        words = captured(Word)
+        report = run_topology(build(words), workers=2, crashes=[Crash("split", acked=10)])
+        assert report.exit_status == 0 and len(words.distinct) == 300
+    """
+    from topology import testing
+
+    return partial(testing.run_topology, seed=kedge_seed)
+
+
+@pytest.fixture
+def run_processes(tmp_path: Path) -> "RunProcesses":
+    """`topology.testing.run_processes`, with its state in `tmp_path`, so that a second run of the test resumes.
+
+    def test_a_kill_loses_nothing(run_processes: RunProcesses) -> None:
+        report = run_processes("words.py", crashes=[Crash("count", acked=100)])
+        assert report.exit_status == 0 and report.restarts == 1
+    """
+    from topology import testing
+
+    return partial(testing.run_processes, state_dir=tmp_path / "kedge-state")
+
+
+@pytest.fixture
+def captured() -> "NewCaptured":
+    """Makes sinks that keep what they get: `alerts = captured(Alert)`."""
+    from topology import testing
+
+    return lambda cls: testing.Captured[Any]()
+
+
+@pytest.fixture
+def virtual_time(kedge_seed: int) -> "VirtualTime":
+    """Runs a coroutine on virtual time, with `kedge_seed`: minutes of timers take milliseconds.
+
+    def test_a_minute_passes(virtual_time: VirtualTime) -> None:
+        assert virtual_time(asyncio.sleep(60, "later")) == "later"
+    """
+    from topology import testing
+
+    return partial(testing.run_virtual, seed=kedge_seed)
+
+
+# -- the seed
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("kedge").addoption(
+        "--kedge-seed",
+        metavar="N",
+        default=None,
+        help="The seed of Kedge's fixtures: a whole number, 0 unless given, or 'random' for one that is drawn.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.getoption("--kedge-seed")
+    if given == "random":
+        config.option.kedge_seed = str(secrets.randbits(32))  # kept there, so that processes of pytest-xdist share it
+    elif given is not None and not given.isdecimal():
+        raise pytest.UsageError(f"--kedge-seed takes a whole number or 'random', not {given!r}")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"kedge: seed {_seed(config)}"] if config.getoption("--kedge-seed") is not None else []
+
+
+def _seed(config: pytest.Config) -> int:
+    given = config.getoption("--kedge-seed")
+    return SEED if given is None else int(given)
+
+
+# -- what is told where a test fails
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if (journal := sys.modules.get(JOURNAL)) is not None:
+        journal.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and (journal := sys.modules.get(JOURNAL)) is not None and (text := journal.told()):
+        report.sections.append(("Kedge's runs", text))
+    return report

@@ -1,0 +1,93 @@
+"""What the plugin's fixtures are, for annotations: each is a call of the kit, and has its signature. No behaviour."""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from topology.components import A, Out, R, Runs
+from topology.config import Config
+from topology.graph import Topology
+from topology.runtime.memory import Faults, faultless
+from topology.runtime.report import Report
+from topology.testing.captured import Captured
+from topology.testing.crashing import Crash
+from topology.testing.one_bolt import BoltRun
+from topology.testing.processes import ProcessReport
+from topology.testing.running import During
+from topology.testing.scripted import Pause
+from topology.testing.virtual import LIMIT_S, START
+from topology.testing.watched import Watch
+
+T = TypeVar("T")
+
+
+class RunBolt(Protocol):
+    """The fixture `run_bolt`: see the function of that name."""
+
+    def __call__(
+        self,
+        bolt: Runs[A, Out],
+        inputs: Iterable[A | Pause],
+        *,
+        by: tuple[str, ...] = (),
+        state: Mapping[Any, Any] | None = None,
+        every: str | None = None,
+        until_s: float = 0.0,
+        concurrency: int = 1,
+        seed: int | None = 0,
+        start: datetime = START,
+        config: Config | None = None,
+    ) -> BoltRun[A, Out]: ...
+
+
+class RunTopology(Protocol):
+    """The fixture `run_topology`: see the function of that name."""
+
+    def __call__(
+        self,
+        topology: Topology,
+        *,
+        seed: int | None = 0,
+        replay_all: bool = False,
+        until_s: float | None = None,
+        during: During | None = None,
+        state_dir: str | Path | None = None,
+        workers: int = 1,
+        crashes: Sequence[Crash] = (),
+        faults: Faults = faultless,
+        start: datetime = START,
+        limit_s: float = LIMIT_S,
+        watch: Watch | None = None,
+    ) -> Report: ...
+
+
+class RunProcesses(Protocol):
+    """The fixture `run_processes`: see the function of that name."""
+
+    def __call__(
+        self,
+        target: str | Path,
+        *,
+        set: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
+        workers: int = 2,
+        crashes: Sequence[Crash] = (),
+        when: Callable[[], bool] | None = None,
+        state_dir: str | Path | None = None,
+        within_s: float = 60.0,
+    ) -> ProcessReport: ...
+
+
+class NewCaptured(Protocol):
+    """The fixture `captured`: makes a sink for records of this class."""
+
+    def __call__(self, cls: type[R], /) -> Captured[R]: ...
+
+
+class VirtualTime(Protocol):
+    """The fixture `virtual_time`: see `run_virtual`."""
+
+    def __call__(
+        self, coroutine: Coroutine[Any, Any, T], *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S
+    ) -> T: ...
