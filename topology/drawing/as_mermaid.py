@@ -1,0 +1,70 @@
+"""A topology in Mermaid's words, which GitHub and many editors draw. Pure: a picture in, text out.
+
+Nodes have numbers for ids, since names may be words of Mermaid's own (`end`), and may begin with what it takes for a
+kind of line (`o`, `x`, `-`). In labels all that it could obey, Markdown and HTML too, is written as an entity.
+"""
+
+import re
+from typing import Final
+
+from topology.drawing.picture import Node, Picture
+
+SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
+COLOURS: Final = {  # each with a colour for its text, so that it can be read in dark pages too
+    "spout": "fill:#d5f5ee,stroke:#0f766e,color:#10231f",
+    "bolt": "fill:#dfeaff,stroke:#1d4ed8,color:#101c33",
+    "sink": "fill:#fff0d6,stroke:#b45309,color:#2b1a05",
+}
+
+
+def mermaid(picture: Picture) -> str:
+    """A flowchart, from left to right, without a line end after it."""
+    lines = ["---", f'title: "{picture.name}"', "---", "flowchart LR"]
+    for number, node in enumerate(picture.nodes):
+        opening, closing = SHAPES[node.kind]
+        lines.append(f"    n{number}{opening}{_label(*_said(node))}{closing}:::{node.kind}")
+    for edge in picture.edges:
+        lines.append(f"    n{edge.source} -->|{_label(edge.record, edge.grouping, edge.tasks)}| n{edge.target}")
+    kinds = [kind for kind in COLOURS if any(node.kind == kind for node in picture.nodes)]
+    lines += [f"    classDef {kind} {COLOURS[kind]}" for kind in kinds]
+    return "\n".join(lines)
+
+
+def encoded(text: str, encoding: str) -> str:
+    """A flowchart with what an encoding lacks written as entities."""
+    return "".join(one if _fits(one, encoding) else f"#{ord(one)};" for one in text)
+
+
+def _fits(character: str, encoding: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _said(node: Node) -> list[str]:
+    """The lines of a node: with a placement, its tasks on each worker."""
+    placed = [f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items()]
+    if len(placed) > SHOWN_MAX:
+        placed = [f"on {len(placed)} workers"]
+    return [node.name, f"{node.made_of} ×{node.tasks:,}", *node.notes, *placed]
+
+
+SHOWN_MAX: Final = 8  # workers that are listed in one node
+
+
+def told_tasks(tasks: list[int]) -> str:
+    """Which tasks: "task 0", "tasks 0, 2, 4", or how many where these are more than six."""
+    if len(tasks) > 6:
+        return f"{len(tasks):,} tasks"
+    return f"task{'s' * (len(tasks) != 1)} {', '.join(map(str, tasks))}"
+
+
+def _label(*lines: str) -> str:
+    return '"' + "<br/>".join(map(_quoted, lines)) + '"'
+
+
+def _quoted(text: str) -> str:
+    """The text with letters, digits, commas and inner spaces as they are, and all else of ASCII as entities."""
+    return re.sub(r"[!-+\--/:-@\[-`{-~]", lambda found: f"#{ord(found[0])};", text)
