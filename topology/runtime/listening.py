@@ -1,0 +1,72 @@
+"""Gives a handler all that is logged in this process: by Kedge, by the user's code, by libraries, by `warnings`.
+
+Loggers of structlog come through the standard library's, with their own fields. Whoever sets logging or structlog up
+for themselves, as the topology is imported, is left alone: then only Kedge's own entries come here. Must not know what
+the handler does.
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from topology.runtime.entries import about
+
+KEDGE: Final = "kedge"
+WARNINGS: Final = "py.warnings"  # where the standard library logs what `warnings.warn` is told
+
+Remaining = Callable[[], None]
+
+
+def listen(handler: logging.Handler, level: int) -> Remaining:
+    """Gives it Kedge's own entries from `level` on, and warnings. Call what is returned once the user's code is loaded:
+    then it gets everybody's from `level` on, unless that code has set up logging. Until then it gets what would have
+    gone to stderr otherwise."""
+    kedge = logging.getLogger(KEDGE)
+    kedge.addHandler(handler)
+    kedge.setLevel(level)
+    kedge.propagate = False
+    logging.lastResort = handler
+    logging.captureWarnings(True)
+    warned = logging.getLogger(WARNINGS)
+    warned.addHandler(handler)
+    warned.propagate = False
+    route_structlog()
+
+    def to_others() -> None:
+        for name in [*logging.root.manager.loggerDict]:  # `dictConfig` disables what it does not name
+            if name == KEDGE or name.startswith(f"{KEDGE}."):
+                logging.getLogger(name).disabled = False
+        root = logging.getLogger()
+        warned.removeHandler(handler)
+        warned.propagate = True
+        if not root.handlers:
+            root.addHandler(handler)
+            root.setLevel(level)
+        route_structlog()
+
+    return to_others
+
+
+def route_structlog() -> None:
+    """Has structlog's loggers log through the standard library's, where it is used and not set up yet."""
+    structlog: Any = sys.modules.get("structlog")
+    if structlog is None or structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            _as_arguments,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def _as_arguments(_: object, __: str, event: dict[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+    """The last processor: what the standard library's logger is called with."""
+    text = str(event.pop("event", ""))
+    passed = {name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event}
+    return (text,), {**passed, "extra": about(text, fields=event)}
