@@ -22,6 +22,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
 WORDS = {"file", "exits", "background", "of the background", "foreign", "not run"}
+MARKS = {"figures begin", "figures end"}  # what one page takes over from another
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
 LOOSE = re.compile(r"\d[\d,]*\.\d+(?: m?s\b)?|\bpid \d+|…")
 
@@ -72,7 +73,7 @@ def _comments(page: str, html: str) -> dict[str, str]:
     found = {}
     for match in COMMENT.finditer(html):
         word = match["word"].strip()
-        if word not in WORDS and not word.endswith(" is"):
+        if word not in WORDS | MARKS and not word.endswith(" is"):
             raise ValueError(f"{page}: a comment before a block says {word!r}, which means nothing")
         found[word] = match["text"] or ""
     return found
