@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from topology.codes.code import Code
 from topology.codes.declaring import K200
+from topology.frames import users_frames
 
 
 class KedgeError(Exception):
@@ -32,6 +33,10 @@ class KedgeError(Exception):
             self.code = code
             self.next = next or code.next
             self.add_note(advice(self.next, code))
+
+    def users_trace(self) -> str:
+        """What user code has raised, and this was made of; empty where it was nothing of theirs."""
+        return self.trace or (users_frames(self.__cause__) if self.__cause__ is not None else "")
 
 
 def advice(text: str, code: Code) -> str:

@@ -5,18 +5,21 @@ all of them at once. This file must not know how anything runs; `run` and `serve
 """
 
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, overload
 
 from typing_extensions import TypeVar
 
 from topology import signatures
 from topology.codes.declaring import K212, K213
+from topology.codes.loading import K133
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
-from topology.errors import DeclarationError, Mistake, Problem
+from topology.errors import ConfigurationError, DeclarationError, Mistake, Problem
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
 from topology.signatures import Classes, Shape
@@ -27,6 +30,18 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound=Record)
 C = TypeVar("C", bound=Record)
+
+_loaded: Final = ContextVar("_loaded", default="")  # what is being loaded, to be run by who loads it
+
+
+@contextmanager
+def only_declaring(what: str) -> Iterator[None]:
+    """In here nothing runs: `run` and `serve` raise ConfigurationError. `what` is being imported to be run then."""
+    before = _loaded.set(what)
+    try:
+        yield
+    finally:
+        _loaded.reset(before)
 
 
 @dataclass(frozen=True)
@@ -241,6 +256,7 @@ class Topology:
         State that survives is kept in `state_dir`, or nowhere. Raises DeclarationError, ConfigurationError or
         StartError where it can't begin. From a running loop, await `serve` instead.
         """
+        self._refuse_while_loading()
         from topology.runtime.embedded import run
 
         return run(self, state_dir=state_dir)
@@ -251,9 +267,14 @@ class Topology:
         Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait
         for what is under way. Who wants the report ends it by `stop`.
         """
+        self._refuse_while_loading()
         from topology.runtime.embedded import serve
 
         return await serve(self, state_dir=state_dir, stop=stop)
+
+    def _refuse_while_loading(self) -> None:
+        if what := _loaded.get():
+            raise ConfigurationError(f"{what} runs its topology {self.name!r:.80} while it is loaded", code=K133)
 
     def _declare(self, declared: Declared) -> Stream[Any]:
         self.components.append(declared)

@@ -8,13 +8,10 @@ import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Final
 
-import topology
+from topology.codes.loading import K130
 from topology.errors import ConfigurationError
-
-PACKAGES: Final = ("acker", "bolts", "bridge", "spouts", "topology", "kedge")
-HOME: Final = Path(topology.__file__).resolve().parent.parent  # where all of them are
+from topology.frames import HOME, PACKAGES
 
 
 def refuse_hidden() -> None:
@@ -31,8 +28,9 @@ def refuse_hidden() -> None:
         path = Path(found)
         what = path.parent if path.name == "__init__.py" else path
         raise ConfigurationError(
-            f"{what} hides Kedge's own package {name!r}, because {what.parent} comes first on Python's import path; "
-            f"rename your {name!r}, or keep the topology in another folder"
+            f"{what} hides Kedge's own package {name!r}, because {what.parent} comes first on Python's import path",
+            code=K130,
+            next=f"rename your {what.name}, or keep the topology in another folder",
         )
 
 

@@ -16,13 +16,35 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from topology.cli.hidden import HOME, refuse_hidden
+from topology.cli.hidden import refuse_hidden
 from topology.cli.settings import arguments, option_of
+from topology.codes.loading import (
+    K110,
+    K111,
+    K112,
+    K113,
+    K114,
+    K115,
+    K116,
+    K117,
+    K118,
+    K119,
+    K120,
+    K121,
+    K123,
+    K124,
+    K131,
+    K132,
+    K136,
+)
 from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
-from topology.graph import Topology
+from topology.frames import HOME, PACKAGES
+from topology.graph import Topology, only_declaring
 
 ATTRIBUTE: Final = "topology"  # what is looked for where none is named
+OF_EXTRAS: Final = {"psutil": "host"}  # modules that come with an extra of Kedge's only → that extra
+MAIN: Final = "__main__"
 
 
 @dataclass(frozen=True)
@@ -45,14 +67,18 @@ def target_of(text: str) -> Target:
         where, attribute = head, tail or ATTRIBUTE
     if not (where.endswith(".py") or "/" in where or "\\" in where):
         if not all(part.isidentifier() for part in where.split(".")):
-            raise ConfigurationError(f"{where!r} is neither a Python file (….py) nor the dotted name of a module")
+            raise ConfigurationError(
+                f"{where!r} is neither a Python file (….py) nor the dotted name of a module", code=K110
+            )
+        if where.split(".")[-1] == MAIN:
+            raise ConfigurationError(f"{where} is what Python was started with, and no module to run", code=K131)
         return Target(where, attribute, None)
     file = Path(where)
     if file.is_dir():
-        raise ConfigurationError(f"{where} is a folder; name the Python file in it that has the topology")
+        raise ConfigurationError(f"{where} is a folder", code=K111)
     if not file.exists():
         beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
-        raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}")
+        raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}", code=K112)
     return Target(where, attribute, file.absolute())  # importing it may change the current folder
 
 
@@ -62,25 +88,26 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
     if isinstance(found, Topology):
         if given:
             key = next(iter(given))
-            raise ConfigurationError(
-                f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology; values are the "
-                "parameters of a function that makes one"
-            )
+            text = f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology"
+            raise ConfigurationError(text, code=K122)
         return found
     if not callable(found) or (isinstance(found, type) and not issubclass(found, Topology)):
         kind = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
-        raise ConfigurationError(f"{target} is {kind}; a Topology, or a function that returns one, is wanted")
+        raise ConfigurationError(
+            f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=K121
+        )
     values = arguments(found, given, str(target))
     try:
-        made = found(**values)
+        with only_declaring(str(target)):
+            made = found(**values)
     except KedgeError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{target} raised {_described(error, target)}") from error
+        raise ConfigurationError(f"{target} raised {_described(error, target)}", code=K123) from error
     if not isinstance(made, Topology):
         if inspect.iscoroutine(made):
             made.close()
-        raise ConfigurationError(f"{target} returned a {type(made).__name__}; it has to return a Topology")
+        raise ConfigurationError(f"{target} returned a {type(made).__name__}; it has to return a Topology", code=K124)
     return made
 
 
@@ -111,21 +138,38 @@ def _imported(target: Target) -> types.ModuleType:
         sys.path.insert(0, folder)
     refuse_hidden()
     try:
-        return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
+        with only_declaring(target.where):
+            return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
     except KedgeError:
         raise
     except SyntaxError as error:
-        raise ConfigurationError(f"{error.filename or target.where}:{error.lineno or 1}: {error.msg}") from error
+        text = f"{error.filename or target.where}:{error.lineno or 1}: {error.msg}"
+        raise ConfigurationError(text, code=K116) from error
     except OSError as error:
         if target.file and error.filename == str(target.file.resolve()):
-            raise ConfigurationError(f"{target.where} can't be read: {error.strerror}") from error
-        raise ConfigurationError(f"{target.where} can't be imported: {_described(error, target)}") from error
+            raise ConfigurationError(f"{target.where} can't be read: {error.strerror}", code=K114) from error
+        raise _not_imported(target, error) from error
     except ModuleNotFoundError as error:
         if not target.file and error.name and (target.where + ".").startswith(error.name + "."):
-            raise ConfigurationError(_no_module(target.where, error.name)) from error
-        raise ConfigurationError(f"{target.where} can't be imported: {_described(error, target)}") from error
+            raise ConfigurationError(_no_module(target.where, error.name), code=K113) from None
+        raise _not_imported(target, error) from error
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{target.where} can't be imported: {_described(error, target)}") from error
+        raise _not_imported(target, error) from error
+
+
+def _not_imported(target: Target, error: BaseException) -> ConfigurationError:
+    """What is raised for what an import has raised; where a module is missing, with where to get it."""
+    text = f"{target.where} can't be imported: {_described(error, target)}"
+    missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    first = missing.partition(".")[0]
+    if first in PACKAGES:
+        return ConfigurationError(text, code=K136)
+    if extra := OF_EXTRAS.get(first):
+        return ConfigurationError(text, code=K118, next=f"{sys.executable} -m pip install 'kedge[{extra}]'")
+    if missing:
+        where = f"install what brings {first!r} to where this kedge runs ({sys.executable}), or mend the name"
+        return ConfigurationError(text, code=K117, next=where)
+    return ConfigurationError(text, code=K119)
 
 
 def _no_module(where: str, missing: str) -> str:
@@ -142,7 +186,7 @@ def _from_file(file: Path, where: str) -> types.ModuleType:
         name = "kedge_file_" + "".join(c if c.isalnum() else "_" for c in name)
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{where} is not a Python file; its name should end with .py")
+        raise ConfigurationError(f"{where} is not a Python file", code=K115)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -159,11 +203,31 @@ def _attribute(module: types.ModuleType, target: Target) -> Any:
     except AttributeError:
         pass
     topologies = [name for name, value in vars(module).items() if isinstance(value, Topology) or _makes_one(value)]
-    if target.attribute == ATTRIBUTE and topologies:
-        raise ConfigurationError(f"{target.where} has no {ATTRIBUTE!r}; did you mean {target.where}:{topologies[0]}?")
     near = did_you_mean(target.attribute, [name for name in vars(module) if not name.startswith("_")])
-    advice = near or f"; name what it has instead: {target.where}:NAME"
-    raise ConfigurationError(f"{target.where} has no {target.attribute!r}{advice}")
+    if target.attribute == ATTRIBUTE and topologies:
+        near = f"; did you mean {target.where}:{topologies[0]}?"
+    elif _made_when_main(module, target.attribute):
+        text = f"{target.where} makes its topology under `if __name__ == '__main__'` only, so it is not there on import"
+        raise ConfigurationError(text, code=K132)
+    raise ConfigurationError(
+        f"{target.where} has no {target.attribute!r}{near}", code=K120, next=f"name what it has: {target.where}:NAME"
+    )
+
+
+def _made_when_main(module: types.ModuleType, attribute: str) -> bool:
+    """Whether the module makes a topology, or binds this name, under `if __name__ == "__main__"`."""
+    import ast
+
+    try:
+        tree = ast.parse(Path(module.__file__ or "").read_bytes())
+    except (OSError, ValueError, SyntaxError):
+        return False
+    return any(
+        isinstance(part, ast.Name) and part.id in (attribute, Topology.__name__)
+        for one in tree.body
+        if isinstance(one, ast.If) and {MAIN} & {x.value for x in ast.walk(one.test) if isinstance(x, ast.Constant)}
+        for part in ast.walk(one)
+    )
 
 
 def _makes_one(value: Any) -> bool:

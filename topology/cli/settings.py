@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from topology.codes.loading import K106, K125, K126, K127, K128, K129
 from topology.config import Config
 from topology.errors import ConfigurationError, did_you_mean
 
@@ -36,9 +37,9 @@ def pairs(given: Sequence[str], option: str) -> Given:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise ConfigurationError(f"{option} takes key=value, not {text!r}")
+            raise ConfigurationError(f"{option} takes key=value, not {text!r}", code=K106)
         if key in found:
-            raise ConfigurationError(f"{option} {key}=… is given twice: {found[key]!r} and {value!r}")
+            raise ConfigurationError(f"{option} {key}=… is given twice: {found[key]!r} and {value!r}", code=K106)
         found[key] = value
     return found
 
@@ -53,7 +54,7 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except (NameError, TypeError, ValueError, SyntaxError) as error:
-        raise ConfigurationError(f"the parameters of {where} can't be read: {error}") from error
+        raise ConfigurationError(f"the parameters of {where} can't be read: {error}", code=K125) from error
     named = {one.name: one for one in parameters if one.kind in _NAMED}
     further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
     values = {}
@@ -61,12 +62,14 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     for key, value in given.items():
         parameter = named.get(key, further)
         if parameter is None:
-            raise ConfigurationError(f"{option} {key}={value}: {where} takes no {key!r}{_known(key, named)}")
+            text = f"{option} {key}={value}: {where} takes no {key!r}{_known(key, named)}"
+            raise ConfigurationError(text, code=K126)
         values[key] = _converted(value, _kind(parameter), f"{option} {key}={value}")
     for one in parameters:
         required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
         if required and one.name not in values:
-            raise ConfigurationError(f"{where} needs a value for {one.name!r}: give --set {one.name}=…")
+            text = f"{where} needs a value for {one.name!r}"
+            raise ConfigurationError(text, code=K127, next=f"give it, --set {one.name}=…, or give it a default")
     return values
 
 
@@ -87,7 +90,8 @@ def configured(config: Config, given: Mapping[str, str], environment: Mapping[st
     option = option_of(given, "--config")
     for name, text in given.items():
         if name not in kinds:
-            raise ConfigurationError(f"{option} {name}={text}: there is no setting {name!r}{_known(name, kinds)}")
+            sentence = f"{option} {name}={text}: there is no setting {name!r}{_known(name, kinds)}"
+            raise ConfigurationError(sentence, code=K129)
         changes[name] = _converted(text, kinds[name], f"{option} {name}={text}")
     return dataclasses.replace(config, **changes)
 
@@ -111,7 +115,7 @@ def _converted(text: str, kind: Any, what: str) -> Any:
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=_path)
     except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}") from error
+        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}", code=K128) from error
 
 
 def _path(kind: Any, text: Any) -> Any:

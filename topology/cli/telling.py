@@ -1,19 +1,21 @@
-"""How an error is told: one clear sentence on stderr, and the exit status that goes with it.
+"""How an error is told: the user's frames, one clear sentence, what to do next, and the exit status that goes with it.
 
     1  interrupted, or stdout failed     2  usage, declaration or configuration     3  could not start otherwise
 
+All of it goes to stderr, made safe (S11): lines besides the sentence are indented, so that none passes for another one.
 `--debug` shows the whole traceback besides. Knows errors and no command.
 """
 
 import traceback
-import types
-from sysconfig import get_path
 from typing import Any, Final
 
 import typer
 
 from topology.cli import terminal
-from topology.errors import ConfigurationError, DeclarationError, KedgeError, StartError
+from topology.codes.code import Code
+from topology.codes.loading import K101, K134, K137
+from topology.errors import ConfigurationError, DeclarationError, KedgeError, advice
+from topology.frames import users_place
 from topology.text import printable
 
 USAGE_ERROR: Final[Any] = (
@@ -23,37 +25,38 @@ USAGE_ERROR: Final[Any] = (
 
 def told(error: Any, *, debug: bool) -> int:
     """Tells an error; returns the exit status. Raises what is our own bug again: that deserves its traceback."""
+    frames, place, next_step = "", "", ""
+    code: Code | None = None
     if isinstance(error, USAGE_ERROR):
-        text, status = f"{error.format_message()} (kedge --help says more)", 2
-    elif isinstance(error, DeclarationError | ConfigurationError):
-        text, status = str(error), 2
-    elif isinstance(error, StartError):
-        text, status = str(error) + users_frames(error.__cause__), 3
+        text, status, code = error.format_message(), 2, K101
+        next_step = f"see what there is: {error.ctx.command_path} --help" if error.ctx is not None else ""
     elif isinstance(error, KedgeError):
-        text, status = str(error), 3
+        text, status, code = (
+            str(error),
+            2 if isinstance(error, ConfigurationError | DeclarationError) else 3,
+            error.code,
+        )
+        frames, next_step = error.users_trace(), error.next
+        place = users_place(error) if code is not None and not frames else ""  # a user's own sentence says enough
     elif isinstance(error, KeyboardInterrupt | typer.Abort):
         text, status = "interrupted before anything ran", 1
     elif isinstance(error, OSError):  # of stdout: what happens to files is told by who uses them
-        text, status = f"the output can't be written: {error.strerror or error}", 1
+        text, status, code = f"the output can't be written: {error.strerror or error}", 1, K134
     else:
+        error.add_note(advice(K137.next, K137))
         raise error
     if debug:
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
-    terminal.say("\n".join([f"kedge: {printable(first)}", *(printable(line) for line in others)]))
+    lines = [*_below(frames), f"kedge: {printable(first)}", *_below("\n".join(others))]
+    if place:
+        lines.append(f"  at: {printable(place)}")
+    if code is not None:
+        lines.append(printable(advice(next_step or code.next, code)))
+    terminal.say("\n".join(lines), level="error", **({"code": code.name} if code is not None else {}))
     return status
 
 
-def users_frames(error: BaseException | None) -> str:
-    """The traceback of a user's exception, from the first frame of their own on; empty where there is none: an error of
-    the world (a directory that can't be written) has its sentence, and frames of ours and of Python's library."""
-    from topology.cli.hidden import HOME, PACKAGES
-
-    frames: types.TracebackType | None = error.__traceback__ if error is not None else None
-    library = {f"{path}/" for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := get_path(name))}
-    ours = (*(str(HOME / name) + "/" for name in PACKAGES), *library)
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(ours):
-        frames = frames.tb_next
-    if error is None or frames is None:
-        return ""
-    return "\n" + "".join(traceback.format_exception(type(error), error, frames, chain=False)).rstrip()
+def _below(text: str) -> list[str]:
+    """Lines that belong to the sentence: indented, each of them safe."""
+    return [printable(line if line.startswith("  ") else f"  {line}") for line in text.split("\n") if line]

@@ -246,3 +246,9 @@ K144: Final = Code(
     "It makes a log of --lines lines, at least 1,000, and reads --rate of them a second, or as fast as it can with 0.",
     "give numbers within the limits, or leave them out.",
 )
+K137: Final = Code(
+    "K137",
+    "A mistake of Kedge's own",
+    "Something was raised that no part of Kedge expects. The traceback is whole, since it is for us.",
+    "please report it, with the traceback and the command line.",
+)

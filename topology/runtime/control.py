@@ -40,7 +40,7 @@ class Begin(_Message, frozen=True):
     public: bytes = b""  # CURVE keys, of tcp links only: this worker's pair,
     secret: bytes = b""
     keys: dict[int, bytes] = {}  # and the public ones of all workers
-    debug: bool = False
+    log_level: int = 20  # as in logging: entries from this level on are sent
 
 
 class PeerAt(_Message, frozen=True):
@@ -134,6 +134,9 @@ class CannotStart(_Message, frozen=True):
 
     kind: str  # the name of a class in topology.errors
     text: str
+    code: str = ""  # of the catalogue; '' for a user's own error
+    next: str = ""
+    trace: str = ""  # the user's traceback
 
 
 class Linked(_Message, frozen=True):
@@ -160,16 +163,23 @@ class Metrics(_Message, frozen=True):
 
 
 class Log(_Message, frozen=True):
-    """One entry for the log. `level` as in logging; `text` with its traceback, if it has one."""
+    """One entry for the log; see `topology.runtime.entries.Entry`. `at` is 0.0 where the supervisor's time will do."""
 
     level: int
     text: str
+    trace: str = ""
+    logger: str = "kedge"
+    component: str = ""
+    task: int | None = None
+    fields: dict[str, str | int | float | bool | None] = {}
+    at: float = 0.0
 
 
 class Broke(_Message, frozen=True):
     """A source raised, or on_dead='stop' met a dead message (`text` is empty then): the run should drain and end."""
 
     text: str
+    code: str = ""  # of an error of ours
 
 
 class Lost(_Message, frozen=True):

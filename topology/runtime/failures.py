@@ -4,12 +4,14 @@ Only what a tree's own tuples did counts against `max_replays`; what happened ar
 """
 
 import enum
-import traceback
-import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from topology.codes.code import Code
+from topology.codes.running import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512
 from topology.errors import KedgeError
+from topology.frames import formatted, users_frames
 
 INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are not its own
 
@@ -39,28 +41,52 @@ OWN: Final = frozenset(
 )
 
 
+CODES: Final[Mapping[Reason, Code]] = {
+    Reason.RAISED: K501,
+    Reason.FAILED: K502,
+    Reason.TIME_LIMIT: K503,
+    Reason.EMIT: K504,
+    Reason.REJECTED: K505,
+    Reason.TIMED_OUT: K506,
+    Reason.FORGOTTEN: K507,
+    Reason.PEER_LOST: K508,
+    Reason.CUT_OFF: K509,
+    Reason.STALE: K510,
+    Reason.UNDECODABLE: K511,
+    Reason.OVERSIZED: K512,
+}
+
+
 @dataclass(frozen=True)
 class Failure:
     """One failure of one input at one component; `error` is the user's exception, with its traceback. Of one that came
-    over a link there is only `trace`, its traceback as text."""
+    over a link there is only `trace`, its traceback as text. `kind`: its code, where its reason does not say it all."""
 
     reason: Reason
     component: str
     text: str = ""
     error: BaseException | None = None
     trace: str = ""
+    kind: Code | None = None
+
+    @property
+    def code(self) -> Code:
+        """What to look up for it: that of an error of ours, where it is one."""
+        error = self.error.code if isinstance(self.error, KedgeError) else None
+        return error or self.kind or CODES[self.reason]
 
     def __str__(self) -> str:
         return f"{self.reason.value} in {self.component!r}" + (f": {self.text}" if self.text else "")
 
     def traceback(self) -> str:
-        """The traceback from the first frame of the user's code on; empty where nothing was raised."""
+        """The traceback from the first frame of the user's code on, and what to do next where that is known; empty
+        where nothing was raised."""
         if self.error is None:
             return self.trace
-        frames = _beyond_runtime(self.error)
-        if frames is None and isinstance(self.error, KedgeError):
-            return ""  # a sentence of ours says it all
-        return "".join(traceback.format_exception(type(self.error), self.error, frames or self.error.__traceback__))
+        frames = users_frames(self.error)
+        if not frames and isinstance(self.error, KedgeError):
+            return "\n".join(getattr(self.error, "__notes__", ()))  # its own sentence is told, and says the rest
+        return frames or formatted(self.error, self.error.__traceback__)
 
 
 def text_of(error: BaseException) -> str:
@@ -82,11 +108,3 @@ def shown(value: object, most: int) -> str:
         return repr(value)[:most]
     except BaseException:
         return f"a {type(value).__name__} that can't be shown"
-
-
-def _beyond_runtime(error: BaseException) -> types.TracebackType | None:
-    """The error's traceback without the runtime's own leading frames; None where all of it is the runtime's."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("topology."):
-        frames = frames.tb_next
-    return frames

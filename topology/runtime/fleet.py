@@ -15,6 +15,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
+from topology.codes.catalogue import CODES
+from topology.codes.code import Code
+from topology.codes.running import K531
+from topology.codes.starting import K405, K406, K407, K408
 from topology.errors import ConfigurationError, KedgeError, StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.control import (
@@ -108,6 +112,7 @@ class Fleet:
         self._absences: dict[
             int, Loss
         ] = {}  # worker → the death that it is away for; others may follow before it is back
+        self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
         self._timers: set[asyncio.TimerHandle] = set()
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -120,6 +125,11 @@ class Fleet:
     def complete(self) -> bool:
         """Whether all workers run."""
         return self._all(State.RUNNING)
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Workers that are being replaced."""
+        return frozenset(self._away)
 
     def _all(self, *states: State) -> bool:
         return len(self.hands) == len(self._plan.workers) and all(one.state in states for one in self.hands.values())
@@ -151,8 +161,8 @@ class Fleet:
             self.failed = error
             self.over.set()
 
-    def _fail(self, text: str) -> None:
-        self.fail(WorkerError(text) if self.started else StartError(text))
+    def _fail(self, text: str, code: Code) -> None:
+        self.fail(WorkerError(text, code=code) if self.started else StartError(text, code=code))
 
     # -- coming
 
@@ -181,10 +191,13 @@ class Fleet:
             case Linked(peers):
                 if hand.state is State.READY and peers >= len(hand.joined):
                     self._linked(hand)
-            case CannotStart(kind, text):
-                hand.ends_as(f"could not start: {text}")
+            case CannotStart():
+                hand.ends_as(f"could not start: {word.text}")
                 if not self.started:
-                    self.fail(CANNOT_START.get(kind, StartError)(text))
+                    self.fail(_as_it_was(word))
+                elif word.trace not in ("", self._trace_told):
+                    self._trace_told = word.trace  # a replacement that comes to the same end says no more
+                    logger.warning("worker %d could not start (%s)\n%s", hand.worker, word.code or K408, word.trace)
             case SourcesEnded():
                 hand.sources_ended = True
                 self._changed()
@@ -192,7 +205,7 @@ class Fleet:
                 self._lost(owner, why)
             case Refused(owner, text):
                 if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
-                    self._fail(text)
+                    self._fail(text, K407)
             case Parted(owner):
                 if owner in self._partings:
                     self._partings[owner].parted(hand.owner)
@@ -213,7 +226,8 @@ class Fleet:
         if plan != self._plan.fingerprint:
             self._fail(
                 f"worker {hand.worker} has made another topology than this process: its file has changed since the run "
-                "began, or does not make the same one each time (by a clock, chance, or the environment)"
+                "began, or does not make the same one each time (by a clock, chance, or the environment)",
+                K405,
             )
             return
         others = [one for one in self.hands.values() if one.state in PRESENT]
@@ -273,7 +287,7 @@ class Fleet:
             if self.started and now - hand.asked_at > RELINK_S:
                 self._start(hand)
             elif not self.started and present and now - hand.asked_at > LINK_S:
-                self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s")
+                self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s", K406)
 
     def _lost(self, owner: int, why: str) -> None:
         """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
@@ -333,7 +347,7 @@ class Fleet:
         self._away.setdefault(worker, now)
         after_s = self.restarts.died(worker, now)
         if after_s is None:
-            self._fail(self.restarts.verdict(why))
+            self._fail(self.restarts.verdict(why), K531 if self.started else K408)
         elif self.failed is None:
             self._later(after_s, self._spawn, worker)
 
@@ -373,3 +387,10 @@ class Fleet:
                     logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
                     hand.kill("it did not close")
             await everyone
+
+
+def _as_it_was(word: CannotStart) -> KedgeError:
+    """The error that a worker could not start for, as it was there."""
+    error = CANNOT_START.get(word.kind, StartError)(word.text, code=CODES.get(word.code), next=word.next)
+    error.trace = word.trace
+    return error

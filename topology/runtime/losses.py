@@ -4,6 +4,7 @@ processes or sockets."""
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from topology.codes.running import K530
 from topology.plan import Plan
 
 Told = Callable[[str], None]
@@ -76,7 +77,7 @@ class Loss:
                 1: "1 message in flight has failed and is replayed",
             }.get(self._trees, f"{self._trees:,} messages in flight have failed and are replayed")
             parts = [self._text, *([] if self._alone else [flight]), *self._consequences]
-            self._told("; ".join(parts))
+            self._told(f"{'; '.join(parts)} ({K530})")
 
     def tell_return(self) -> None:
         """The second line, once, where there is a return to tell of."""

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from topology.errors import KedgeError
 from topology.plan import Plan
 from topology.runtime import metrics, rundir
 from topology.runtime.carrying import WireCarrier
@@ -249,4 +250,5 @@ class Life:
         broken = self.worker.broken
         if broken is not None and not self.worker.can_drain:
             self._die(broken)
-        self._pulse.say(Broke(safe(described(broken)) if broken is not None else ""))
+        code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
+        self._pulse.say(Broke(safe(described(broken)) if broken is not None else "", code))

@@ -18,13 +18,17 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from topology.errors import KedgeError
+from topology.codes.running import K533
+from topology.codes.starting import K404
+from topology.errors import KedgeError, StartError
 from topology.plan import Plan, plan
 from topology.runtime import rundir, standing
-from topology.runtime.control import Begin, CannotStart, Closed, Incarnations, Noted
+from topology.runtime.control import Begin, CannotStart, Closed, Incarnations, Log, Noted
+from topology.runtime.entries import cut, entry_of, packed_entry
 from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.hosting import run_to_end
 from topology.runtime.lent import Lent
+from topology.runtime.listening import listen
 from topology.runtime.obeying import Life
 from topology.runtime.pulse import Pulse, safe
 from topology.writing import open_standard_streams
@@ -102,7 +106,7 @@ class WorkerProcess:
         self._begin = begin
         self.lent = Lent(begin, self.pulse.say)
         self.pulse.start()
-        listen_to_others = listen(self.pulse, debug=begin.debug)
+        listen_to_others = listen(_Heard(self.pulse), begin.log_level)
         try:
             planned = planned_from(begin)
             listen_to_others()
@@ -142,13 +146,14 @@ class WorkerProcess:
         self.pulse.sent(END_S)
 
     def _cannot_start(self, error: BaseException) -> int:
-        """Says so, with the user's traceback where it was none of our own sentences."""
-        kind = next((one.__name__ for one in type(error).__mro__ if one.__module__ == KedgeError.__module__), "")
-        text = text_of(error)
-        if not kind:
-            frames = Failure(Reason.RAISED, "", "", error).traceback()
-            kind, text = "StartError", f"the topology could not be made: {described(error)}\n{frames}".rstrip()
-        self._last_word(CannotStart(kind, safe(text)))
+        """Says so, with the traceback of what user code has raised."""
+        if not isinstance(error, KedgeError):
+            made = StartError(f"the topology could not be made: {described(error)}", code=K404)
+            made.trace = Failure(Reason.RAISED, "", "", error).traceback()
+            error = made
+        kind = next(one.__name__ for one in type(error).__mro__ if one.__module__ == KedgeError.__module__)
+        code = str(error.code or "")
+        self._last_word(CannotStart(kind, safe(text_of(error)), code, safe(error.next), safe(error.users_trace())))
         _end_soon(NO_START)
         return NO_START
 
@@ -183,7 +188,8 @@ class WorkerProcess:
         """Ends the process at once for what is wrong in the runtime: what it had is lost, and others are told to replay
         (A14, F7). Says why first, where the socket takes it."""
         frames = Failure(Reason.RAISED, "", "", error).traceback()
-        self.pulse.log(logging.ERROR, f"a part of the runtime has died: {described(error)}\n{frames}".rstrip())
+        text = f"a part of the runtime has died: {described(error)} ({K533})"
+        self.pulse.say(Log(logging.ERROR, cut(text), cut(frames.rstrip())))
         self.pulse.sent(END_S / 2)
         if self._life is not None:
             self._life.unlink()
@@ -206,31 +212,9 @@ class _Heard(logging.Handler):
     def __init__(self, pulse: Pulse) -> None:
         super().__init__()
         self._pulse = pulse
-        self._plain = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = record.getMessage()
-            if record.exc_info and record.exc_info[0] is not None:
-                text += "\n" + self._plain.formatException(record.exc_info)
-            self._pulse.log(record.levelno, text)
+            self._pulse.say(packed_entry(entry_of(record)))
         except Exception:
             self.handleError(record)
-
-
-def listen(pulse: Pulse, *, debug: bool) -> Callable[[], None]:
-    """Sends "kedge" from INFO on (from DEBUG with `debug`) to the supervisor; what is returned sends others, from
-    WARNING on. Call that once the user's code is loaded: it may set up logging itself, and then others are left to it.
-    """
-    heard = _Heard(pulse)
-    kedge = logging.getLogger("kedge")
-    kedge.addHandler(heard)
-    kedge.setLevel(logging.DEBUG if debug else logging.INFO)
-    kedge.propagate = False
-    root = logging.getLogger()
-
-    def listen_to_others() -> None:
-        if not root.handlers:
-            root.addHandler(heard)
-
-    return listen_to_others

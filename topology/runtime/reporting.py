@@ -1,13 +1,16 @@
 """Tells people about failures: each kind once with the user's frames, then a count a minute; each dead message always.
 
-Through the standard library's logging, under "kedge"; who shows it, and how, is for the command or the host to say.
+Through the standard library's logging, under "kedge"; who shows it, and how, is for the command or the host to say. The
+first line of each entry ends in a code, which `kedge explain` and the docs say more of.
 """
 
 import logging
 from collections import Counter
 from typing import Any, Final
 
+from topology.codes.running import K520
 from topology.components import Message
+from topology.runtime.entries import about
 from topology.runtime.failures import Failure, shown
 
 KINDS_MAX: Final = 1_000  # kinds of failure that are told apart; further ones are counted together, as OTHERS
@@ -27,26 +30,35 @@ class Reporter:
     def failed(self, failure: Failure) -> None:
         """Tells of a failure, or counts it where its kind was told before, or too many kinds were."""
         kind = _kind(failure)
-        if kind in self._known:
-            self._since[kind] += 1
-            return
-        if len(self._known) >= KINDS_MAX:
-            self._since[OTHERS] += 1
-            return
-        self._known.add(kind)
-        logger.warning("%s; further ones like it are counted\n%s", failure, failure.traceback().rstrip())
+        if self._is_new(kind):
+            text = f"{failure}; further ones like it are counted ({failure.code})"
+            trace = failure.traceback().rstrip()
+            logger.warning(
+                "%s", with_frames(text, failure), extra=about(text, trace=trace, component=failure.component)
+            )
+        else:
+            self._since[kind if kind in self._known else OTHERS] += 1
 
     def died(self, component: str, message: Message[Any], attempts: int, failure: Failure) -> None:
-        """Tells of a message that will not be replayed again."""
-        logger.error(
-            "message %r of %r is dead after %d attempts: %s\nrecord: %s\n%s",
-            message.id,
-            component,
-            attempts,
-            failure,
-            shown(message.record, TEXT_MAX),
-            failure.traceback().rstrip(),
+        """Tells of a message that will not be replayed again; with the frames, where they were not told before."""
+        times = f"{attempts} attempt{'s' * (attempts != 1)}"
+        text = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({K520})"
+        record, new = shown(message.record, TEXT_MAX), self._is_new(_kind(failure))
+        whole = f"{text}\nrecord: {record}"
+        parts = about(
+            text,
+            trace=failure.traceback().rstrip() if new else "",
+            component=failure.component,
+            fields={"message_id": message.id, "spout": component, "attempts": attempts, "record": record},
         )
+        logger.error("%s", with_frames(whole, failure) if new else whole, extra=parts)
+
+    def _is_new(self, kind: str) -> bool:
+        """Whether this kind is told for the first time; takes note of it, within KINDS_MAX."""
+        new = kind not in self._known and len(self._known) < KINDS_MAX
+        if new:
+            self._known.add(kind)
+        return new
 
     def remind(self) -> None:
         """Tells how often each kind has happened since it was told last."""
@@ -55,10 +67,17 @@ class Reporter:
         self._since.clear()
 
 
+def with_frames(text: str, failure: Failure) -> str:
+    """The text, and below it the user's frames where there are any."""
+    return f"{text}\n{failure.traceback()}".rstrip()
+
+
 def _kind(failure: Failure) -> str:
     """Equal for failures that a person would call the same."""
     if failure.error is None:
-        return f"{failure.reason.value} in {failure.component!r}"
+        lines = [line.strip() for line in failure.trace.split("\n") if line.startswith("  File ")]  # over a link
+        place = f": {failure.text.partition(':')[0]:.200}, {lines[-1]}" if lines else ""
+        return f"{failure.reason.value} in {failure.component!r}{place}"
     frames = failure.error.__traceback__
     while frames is not None and frames.tb_next is not None:
         frames = frames.tb_next

@@ -43,12 +43,11 @@ class Restarts:
         """The sentence for the death that was one too many. `why`: how that worker died, "was killed by SIGSEGV"."""
         worker = self._deaths[-1][1]
         count = len(self._deaths)
-        advice = "mend the cause, or raise max_restarts"
         if count == 1:
-            return f"worker {worker} {why}, and max_restarts = {self._most} allows no restart; {advice}"
+            return f"worker {worker} {why}, and max_restarts = {self._most} allows no restart"
         if all(one == worker for _, one in self._deaths):
-            return f"worker {worker} died {count} times within a minute; the last time it {why}; {advice}"
-        return f"workers died {count} times within a minute; the last one, worker {worker}, {why}; {advice}"
+            return f"worker {worker} died {count} times within a minute; the last time it {why}"
+        return f"workers died {count} times within a minute; the last one, worker {worker}, {why}"
 
 
 class Health(enum.Enum):

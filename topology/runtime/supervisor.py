@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from topology.codes.catalogue import CODES
+from topology.codes.running import K521, K532, K533
 from topology.errors import StartError, WorkerError
 from topology.graph import Topology
 from topology.plan import plan
@@ -34,6 +36,7 @@ from topology.runtime.control import (
 )
 from topology.runtime.crew import WorkerCrew
 from topology.runtime.ending import drain, settle
+from topology.runtime.entries import record_of, unpacked_entry
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
@@ -82,7 +85,7 @@ class SupervisedRun:
         random: Random | None = None,
         told: Callable[[str], None] = logger.warning,
         output: Callable[[int, str, str], None] | None = None,
-        debug: bool = False,
+        log_level: int = logging.INFO,
     ) -> None:
         topology.validate()
         self.topology = topology
@@ -96,7 +99,7 @@ class SupervisedRun:
         self._random = random or Random(secrets.randbits(64))
         self._told = told
         self._output = output
-        self._debug = debug
+        self._log_level = log_level
         self._figures = Figures(self._plan)
         self._stall = StallWatch()
         self._drain = asyncio.Event()
@@ -137,6 +140,19 @@ class SupervisedRun:
         hands = self._fleet.hands if self._fleet is not None else {}
         return {worker: one.pid for worker, one in hands.items() if not one.reaped.is_set()}
 
+    def away(self) -> frozenset[int]:
+        """Workers that are being replaced."""
+        return self._fleet.away if self._fleet is not None else frozenset()
+
+    def deaths(self) -> Mapping[int, int]:
+        """How often each worker has died, of those that have."""
+        return self._figures.deaths
+
+    @property
+    def draining(self) -> bool:
+        """Whether it was told to."""
+        return self._drain.is_set()
+
     @property
     def restarts(self) -> int:
         """How many workers have died so far."""
@@ -176,7 +192,7 @@ class SupervisedRun:
                 directory=directory.path,
                 state=state,
                 random=self._random,
-                debug=self._debug,
+                log_level=self._log_level,
             )
             if len(self._plan.workers) < self._asked_for:
                 logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
@@ -245,7 +261,7 @@ class SupervisedRun:
         """Whether one of these has raised, which is logged: the run can't go on then."""
         errors = [error for one in futures if one.done() and (error := one.exception()) is not None]
         for error in errors:
-            logger.error("the supervisor could not go on", exc_info=error)
+            logger.error("the supervisor could not go on (%s)", K533, exc_info=error)
             self._broken = self._broken or error
         return bool(errors)
 
@@ -270,10 +286,10 @@ class SupervisedRun:
                 self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
             case Status() | Looked() | Done():
                 self._crew.answered(hand, word)
-            case Log(level, text):
-                logger.log(level, "worker %d: %s", hand.worker, text)
-            case Broke(text):
-                self._broken = self._broken or (WorkerError(text) if text else None)
+            case Log():
+                self._log(hand.worker, word)
+            case Broke(text, code):
+                self._broken = self._broken or (WorkerError(text, code=CODES.get(code, K521)) if text else None)
                 self._broke.set()
             case Note(number, name, text):
                 hand.say(Noted(number, self._provisions.keep(name, text)))
@@ -290,6 +306,10 @@ class SupervisedRun:
             case _:
                 raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
 
+    def _log(self, worker: int, word: Log) -> None:
+        if logger.isEnabledFor(word.level):
+            logger.handle(record_of(unpacked_entry(word, worker)))
+
     def left(self, hand: Hand) -> None:
         """Its process is gone, and with it what it has not said."""
         assert self._fleet is not None
@@ -305,7 +325,8 @@ class SupervisedRun:
         cut_short = self._fleet.closing or (self._fleet.draining and reads)
         if hand.state is State.DEAD and cut_short and self._fleet.started and not self._abort.is_set():
             self._unknown = self._unknown or WorkerError(
-                f"worker {hand.worker} {hand.why} while the run ended; whether all that it had was done is not known"
+                f"worker {hand.worker} {hand.why} while the run ended; whether all that it had was done is not known",
+                code=K532,
             )
 
     def running(self, hand: Hand) -> None:

@@ -19,6 +19,7 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
+from topology.codes.running import K534
 from topology.codes.starting import K424, K425, K426
 from topology.errors import StartError
 from topology.runtime.addresses import check_path, check_room, numeric, why_not
@@ -177,7 +178,7 @@ class Transport:
         except (zmq.ZMQError, ValueError) as error:
             if push is not None:
                 push.close(0)
-            logger.error("worker %d can't be connected to at %s: %s", worker, printable(address), error)
+            logger.error("worker %d can't be connected to at %s: %s (%s)", worker, printable(address), error, K534)
             return
         link = self._links[worker] = _Link(worker, push)
         self._wait(link)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import WORKER_SHIFT, RootSource, worker_of
+from topology.codes.running import K521, K533
 from topology.components import Clock, Notes, Task
 from topology.plan import Plan, seconds
 from topology.runtime.calling import called, opened, summaries
@@ -23,6 +24,7 @@ from topology.runtime.counting import counted, status
 from topology.runtime.ending import Status
 from topology.runtime.executor import Executor, ProcessExecutor
 from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.here import HERE, Place
 from topology.runtime.hosting import outlived
 from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.linking import Peers, Wiring
@@ -86,7 +88,7 @@ class Worker:
         self._key = key
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
-        self._opened: list[tuple[str, Any]] = []
+        self._opened: list[tuple[Place, Any]] = []
         self._closing = False
         self._in_hand = 0  # inputs that `close` has cut off, or found held
         self._recovery: Recovery | None = None  # from the last death of another worker
@@ -114,6 +116,7 @@ class Worker:
                     time_limit_s=self.config.process_timeout_s,
                     random=random,
                     waits=declared.waits,
+                    place=Place(self.worker, name, task),
                 )
             else:
                 self.spoutings[name, task] = self._spouting(name, task, component, outbox, random)
@@ -163,9 +166,10 @@ class Worker:
             declared = self.plan.components[name]
             random = Random(self._random.getrandbits(64))
             task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
-            self._opened.append((name, component))
+            place = Place(self.worker, name, index)
+            self._opened.append((place, component))
             call = partial(component.open, task) if declared.kind == "bolt" else partial(component.open, task, {})
-            await opened(name, call)
+            await opened(place, call)
             await asyncio.sleep(0)  # a run that is told to end opens no more of them, though none of them waits
 
     def start(self) -> None:
@@ -202,7 +206,8 @@ class Worker:
         """Ends the run for what a source, or a part of the runtime, has raised."""
         self.broken = self.broken or error
         self.can_drain = self.can_drain and can_drain
-        self.reporter.failed(Failure(Reason.RAISED, where, described(error), error))
+        kind = K521 if can_drain else K533
+        self.reporter.failed(Failure(Reason.RAISED, where, described(error), error, kind=kind))
         self.stopping.set()
 
     # -- what executors call
@@ -274,6 +279,7 @@ class Worker:
             self.stopping.set()
 
     async def _tick(self, executor: Executor, every_s: float) -> None:
+        HERE.set(executor.place)
         while True:
             await asyncio.sleep(every_s)
             await executor.tick(self.clock.utc())
@@ -305,7 +311,7 @@ class Worker:
             flush = getattr(executor.bolt, "flush", None)
             if flush is not None:
                 call = partial(flush, TaskCollector(executor, None))
-                await called(self.reporter, executor.component, call, self.config.process_timeout_s)
+                await called(self.reporter, executor.place, call, self.config.process_timeout_s)
                 executor.wake_downstream()
 
     def drain(self) -> None:
@@ -341,16 +347,16 @@ class Worker:
                 self.reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
         for spouting in self.spoutings.values():
             await spouting.source.close()
-        for name, component in self._in_order():
-            await called(self.reporter, name, component.close, CLOSE_S)
+        for place, component in self._in_order():
+            await called(self.reporter, place, component.close, CLOSE_S)
         self._opened.clear()
         self.peers.close()
         self.reporter.remind()
 
-    def _in_order(self) -> list[tuple[str, Any]]:
+    def _in_order(self) -> list[tuple[Place, Any]]:
         """The components that were opened, in the order of the flow."""
         order = list(self.plan.components)
-        return sorted(self._opened, key=lambda one: order.index(one[0]))
+        return sorted(self._opened, key=lambda one: order.index(one[0].component))
 
     # -- what it tells
 
@@ -376,9 +382,9 @@ class Worker:
 
     def snapshot(self) -> Snapshot:
         """All counters of this worker at this moment, tasks of a component added up."""
-        seconds_run = self.clock.monotonic() - self._begun
+        now = self.clock.monotonic()
         tasks = list(self.spoutings.values()), list(self.executors.values())
-        return counted(self.plan, seconds_run, *tasks, self.ledger, self.peers)
+        return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers)
 
 
 def _in_hand(executor: Executor) -> int:

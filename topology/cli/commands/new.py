@@ -20,11 +20,11 @@ from typing import Annotated, Final
 import typer
 
 from topology.cli import terminal
-from topology.cli.hidden import PACKAGES
 from topology.cli.options import DebugOption
 from topology.cli.undoing import interruptible
 from topology.codes.loading import K140, K141, K142, K143
 from topology.errors import ConfigurationError
+from topology.frames import PACKAGES
 from topology.text import printable
 from topology.version import version
 

@@ -24,6 +24,7 @@ from topology.cli.options import (
     WorkersOption,
     declared,
 )
+from topology.codes.loading import K102, K103, K104, K105
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.version import version
@@ -93,9 +94,11 @@ def start(
     KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
-        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}")
+        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=K102)
     if state_dir == Path():
-        raise ConfigurationError(f"{given_as('--state-dir')} takes a directory of its own, not the current one")
+        raise ConfigurationError(
+            f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
+        )
     _check_processes(workers, links)
     topology, recipe = declared(target, set_ or [], config or [])
     from topology.cli import running
@@ -108,12 +111,14 @@ def _check_processes(workers: int | None, links: str | None) -> None:
     """Raises ConfigurationError for a number of workers, or links, that can't be."""
     if workers is not None and not 1 <= workers <= WORKERS_MAX:
         raise ConfigurationError(
-            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}"
+            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}", code=K104
         )
     if links is None or (links == LINKS and workers is not None):
         return
     if workers is None:
-        raise ConfigurationError(f"{given_as('--links')} is for runs on several processes: give --workers N, too")
+        raise ConfigurationError(
+            f"{given_as('--links')} is for runs on several processes", code=K105, next="give --workers N, too"
+        )
     from urllib.parse import urlsplit
 
     try:
@@ -122,4 +127,6 @@ def _check_processes(workers: int | None, links: str | None) -> None:
     except ValueError:  # a port that is none
         good = False
     if not good:
-        raise ConfigurationError(f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}")
+        raise ConfigurationError(
+            f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}", code=K105
+        )
