@@ -1,0 +1,98 @@
+"""Alert when a client causes a burst of errors in Apache's error log: five within a minute.
+
+    kedge run examples/apache_errors.py --set path=/var/log/apache2/error.log --set store=bursts.db
+
+FileTail reads lines of Apache 2.2 or 2.4, ParseErrors finds those of level `error`, DetectBursts counts them client by
+client, SqliteSink stores a `burst` when it begins, and a `burst_over` when it is known how it went. A line without a
+client is the server's own, of a module that fails say, and is counted under the name `server`.
+
+Time is that of the lines, so that the result is the same now and a year later. That a burst is over is told by the same
+client's next error, then: the last bursts of a log stay open.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from bolts import SqliteSink
+from spouts import FileTail, Line
+from topology import Bolt, Record, Reject, State, Topology
+
+# `[Sun Dec 04 05:15:09 2005] [error] [client 192.0.2.7] …`, and since 2.4 with fractions of a second, the module, the
+# process, the system's error before the client, and the client's port behind it.
+ERROR = re.compile(
+    r"\[[A-Z][a-z]{2} (?P<day>[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8})(?:\.[0-9]+)? (?P<year>[0-9]{4})\] "
+    r"\[(?:\w+:)?error\] (?P<pid>\[pid [^]]*\] )?(?:\([0-9]+\)[^[]*)?"
+    r"(?:\[client (?P<client>[^] ]+?)(?(pid)(?::[0-9]+)?)\])?"
+)
+
+
+class Error(Record):
+    """A line of level `error`."""
+
+    at: datetime  # UTC, to the second; the log has the server's own time, and does not say which
+    client: str  # its address, or `server`
+
+
+class Burst(Record):
+    """A client has come to so many errors within the time."""
+
+    client: str
+    errors: int
+    first_at: datetime
+    last_at: datetime
+
+
+class BurstOver(Burst):
+    """The whole of it: all of the client's errors from one quiet time to the next."""
+
+
+class Spell(Record):
+    """A client's state: its errors since it was quiet."""
+
+    errors: int
+    first_at: datetime
+    newest: tuple[datetime, ...]  # as many as make a burst, sorted: a busy server swaps lines of a second or two
+    told: bool
+
+
+class ParseErrors(Bolt):
+    """Line → Error; other lines yield nothing. An error at an impossible time (`Feb 30`) is rejected."""
+
+    def process(self, line: Line) -> Iterator[Error]:
+        if match := ERROR.match(line.text):
+            try:
+                at = datetime.strptime(f"{match['day']} {match['year']} +0000", "%b %d %H:%M:%S %Y %z")
+            except ValueError as error:
+                raise Reject(f"an error at no time: {error}") from error
+            yield Error(at, match["client"] or "server")
+
+
+class DetectBursts(Bolt):
+    """Error → Burst, at the error that makes it `limit` within `within_s` seconds, inclusive; then BurstOver, at the
+    first error that is more than `within_s` away from the newest one: a quiet time, or a clock that was set back."""
+
+    def __init__(self, limit: int = 5, within_s: float = 60.0) -> None:
+        self.limit, self.within = limit, timedelta(seconds=within_s)
+
+    def process(self, error: Error, state: State[Spell]) -> Iterator[Burst | BurstOver]:
+        spell = state.get(Spell(0, error.at, (), told=False))
+        if spell.newest and abs(error.at - spell.newest[-1]) > self.within:
+            if spell.told:
+                yield BurstOver(error.client, spell.errors, spell.first_at, spell.newest[-1])
+            spell = Spell(0, error.at, (), told=False)
+        newest = tuple(sorted([*spell.newest, error.at])[-self.limit :])
+        burst = len(newest) == self.limit and newest[-1] - newest[0] <= self.within
+        if burst and not spell.told:
+            yield Burst(error.client, len(newest), newest[0], newest[-1])
+        state.set(Spell(spell.errors + 1, min(spell.first_at, error.at), newest, told=spell.told or burst))
+
+
+def topology(path: str = "error.log", store: str = "bursts.db") -> Topology:
+    topology = Topology("apache-errors")
+    lines = topology.spout("lines", FileTail(path))
+    errors = topology.bolt("errors", ParseErrors(), lines.shuffle())
+    bursts = topology.bolt("bursts", DetectBursts(), errors.fields("client"), tasks=2)
+    sink = SqliteSink(store, records=[Burst, BurstOver])
+    topology.bolt("store", sink, bursts[Burst].global_(), bursts[BurstOver].global_())
+    return topology
