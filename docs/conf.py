@@ -27,7 +27,10 @@ nitpick_ignore_regex = [
     ("py:.*", r"(AssertionError|Exception|ValueError)"),
     ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),
     ("py:.*", r"(msgspec|acker|topology\.(runtime|subscriptions|signatures))\..*"),
-    ("py:.*", r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId)"),
+    (
+        "py:.*",
+        r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId)",
+    ),
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]
 

@@ -26,9 +26,11 @@ class PageRunner:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.printed = ""
+        self.here = directory  # where the last command has gone by `cd`
+        self.printed: str | None = ""  # None: by the background, since
         self.module = types.ModuleType("page")
         self.background: subprocess.Popen[bytes] | None = None
+        self.until = 0.0  # when the background has had time enough
         self.log = directory / ".background"
         bin_directory = str(Path(sys.executable).parent)
         self.environment = {
@@ -44,7 +46,7 @@ class PageRunner:
         if "not run" in block.comments or "foreign" in block.comments:
             return
         if file := block.comments.get("file"):
-            path = self.directory / file
+            path = self.here / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text)
         elif block.language == "python":
@@ -68,38 +70,53 @@ class PageRunner:
             (word.split()[0], text) for word, text in block.comments.items() if word.endswith(" is")
         ):
             text = text.replace(number, self._told(wanted))
-        command = ["sh", "-e", "-c", text]
+        place = self.directory / ".here"
+        command = ["sh", "-e", "-c", f"{text}\npwd > '{place}'\n"]
+        environment = {
+            **self.environment,
+            **dict(pair.split("=", 1) for pair in block.comments.get("with", "").split()),
+        }
         if "background" in block.comments:
             with self.log.open("wb") as log:
                 self.background = subprocess.Popen(
-                    command, cwd=self.directory, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                    command, cwd=self.here, env=environment, stdout=log, stderr=log, start_new_session=True
                 )
+            self.printed, self.until = None, time.monotonic() + LIMIT_S
             return
-        ran = subprocess.run(
-            command, cwd=self.directory, env=self.environment, capture_output=True, timeout=LIMIT_S, check=False
-        )
+        ran = subprocess.run(command, cwd=self.here, env=environment, capture_output=True, timeout=LIMIT_S, check=False)
         self.printed = ran.stdout.decode() + ran.stderr.decode()
         if ran.returncode != int(block.comments.get("exits", 0)):
             pytest.fail(f"{block.place}: exit status {ran.returncode} of\n{text}\n{self.printed}", pytrace=False)
+        if place.exists():
+            self.here = Path(place.read_text().strip())
 
     def _told(self, wanted: str) -> str:
         """What the first group of `wanted` matches in the background's output; waits for it."""
-        deadline = time.monotonic() + LIMIT_S
-        while (match := re.search(wanted, self.log.read_text("utf-8", "replace"))) is None:
-            assert self.background is not None, "a block in the background"
-            if self.background.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"the background has not told {wanted!r}:\n{self.log.read_text()}", pytrace=False)
-            time.sleep(0.02)
+        while (match := re.search(wanted, self._log())) is None:
+            self._wait(f"the background has not told {wanted!r}")
         return match[1]
 
     def _compare(self, block: Block) -> None:
-        printed = self.printed
         if "of the background" in block.comments:
             assert self.background is not None, "a block in the background"
             self.background.wait(LIMIT_S)
-            printed = self.log.read_text("utf-8", "replace")
-        if (line := missing(block.text, printed)) is not None:
-            pytest.fail(f"{block.place}: not printed, or not in this order:\n{line}\nbut:\n{printed}", pytrace=False)
+            self.printed = self._log()
+        while self.printed is None and (line := missing(block.text, self._log())) is not None:
+            self._wait(f"{block.place}: not told by the background:\n{line}")
+        if self.printed is not None and (line := missing(block.text, self.printed)) is not None:
+            pytest.fail(
+                f"{block.place}: not printed, or not in this order:\n{line}\nbut:\n{self.printed}", pytrace=False
+            )
+
+    def _wait(self, what: str) -> None:
+        """For a moment, while the background goes on; else fails with `what`."""
+        assert self.background is not None, "a block in the background"
+        if self.background.poll() is not None or time.monotonic() > self.until:
+            pytest.fail(f"{what}\n{self._log()}", pytrace=False)
+        time.sleep(0.02)
+
+    def _log(self) -> str:
+        return self.log.read_text("utf-8", "replace")
 
     def close(self) -> None:
         """Ends what is still running."""

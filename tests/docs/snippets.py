@@ -4,6 +4,7 @@ Pure: text in, values out. Pages are read by the parser that builds them. Commen
 
     <!-- file: words.py -->           the block is this file; later blocks import it, or give it to a command
     <!-- exits: 1 -->                 the command ends with this status
+    <!-- with: KEDGE_RATE=5000 -->    the command has this in its environment
     <!-- background -->               the command goes on while later blocks run
     <!-- 4711 is: kill -9 (\\d+) -->   in this command 4711 stands for what the background has told there
     <!-- of the background -->        this output is that of the background, which has to end
@@ -21,7 +22,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
-WORDS = {"file", "exits", "background", "of the background", "foreign", "not run"}
+WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "not run"}
 MARKS = {"figures begin", "figures end"}  # what one page takes over from another
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
 LOOSE = re.compile(r"\d[\d,]*\.\d+(?: m?s\b)?|\bpid \d+|…")
