@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 ENTRY = re.compile(r"(?P<name>[a-z_]+)  +(?P<text>\S.*)")  # `max_pending        open trees a spout task; …`
@@ -104,7 +105,7 @@ def command_line() -> str:
 
 
 def _file_of_the_root(app: Sphinx, docname: str, source: list[str]) -> None:
-    """A page in `project/` is the file of the repository's root with its name; links are made to lead there from here."""
+    """A page in `project/` is the file of the repository's root with its name, and links lead there from here."""
     folder, _, name = docname.partition("/")
     if folder == "project":
         root = Path(app.srcdir).parent
@@ -126,9 +127,17 @@ def _from_project(link: str) -> str:
     return f"{path}{mark}{anchor}"
 
 
+def _one_signature(app: Sphinx) -> None:
+    """The overloads of `Topology.bolt` are for type checkers; the signature behind them says more to a person."""
+    analyzer = ModuleAnalyzer.for_module("topology.graph")
+    analyzer.analyze()
+    analyzer.overloads = {}
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", _docstring)
+    app.connect("builder-inited", _one_signature)
     app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _file_of_the_root)
     app.add_directive("command-line", CommandLine)
