@@ -74,7 +74,8 @@ def captured() -> "NewCaptured":
     """Makes sinks that keep what they get: `alerts = captured(Alert)`."""
     from topology import testing
 
-    return lambda cls: testing.Captured[Any]()
+    kind: Any = testing.Captured
+    return lambda cls: kind[cls]()
 
 
 @pytest.fixture

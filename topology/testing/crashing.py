@@ -85,7 +85,7 @@ class CrashingRun(EmbeddedRun):
 
     def __init__(self, *args: Any, crashes: Sequence[Crash], watch: Watch, orders: Random, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.draining = False
+        self.drains = False
         self._left = [(one, worker_of(self._plan.placement, one.worker)) for one in crashes]
         self._deaths = watch.deaths
         self._watching = watch.workers
@@ -170,7 +170,7 @@ class CrashingRun(EmbeddedRun):
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            if self._failed is not None and self.draining:
+            if self._failed is not None and self.drains:
                 raise self._failed  # there is nothing to wait for
             future = asyncio.get_running_loop().create_future()
             self._waiting.add(future)
@@ -320,7 +320,7 @@ class CrashingRun(EmbeddedRun):
     def _start(self, worker: MortalWorker) -> None:
         if worker.started or worker.life.over or self._closing:
             return
-        if self.draining:
+        if self.drains:
             worker.drain()  # what it reads now, nobody would wait for
         else:
             self._counts.resumed(worker.worker)

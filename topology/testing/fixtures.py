@@ -89,5 +89,10 @@ class VirtualTime(Protocol):
     """The fixture `virtual_time`: see `run_virtual`."""
 
     def __call__(
-        self, coroutine: Coroutine[Any, Any, T], *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        *,
+        seed: int | None = 0,
+        start: datetime = START,
+        limit_s: float = LIMIT_S,
     ) -> T: ...

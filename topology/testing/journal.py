@@ -5,40 +5,33 @@ Knows no pytest: the plugin reads it. Runs are kept until `clear`, and RUNS_MAX 
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from topology.runtime.failures import Failure
-
 RUNS_MAX: Final = 10
-FAILURES_MAX: Final = 3  # failures that are told with their traceback
+LINES_MAX: Final = 10  # deaths, and failures, that are told of one run
 
 
 @dataclass
 class Entry:
-    """One run. `str` is one line for each fact, `told` has the tracebacks of what bolts raised besides."""
+    """One run. `str` has a line for each fact; tracebacks are in the log, which pytest shows as well."""
 
     name: str
     seed: int | None
     ended: str = "is under way"
     in_flight: str = ""
     deaths: Sequence[str] = ()
-    failures: Sequence[Failure] = field(default=())
+    failures: Sequence[str] = ()
 
     def __str__(self) -> str:
-        lines = [f"kedge: {self.name}, seed {self.seed}: {self.ended}", *self.deaths]
+        lines = [f"kedge: {self.name}, seed {self.seed}: {self.ended}"]
+        for facts in (self.deaths, self.failures):
+            lines += facts[:LINES_MAX]
+            if len(facts) > LINES_MAX:
+                lines.append(f"and {len(facts) - LINES_MAX:,} more")
         if self.in_flight:
             lines.append(f"in flight: {self.in_flight}")
         return "\n  ".join(lines)
-
-    def told(self) -> str:
-        """All that there is to tell."""
-        lines = [str(self)]
-        for failure in self.failures[:FAILURES_MAX]:
-            lines += [f"  {failure}", *(f"    {line}" for line in failure.traceback().splitlines())]
-        if len(self.failures) > FAILURES_MAX:
-            lines.append(f"  and {len(self.failures) - FAILURES_MAX:,} failures more")
-        return "\n".join(lines)
 
 
 _runs: Final[deque[Entry]] = deque(maxlen=RUNS_MAX)
@@ -52,7 +45,7 @@ def begin(name: str, seed: int | None) -> Entry:
 
 def told() -> str:
     """All runs since `clear`, oldest first; empty where there were none."""
-    return "\n".join(entry.told() for entry in _runs)
+    return "\n".join(map(str, _runs))
 
 
 def clear() -> None:

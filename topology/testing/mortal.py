@@ -81,7 +81,7 @@ class Herd(Protocol):
     """A run whose workers may be away."""
 
     workers: list[Any]  # those that live
-    draining: bool
+    drains: bool  # whether replacements read nothing any more
 
     @property
     def complete(self) -> bool:
@@ -107,7 +107,7 @@ class MortalCrew:
 
     async def probe(self) -> list[Status]:
         herd = self._herd
-        await herd.until(lambda: herd.complete if herd.draining else self._sources_ended())
+        await herd.until(lambda: herd.complete if herd.drains else self._sources_ended())
         return [worker.status() for worker in herd.workers]
 
     async def flush(self, component: str) -> None:
@@ -116,6 +116,6 @@ class MortalCrew:
             await worker.flush_component(component)
 
     def drain(self) -> None:
-        self._herd.draining = True
+        self._herd.drains = True
         for worker in self._herd.workers:
             worker.drain()

@@ -5,6 +5,7 @@ Must not know how a topology is run, nor how anything is driven.
 
 import asyncio
 import dataclasses
+import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,10 +68,11 @@ class BoltRun(Generic[A, Out]):
 
             assert run_bolt(Shout(), [Word("a")]).well().outputs == [Word("A")]
         """
+        __tracebackhide__ = True  # the bolt's own frames are what is looked for
         raised = [*(one.error for one in self.failed if one.error is not None), *self.errors]
         if raised:
             raised[0].add_note(repr(self))
-            raise raised[0]
+            raise raised[0].with_traceback(_own_frames(raised[0]))
         assert not self.failed, repr(self)
         assert not self.held, repr(self)
         return self
@@ -84,6 +86,14 @@ class BoltRun(Generic[A, Out]):
         if total > len(wrong):
             wrong.append(f"{total - len(wrong)} more like these")
         return f"<BoltRun: {'; '.join([*wrong, counts])}>"
+
+
+def _own_frames(error: BaseException) -> types.TracebackType | None:
+    """Its traceback without the runtime's leading frames; all of it where there are no others."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("topology."):
+        frames = frames.tb_next
+    return frames or error.__traceback__
 
 
 def run_bolt(

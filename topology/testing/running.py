@@ -108,7 +108,7 @@ def run_topology(
         error.add_note(str(entry))
         raise
     finally:
-        entry.failures = [*watch.failures]
+        entry.failures = [str(one) for one in watch.failures]
         entry.deaths = [str(one) for one in watch.deaths]
     entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} virtual seconds"
     return report

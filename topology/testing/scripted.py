@@ -12,26 +12,43 @@ from topology.records import Record
 
 @dataclass(frozen=True)
 class Pause:
-    """The spout has nothing for so many seconds of the loop's time."""
+    """The spout has nothing for so many seconds of the loop's time; on virtual time they take none.
+
+    ScriptedSpout([Word("a"), Pause(60), Word("a minute later")])
+    """
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Fail:
-    """The spout raises this where it stands in the script, which ends the run."""
+    """The source breaks: the spout raises this where it stands in the script, and nothing after it is read. That ends
+    the run: what was read is finished, and the report has `ended` "failed" and this as its `error`.
+
+        ScriptedSpout([Word("a"), Fail(ConnectionError("the broker is gone"))])
+    """
 
     error: BaseException
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The spout has nothing more but does not end: the run goes on until it is drained."""
+    """The spout has nothing more but does not end: the run goes on until it is drained, by `until_s` say.
+
+    run_topology(build(ScriptedSpout([Word("a"), Wait()])), until_s=30)
+    """
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The source ends here, as it does at the script's end."""
+    """The source ends here, as it does at the script's end: bolts are flushed, and the run ends by itself. What stands
+    behind it is not read: a way to cut a script short.
+
+        ScriptedSpout([Word("a"), Stop(), Word("never read")])
+    """
+
+
+Marker = Pause | Fail | Wait | Stop
 
 
 class ScriptedSpout(Spout, Generic[R]):
@@ -41,18 +58,19 @@ class ScriptedSpout(Spout, Generic[R]):
     `acked` and `failed` are the ids that it was told of, in order, whichever task was told. A poll gives no more than
     stands before the next marker, and a cancelled one has lost nothing.
 
+    After a crash of its worker a task begins its script anew. A script of nothing but markers needs `emits`. Type
+    checkers want the record's class named, as here.
+
         spout = ScriptedSpout[Word]([Word("a"), Pause(1.5), Word("b")])
     """
 
-    def __init__(
-        self, script: Iterable[R | Message[R] | Pause | Fail | Wait | Stop], *, emits: Sequence[type[Record]] = ()
-    ) -> None:
-        self.script: tuple[Message[R] | Pause | Fail | Wait | Stop, ...] = tuple(_numbered(script))
+    def __init__(self, script: Iterable[R | Message[R] | Marker], *, emits: Sequence[type[Record]] = ()) -> None:
+        self.script: tuple[Message[R] | Marker, ...] = tuple(_numbered(script))
         self.acked: list[MessageId] = []
         self.failed: list[MessageId] = []
         self._emits = tuple(emits)
         self._partitions = {one.partition: "" for one in self.script if isinstance(one, Message)} or {"": ""}
-        self._mine: list[Message[R] | Pause | Fail | Wait | Stop] = []
+        self._mine: list[Message[R] | Marker] = []
         self._next = 0
         self._resume_at: float | None = None  # of the pause that it is in
 
@@ -116,12 +134,10 @@ class ScriptedSpout(Spout, Generic[R]):
         self.failed.append(id)
 
 
-def _numbered(
-    script: Iterable[R | Message[R] | Pause | Fail | Wait | Stop],
-) -> Iterable[Message[R] | Pause | Fail | Wait | Stop]:
+def _numbered(script: Iterable[R | Message[R] | Marker]) -> Iterable[Message[R] | Marker]:
     number = 0
     for item in script:
-        if isinstance(item, Pause | Fail | Wait | Stop):
+        if isinstance(item, Marker):
             yield item
         else:
             yield item if isinstance(item, Message) else Message(item, number)
