@@ -32,17 +32,17 @@ All derive from `KedgeError`. Each has its `code` (`error.code.name`), and in `n
 both. Those that you raise yourself, `Reject` and `ConfigurationError` most of the time, need neither.
 
 ```{eval-rst}
-.. automodule:: topology.errors
-   :members: {classes}
-```
+.. autoclass:: topology.errors.KedgeError
 """
-CLASSES = "KedgeError DeclarationError Mistake ConfigurationError StartError WorkerError TupleStateError EmitError"
+CLASSES = (
+    "DeclarationError Mistake ConfigurationError StartError WorkerError TupleStateError EmitError RecordError Reject"
+)
 
 
 def page() -> str:
     """The whole page."""
-    classes = ", ".join([*CLASSES.split(), "RecordError", "Reject"])
-    return "\n".join([HEAD, *_groups(), RAISED.format(classes=classes)])
+    others = [f".. autoclass:: topology.errors.{name}" for name in CLASSES.split()]
+    return "\n".join([HEAD, *_groups(), RAISED, *others, ".. autoclass:: topology.codes.code.Code", "```", ""])
 
 
 def _groups() -> Iterator[str]:

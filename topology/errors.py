@@ -41,7 +41,7 @@ class KedgeError(Exception):
 
 def advice(text: str, code: Code) -> str:
     """The line below an error: what to do next, and where there is more about it."""
-    return f"  next: {text.rstrip('.')}   ({code}: kedge explain {code})"
+    return f"  next: {text.rstrip('.')}   ({code}: `kedge explain {code}`)"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

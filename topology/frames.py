@@ -12,6 +12,7 @@ from typing import Final
 
 HOME: Final = Path(__file__).resolve().parent.parent  # where all of our packages are
 PACKAGES: Final = ("acker", "bolts", "bridge", "spouts", "topology", "kedge")
+PACKAGED: Final = "-packages" + os.sep  # in the path of what is installed: the command line's own library, say
 LINES_MAX: Final = 80  # of a traceback: half of them from its beginning, half from its end
 
 _OURS: Final = tuple(f"{HOME / name}{os.sep}" for name in PACKAGES)
@@ -34,7 +35,7 @@ def users_place(error: BaseException) -> str:
     place, frames = "", error.__traceback__
     while frames is not None:
         code = frames.tb_frame.f_code
-        if not _is_ours(code.co_filename):
+        if not _is_ours(code.co_filename) and PACKAGED not in code.co_filename:
             place = f"{code.co_filename}:{frames.tb_lineno}, in {code.co_name}"
         frames = frames.tb_next
     return place
@@ -58,4 +59,4 @@ def _is_ours(file: str) -> bool:
     """Whether a frame of this file is Kedge's, or Python's own: no place that a user can mend."""
     if file.startswith(("<frozen ", *_OURS)):
         return True
-    return file.startswith(_LIBRARY) and "-packages" not in file
+    return file.startswith(_LIBRARY) and PACKAGED not in file

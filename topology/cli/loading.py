@@ -31,6 +31,7 @@ from topology.codes.loading import (
     K119,
     K120,
     K121,
+    K122,
     K123,
     K124,
     K131,
@@ -238,7 +239,8 @@ def _makes_one(value: Any) -> bool:
 
 def _described(error: BaseException, target: Target) -> str:
     """An exception of the user's in a sentence, with the last line of theirs that it went through."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    first, *others = str(error).split("\n")  # the traceback has all of it
+    text = f"{type(error).__name__}: {first}{' …' * bool(others)}" if str(error) else type(error).__name__
     folder = target.file.resolve().parent if target.file else Path.cwd()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)

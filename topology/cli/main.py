@@ -19,11 +19,18 @@ import typer.main
 
 from topology.cli import terminal
 from topology.cli.command import Command
+from topology.cli.options import json_asked_for
 from topology.errors import ConfigurationError, did_you_mean
 from topology.version import version
 
 INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
-COMMANDS: Final = ("new", "run", "check", "completion")  # in the order of the help: a module each, with such a function
+COMMANDS: Final = (
+    "new",
+    "run",
+    "check",
+    "explain",
+    "completion",
+)  # in the order of the help: a module each, with such a function
 GROUP: Final = "kedge.commands"
 COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
@@ -119,6 +126,10 @@ def status_of(arguments: list[str]) -> int:
     """Runs one command line and tells errors. Returns the exit status."""
     if COMPLETING in os.environ:
         import_module("typer.completion").completion_init()
+    if json_asked_for(arguments, os.environ):
+        from topology.cli.logs import speak_json
+
+        speak_json()
     try:
         status = int(app(_meant(arguments), prog_name="kedge", standalone_mode=False) or 0)
         if status == INTERRUPTED:

@@ -48,7 +48,8 @@ def told(error: Any, *, debug: bool) -> int:
     if debug:
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
-    lines = [*_below(frames), f"kedge: {printable(first)}", *_below("\n".join(others))]
+    frames_lines = [printable(f"  {line}") for line in frames.split("\n") if line]
+    lines = [*frames_lines, f"kedge: {printable(first)}", *(_below(line) for line in others)]
     if place:
         lines.append(f"  at: {printable(place)}")
     if code is not None:
@@ -57,6 +58,6 @@ def told(error: Any, *, debug: bool) -> int:
     return status
 
 
-def _below(text: str) -> list[str]:
-    """Lines that belong to the sentence: indented, each of them safe."""
-    return [printable(line if line.startswith("  ") else f"  {line}") for line in text.split("\n") if line]
+def _below(line: str) -> str:
+    """A line that belongs to the sentence: indented, and safe."""
+    return printable(line if line.startswith("  ") else f"  {line}")

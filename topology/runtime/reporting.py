@@ -21,7 +21,7 @@ logger = logging.getLogger("kedge")
 
 
 class Reporter:
-    """`failed` may be called at any rate; `remind` once a minute."""
+    """`failed` may be called at any rate; `remind` once a minute; `broke` for what ends the run."""
 
     def __init__(self) -> None:
         self._since: Counter[str] = Counter()
@@ -39,6 +39,10 @@ class Reporter:
         else:
             self._since[kind if kind in self._known else OTHERS] += 1
 
+    def broke(self, failure: Failure) -> None:
+        """Tells of what the run can't go on for: a source that has raised, or a part of the runtime."""
+        logger.error("%s", with_frames(f"{failure}; the run ends ({failure.code})", failure))
+
     def died(self, component: str, message: Message[Any], attempts: int, failure: Failure) -> None:
         """Tells of a message that will not be replayed again; with the frames, where they were not told before."""
         times = f"{attempts} attempt{'s' * (attempts != 1)}"
@@ -46,7 +50,7 @@ class Reporter:
         record, new = shown(message.record, TEXT_MAX), self._is_new(_kind(failure))
         whole = f"{text}\nrecord: {record}"
         parts = about(
-            text,
+            whole,
             trace=failure.traceback().rstrip() if new else "",
             component=failure.component,
             fields={"message_id": message.id, "spout": component, "attempts": attempts, "record": record},

@@ -207,7 +207,7 @@ class Worker:
         self.broken = self.broken or error
         self.can_drain = self.can_drain and can_drain
         kind = K521 if can_drain else K533
-        self.reporter.failed(Failure(Reason.RAISED, where, described(error), error, kind=kind))
+        self.reporter.broke(Failure(Reason.RAISED, where, described(error), error, kind=kind))
         self.stopping.set()
 
     # -- what executors call

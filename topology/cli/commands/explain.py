@@ -1,0 +1,48 @@
+"""`kedge explain`: what a code means and what to do, out of the catalogue; without a code, all there are."""
+
+from functools import partial
+from textwrap import fill
+from typing import Annotated, Final
+
+import typer
+
+from topology.cli import terminal
+from topology.cli.options import DebugOption
+from topology.codes.catalogue import CODES, GROUPS
+from topology.codes.code import Code
+from topology.codes.loading import K135
+from topology.errors import ConfigurationError, did_you_mean
+
+WIDTH: Final = 88  # columns that a text is wrapped to
+EXAMPLES: Final = (("kedge explain K112", "what the code of an error means"),)
+
+CodeArgument = Annotated[
+    str | None, typer.Argument(metavar="CODE", help="As an error shows it: K112. Without one, all are listed.")
+]
+
+
+def explain(code: CodeArgument = None, debug: DebugOption = False) -> None:
+    """Say what the code of an error means, and what to do about it."""
+    if code is None:
+        terminal.put("\n".join(_all()))
+        return
+    found = CODES.get(code.strip().upper())
+    if found is None:
+        text = f"there is no code {code.strip()!r:.80}{did_you_mean(code.strip(), CODES)}"
+        raise ConfigurationError(text, code=K135)
+    terminal.put("\n".join(_one(found)))
+
+
+def _all() -> list[str]:
+    """One line a code, by groups."""
+    lines = []
+    for title, codes in GROUPS.items():
+        lines += [f"{title}:", *(f"  {code}  {code.title}" for code in codes), ""]
+    return [*lines, "kedge explain CODE says more of one."]
+
+
+def _one(code: Code) -> list[str]:
+    """Title, cause, advice; wrapped, as these are sentences."""
+    wrapped = partial(fill, width=WIDTH, initial_indent="  ", break_on_hyphens=False)
+    cause = wrapped(code.cause, subsequent_indent="  ")
+    return [f"{code}: {code.title}", "", cause, "", wrapped(f"next: {code.next}", subsequent_indent="        ")]
