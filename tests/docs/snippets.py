@@ -25,7 +25,7 @@ COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*
 WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "not run"}
 MARKS = {"figures begin", "figures end"}  # what one page takes over from another
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
-LOOSE = re.compile(r"\d[\d,]*\.\d+(?: m?s\b)?|\bpid \d+|…")
+LOOSE = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?P<unit>µs|ms|s|%)(?!\w))|\d[\d,]*\.\d+|\bpid \d+|…")
 
 
 @dataclass(frozen=True)
@@ -81,23 +81,25 @@ def _comments(page: str, html: str) -> dict[str, str]:
 
 
 def pattern(line: str) -> re.Pattern[str]:
-    """What a printed line has to look like: `…` is anything, and so are pids; a number with a point is any number, and
-    its ms may be s; all else, and so every count, is exact."""
+    """What a printed line has to look like: `…` is anything; pids, shares, times and numbers with a point may differ;
+    all else, and so every count, is exact."""
 
     parts = []
     end = 0
     for match in LOOSE.finditer(line := line.strip()):
-        parts += [re.escape(line[end : match.start()]), _loosely(match[0])]
+        parts += [re.escape(line[end : match.start()]), _loosely(match)]
         end = match.end()
     return re.compile(re.sub(r"(\\ )+", r"\\s+", "".join([*parts, re.escape(line[end:])])))
 
 
-def _loosely(text: str) -> str:
+def _loosely(match: re.Match[str]) -> str:
+    text = match[0]
     if text == "…":
         return ".*"
     if text.startswith("pid"):
         return r"pid \d+"
-    return NUMBER + (r" m?s\b" if text.endswith("s") else "")
+    unit = match["unit"]
+    return NUMBER + ("" if unit is None else " %" if unit == "%" else r" [µm]?s\b")
 
 
 def missing(expected: str, printed: str) -> str | None:
