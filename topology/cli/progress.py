@@ -1,33 +1,23 @@
-"""How a run is going, on stderr: a live panel where there is a terminal, else plain lines now and then.
+"""How a run is going, on stderr: a live view where there is a terminal, else a plain line now and then.
 
-Knows snapshots and how to show them. Rich is imported for a terminal only; its markup is off, since names are data.
+Knows figures and how to say them. What a terminal needs is imported for a terminal only.
 """
 
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
 from topology.cli import terminal
+from topology.cli.numbers import clock
+from topology.cli.rates import Figures, Now, Rates, Shape, totals
 from topology.cli.summary import latencies
-from topology.runtime.limiting import Tasks, limit_of
 from topology.runtime.metrics import Snapshot
 from topology.text import printable
 
-LIVE_S: Final = 0.25  # between two refreshes on a terminal
-FIRST_S: Final = 1.0  # until the first plain line
-PLAIN_S: Final = 5.0  # between two further ones
-LIMIT_S: Final = 4.0  # that the limit is judged by, on a terminal
-QUIET_S: Final = 2.0  # a worker whose counters have not changed for so long does nothing
-
-
-@dataclass(frozen=True)
-class Now:
-    """A run at one moment: all of it, each worker, and the process of each that has one of its own."""
-
-    whole: Snapshot
-    workers: Mapping[int, Snapshot]
-    processes: Mapping[int, int] = field(default_factory=dict)
+LOOK_S: Final = 1.0  # between two looks where there is no terminal; the first line comes with the first of them
+EVERY_S: Final = ((60.0, 5.0), (600.0, 30.0), (float("inf"), 60.0))  # until so long: seconds between two further lines
+SOON_S: Final = 5.0  # between two lines that tell of a change: twice a day's minutes at most, whatever goes up and down
+NUMBERS: Final = re.compile(r"[\d.,]+")
 
 
 class Display(Protocol):
@@ -41,121 +31,28 @@ class Display(Protocol):
     def last(self, snapshot: Snapshot) -> None: ...
 
 
-def display(tasks: Tasks) -> Display:
+def display(shape: Shape) -> Display:
     """The one that fits stderr."""
-    return Live(tasks) if terminal.live(sys.stderr) else Lines(tasks)
+    if terminal.live(sys.stderr):
+        from topology.cli.live import Live
 
-
-class Rate:
-    """How much of something there is a second, between two snapshots: of what the spouts emit, unless told otherwise.
-    Where no newer snapshot has come, as before."""
-
-    def __init__(self, count: Callable[[Snapshot], float] = lambda snapshot: snapshot.total("emitted")) -> None:
-        self._count = count
-        self._counted, self._seconds, self._rate = 0.0, 0.0, 0.0
-
-    def of(self, snapshot: Snapshot) -> float:
-        counted, seconds = self._count(snapshot), snapshot.seconds
-        if seconds > self._seconds:
-            self._rate = max(0.0, counted - self._counted) / (seconds - self._seconds)
-            self._counted, self._seconds = counted, seconds
-        return self._rate
-
-
-class Newest:
-    """Workers' snapshots, each as it was when it brought news: processes send theirs once a second, and rates between
-    two looks at the same one would be 0."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Snapshot] = {}
-
-    def of(self, workers: Mapping[int, Snapshot]) -> Mapping[int, Snapshot]:
-        for worker, snapshot in workers.items():
-            known = self._known.get(worker)
-            if (
-                known is None
-                or (known.spouts, known.bolts) != (snapshot.spouts, snapshot.bolts)
-                or snapshot.seconds - known.seconds >= QUIET_S
-            ):
-                self._known[worker] = snapshot
-        return dict(self._known)
-
-
-class Figures:
-    """What is shown of a run, in lines. Remembers what it was like when it was shown last."""
-
-    def __init__(self, tasks: Tasks, limit_every_s: float) -> None:
-        self._tasks = tasks
-        self._newest = Newest()
-        self._limit_every_s = limit_every_s
-        self._emitted: dict[int, Rate] = {}
-        self._handled: dict[int, Rate] = {}
-        self._busy: dict[int, Rate] = {}
-        self._before: Mapping[int, Snapshot] = {}
-        self._limit_at = 0.0
-        self._limit = ""
-
-    def lines(self, now: Now) -> Iterator[str]:
-        """The run's figures; each worker's, where they are processes; who is the limit, where that can be told."""
-        workers = self._newest.of(now.workers)
-        rates = [self._emitted.setdefault(one, Rate()).of(snapshot) for one, snapshot in workers.items()]
-        yield counts(now.whole, sum(rates))
-        for worker, snapshot in workers.items() if now.processes else ():
-            yield self._of_worker(worker, snapshot, now.processes.get(worker))
-        if limit := now.whole.limit or self._limit_of(now.whole.seconds, workers):
-            yield f"  {printable(limit)}"
-
-    def _of_worker(self, worker: int, snapshot: Snapshot, pid: int | None) -> str:
-        handled = self._handled.setdefault(worker, Rate(_handled)).of(snapshot)
-        busy = self._busy.setdefault(worker, Rate(_busy)).of(snapshot)
-        queued = sum(one.queued for one in snapshot.bolts.values())
-        process = f"pid {pid}" if pid is not None else "is being replaced"
-        return (
-            f"  worker {worker}  {process}  {handled:,.0f} handled/s  bolts busy {busy * 100:.0f} %  queued {queued:,}"
-        )
-
-    def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
-        if seconds - self._limit_at >= self._limit_every_s:
-            self._limit = limit_of(self._before, workers, self._tasks)
-            self._limit_at, self._before = seconds, workers
-        return self._limit
-
-
-def _handled(snapshot: Snapshot) -> float:
-    """Records that spouts have emitted and bolts have executed."""
-    return snapshot.total("emitted") + sum(one.executed for one in snapshot.bolts.values())
-
-
-def _busy(snapshot: Snapshot) -> float:
-    return sum(one.busy_s for one in snapshot.bolts.values())
-
-
-def counts(snapshot: Snapshot, rate: float) -> str:
-    """One line of figures."""
-    dead = snapshot.total("dead")
-    figures = [
-        f"{_clock(snapshot.seconds)}",
-        f"{rate:,.0f} records/s",
-        *(f"{name} {snapshot.total(name):,}" for name in ("acked", "failed", "pending")),
-        *([f"dead {dead:,}"] if dead else []),
-        f"latency {latencies(snapshot)}",
-    ]
-    return "  ".join(figures)
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)  # a look that is due after a second may come a little early
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+        return Live(shape)
+    return Lines(shape)
 
 
 class Lines:
-    """A plain line, and a few below it, after one second, then every five; one at the end."""
+    """One plain line after a second, and then ever more rarely: a day's run fills no disk. What limits the run is said
+    when that changes. A change that matters (a worker is away, the first failure, the end has begun) is told at once.
+    """
 
-    every_s = FIRST_S
+    every_s = LOOK_S
 
-    def __init__(self, tasks: Tasks) -> None:
-        self._figures = Figures(tasks, FIRST_S / 2)
-        self._due_s = FIRST_S
+    def __init__(self, shape: Shape) -> None:
+        self._rates = Rates(shape, SOON_S)
+        self._due_s = LOOK_S
+        self._told_s = 0.0
+        self._limit = ""  # what was said last about it, without its numbers
+        self._grave: tuple[object, ...] = ((), False, False)
 
     def __enter__(self) -> "Lines":
         return self
@@ -164,50 +61,55 @@ class Lines:
         return None
 
     def show(self, now: Now) -> None:
-        if now.whole.seconds >= self._due_s - 0.1:
-            self._due_s = now.whole.seconds + PLAIN_S
-            terminal.say("\n".join(self._figures.lines(now)))
+        """Tells of the run, if it is time to, or if it has changed."""
+        figures = self._rates.of(now)
+        seconds = figures.seconds + 0.1  # a look may come a little early
+        limit = NUMBERS.sub("#", figures.limit)
+        failing = bool(figures.counts["failed"] or figures.counts["dead"])
+        grave = (tuple(sorted(now.away)), failing, bool(figures.draining))
+        changed = limit != self._limit and seconds - self._told_s >= max(SOON_S, _every_s(seconds) / 2)
+        if seconds < LOOK_S or not (seconds >= self._due_s or changed or grave != self._grave):
+            return
+        self._told_s = figures.seconds
+        if seconds >= self._due_s:
+            self._due_s = figures.seconds + _every_s(seconds)
+        terminal.say(line(figures), **counts(figures))
+        if figures.draining and not self._grave[-1]:
+            terminal.say(f"  {figures.draining}")
+        if figures.limit and (limit != self._limit or grave[0] != self._grave[0]):
+            terminal.say(f"  {printable(figures.limit)}", level="warning" if figures.stalled else "info")
+        self._limit, self._grave = limit, grave
 
     def last(self, snapshot: Snapshot) -> None:
-        terminal.say(counts(snapshot, Rate().of(snapshot)))
+        """The figures of the whole run."""
+        figures = whole(snapshot)
+        terminal.say(line(figures), **counts(figures))
 
 
-class Live:
-    """A few lines at the bottom of the terminal, drawn anew; what is written to it meanwhile goes above them."""
+def _every_s(seconds: float) -> float:
+    """Between two lines, when the run has gone on for so long."""
+    return next(every for until, every in EVERY_S if seconds < until)
 
-    every_s = LIVE_S
 
-    def __init__(self, tasks: Tasks) -> None:
-        from rich.console import Console
-        from rich.live import Live as RichLive
+def line(figures: Figures) -> str:
+    """A run in one line: rate and latencies are those of the last seconds, counts those of the whole run."""
+    named = figures.counts
+    parts = [
+        clock(figures.seconds),
+        f"{figures.rate:,.0f} records/s",
+        *(f"{name} {named[name]:,}" for name in ("acked", "failed", "pending")),
+        *(f"{name} {named[name]:,}" for name in ("replayed", "dead") if named[name]),
+        f"latency {latencies(figures.latency)}",
+    ]
+    return "  ".join(parts)
 
-        self._figures = Figures(tasks, LIMIT_S)
-        console = Console(file=sys.stderr, force_terminal=True, markup=False, highlight=False, emoji=False)
-        shared = terminal.live(sys.stdout)
-        self._live = RichLive(console=console, auto_refresh=False, transient=True, redirect_stdout=shared)
 
-    def __enter__(self) -> "Live":
-        self._live.start()
-        return self
+def counts(figures: Figures) -> dict[str, Any]:
+    """The same, for machines."""
+    return {"seconds": round(figures.seconds, 3), "records_per_s": round(figures.rate, 1), **figures.counts}
 
-    def __exit__(self, *raised: Any) -> None:
-        try:
-            self._live.stop()
-        except OSError:
-            terminal.say("")  # the terminal is gone, and nobody watches
 
-    def show(self, now: Now) -> None:
-        from rich.text import Text
-
-        *figures, last = self._figures.lines(now)
-        stalled = bool(now.whole.limit)
-        text = Text("\n".join([*figures, *([] if stalled else [last])]), no_wrap=True, overflow="ellipsis")
-        if stalled:
-            text.append("\n" + last, style="yellow")
-        try:
-            self._live.update(text, refresh=True)
-        except OSError:
-            self.every_s = 3600.0
-
-    def last(self, snapshot: Snapshot) -> None:
-        terminal.say(counts(snapshot, Rate().of(snapshot)))
+def whole(snapshot: Snapshot) -> Figures:
+    """The figures of a run from its beginning on."""
+    rate = snapshot.total("emitted") / snapshot.seconds if snapshot.seconds > 0 else 0.0
+    return Figures(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)

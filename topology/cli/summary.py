@@ -3,10 +3,13 @@
 Pure: a Report or a Topology in, lines out. Knows no terminal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
+from topology.cli.numbers import duration, percent, short
 from topology.graph import Topology
-from topology.runtime.metrics import RARE, Snapshot
+from topology.runtime.histogram import Histogram
+from topology.runtime.metrics import RARE, Snapshot, input_s, percentiles_ms
 from topology.runtime.report import Report
 from topology.text import printable
 
@@ -18,20 +21,27 @@ def described(topology: Topology) -> str:
     return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
 
 
-def summary(report: Report, next: str, *, restarts: int | None = None, limit: str = "") -> Iterator[str]:
-    """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes; `limit` the
-    sentence about what was the limit, where that could be told."""
+COLUMNS_MAX: Final = 80  # of the table, where its numbers let it
+NAME_MAX: Final = 28  # characters of a component's name in it
+TITLES: Final = ("in", "out", "acked", "failed", "replays", "dead", "pending", "busy", "latency")
+
+
+def summary(
+    report: Report,
+    again: str,
+    *,
+    restarts: int | None = None,
+    limit: str = "",
+    busy: Mapping[str, float] | None = None,
+) -> Iterator[str]:
+    """The lines. `again` is the command that runs the same once more; `restarts` of workers, where these are processes;
+    `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
+    bolt took."""
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
-    width = max(len(name) for name in (*snapshot.spouts, *snapshot.bolts, "latency"))
-    for name, spout in snapshot.spouts.items():
-        yield (
-            f"  {name:<{width}}  {spout.emitted:,} read, {spout.acked:,} acked, {spout.failed:,} failed, "
-            f"{spout.replayed:,} replayed, {spout.dead:,} dead" + (f", {spout.pending:,} pending" * bool(spout.pending))
-        )
-    for name, bolt in snapshot.bolts.items():
-        yield f"  {name:<{width}}  {bolt.executed:,} executed, {bolt.emitted:,} emitted, {bolt.failed:,} failed"
-    yield f"  {'latency':<{width}}  {latencies(snapshot)}, from a message's emission to its last ack"
+    yield from _table(snapshot, busy or {})
+    width = 7  # of what the lines below begin with
+    yield f"  {'latency':<{width}}  {latencies(snapshot.latency)}, from emission to last ack"
     if restarts is not None:
         times = {0: "none restarted", 1: "restarted once"}.get(restarts, f"restarted {restarts:,} times")
         yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
@@ -47,9 +57,53 @@ def summary(report: Report, next: str, *, restarts: int | None = None, limit: st
     yield f"try next: {next}"
 
 
-def latencies(snapshot: Snapshot) -> str:
+def _table(snapshot: Snapshot, busy: Mapping[str, float]) -> Iterator[str]:
+    """A line of titles and one for each component: what it has taken in (spouts: read), given out, and so on. The
+    latency of a spout is the median of its trees, that of a bolt the mean of its inputs. Exact numbers, unless the
+    table is too wide then."""
+    rows = _rows(snapshot, busy, lambda count: f"{count:,}")
+    if _width(rows) > COLUMNS_MAX:
+        rows = _rows(snapshot, busy, short)
+    shown = [column for column in range(len(rows[0])) if column == 0 or any(row[column] for row in rows[1:])]
+    widths = [max(len(row[column]) for row in rows) for column in shown]
+    for row in rows:
+        name, *cells = (row[column] for column in shown)
+        line = name.ljust(widths[0]) + "".join(
+            f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)
+        )
+        yield f"  {line.rstrip()}"
+
+
+def _rows(snapshot: Snapshot, busy: Mapping[str, float], number: Callable[[int], str]) -> list[list[str]]:
+    pending = any(spout.pending for spout in snapshot.spouts.values())
+    rows = [["", *TITLES]]
+    for name, spout in snapshot.spouts.items():
+        counts = (spout.acked, spout.failed, spout.replayed, spout.dead)
+        left = number(spout.pending) if pending else ""
+        latency = snapshot.latencies.get(name, Histogram()).percentile(50)
+        rows.append([_name(name), number(spout.emitted), "", *map(number, counts), left, "", duration(latency)])
+    for name, bolt in snapshot.bolts.items():
+        counts = (bolt.executed, bolt.emitted)
+        share = percent(busy[name]) if name in busy else ""
+        rows.append(
+            [_name(name), *map(number, counts), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
+        )
+    return rows
+
+
+def _name(name: str) -> str:
+    safe = printable(name)
+    return safe if len(safe) <= NAME_MAX else f"{safe[: NAME_MAX - 1]}…"
+
+
+def _width(rows: list[list[str]]) -> int:
+    filled = (column for column in zip(*rows, strict=True) if any(column[1:]))
+    return sum(max(map(len, column)) + 2 for column in filled)
+
+
+def latencies(histogram: Histogram) -> str:
     """The percentiles, each with its unit."""
-    return ", ".join(f"{name} {_ms(value)}" for name, value in snapshot.latency_ms().items())
+    return ", ".join(f"{name} {_ms(value)}" for name, value in percentiles_ms(histogram).items())
 
 
 def rarities(snapshot: Snapshot) -> str:

@@ -24,7 +24,7 @@ Name = tuple[type, frozenset[int]]  # a stream, and the identities of the anchor
 class Open(OpenTuple):
     """An input that `execute` was given and that is not acked or failed yet."""
 
-    __slots__ = ("keys", "ordinals", "task", "tup")
+    __slots__ = ("kept_since", "keys", "ordinals", "task", "tup")
 
     def __init__(self, tup: Tuple[Any]) -> None:
         super().__init__(tup.roots, edge(tup.identity, tup.source.tag))
@@ -32,6 +32,7 @@ class Open(OpenTuple):
         self.ordinals: dict[Name, int] = {}
         self.keys: set[tuple[Name, MessageId]] = set()
         self.task: asyncio.Task[Any] | None = None  # which emitted without a key first
+        self.kept_since: float | None = None  # when `execute` returned without having acked or failed it
 
 
 class TaskCollector:
@@ -130,6 +131,7 @@ class CollectingExecutor(Executor):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.opened: dict[int, Open] = {}
+        self.kept, self.kept_s = 0, 0.0  # inputs that were held and are finished, and for how long, together
         self.misused = 0  # emits, acks and fails on finished tuples
 
     def slice(self, count: int) -> int:
@@ -142,6 +144,8 @@ class CollectingExecutor(Executor):
                 result = self.bolt.execute(tup, TaskCollector(self, one))
                 if result is not None and waits(result):
                     self.begin_waiting(tup, result)
+                if not one.finished:
+                    one.kept_since = self._loop.time()
             except BaseException as error:
                 self.raised(tup, error)
         self.executed += taken
@@ -175,6 +179,9 @@ class CollectingExecutor(Executor):
     def _close(self, tup: Tuple[Any]) -> Open:
         one = self.opened.pop(id(tup))
         one.finished = True
+        if one.kept_since is not None:
+            self.kept += 1
+            self.kept_s += self._loop.time() - one.kept_since
         return one
 
     def held(self) -> list[Tuple[Any]]:

@@ -19,16 +19,18 @@ from topology.runtime.spouting import Spouting
 
 def counted(
     plan: Plan,
+    now: float,
     seconds: float,
     spoutings: Sequence[Spouting],
     executors: Sequence[Executor],
     ledger: Ledger[Any],
     peers: Peers,
 ) -> Snapshot:
-    """One worker's snapshot; tasks of a component are added up."""
-    latency = Histogram()
+    """One worker's snapshot `seconds` after it has begun, at `now` on the loop's clock; tasks of a component are added
+    up."""
+    latencies: dict[str, Histogram] = {}
     for spouting in spoutings:
-        latency.merge(spouting.latency)
+        latencies.setdefault(spouting.component, Histogram()).merge(spouting.latency)
     spouts = [name for name, declared in plan.components.items() if declared.kind == "spout"]
     bolts = [name for name, declared in plan.components.items() if declared.kind == "bolt"]
     return Snapshot(
@@ -36,8 +38,8 @@ def counted(
         seconds,
         1,
         {name: _spout([one for one in spoutings if one.component == name]) for name in spouts},
-        {name: _bolt([one for one in executors if one.component == name]) for name in bolts},
-        latency,
+        {name: _bolt([one for one in executors if one.component == name], now) for name in bolts},
+        latencies,
         rare=_rare(executors, ledger, peers),
     )
 
@@ -84,12 +86,31 @@ def _spout(tasks: list[Spouting]) -> SpoutCounts:
     return SpoutCounts(*map(sum, zip(*rows, strict=True)))
 
 
-def _bolt(tasks: list[Executor]) -> BoltCounts:
+def _bolt(tasks: list[Executor], now: float) -> BoltCounts:
+    waits = [
+        (one.kept, one.kept_s) if isinstance(one, CollectingExecutor) else (one.waited, one.waited_s) for one in tasks
+    ]
     return BoltCounts(
         sum(one.executed for one in tasks),
         sum(one.outbox.emitted for one in tasks),
         sum(one.failed for one in tasks),
         sum(len(one.queue) for one in tasks),
-        sum(len(one.held()) for one in tasks),
+        sum(_held(one) for one in tasks),
         sum(one.busy_s for one in tasks),
+        sum(waited for waited, _ in waits),
+        sum(waited_s for _, waited_s in waits),
+        sum(_taken_s(one, now) for one in tasks if one.waits),
     )
+
+
+def _held(task: Executor) -> int:
+    """Inputs in hand: a tuple that `execute` works on is among those that it holds."""
+    if isinstance(task, CollectingExecutor):
+        return len(task.opened)
+    return len(task.held()) + len(task.under_way)
+
+
+def _taken_s(task: Executor, now: float) -> float:
+    """Seconds in which all places of this task for inputs under way were taken, or twice as long half of them."""
+    under_way = list(task.under_way.values())  # in one step: it may change meanwhile, in another thread
+    return (task.waited_s + sum(now - begun for _, begun in under_way)) / task.concurrency

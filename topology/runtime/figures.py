@@ -29,6 +29,10 @@ class Figures:
         self._now: dict[int, Snapshot] = {}  # of the processes that live
         self._begun: dict[int, float] = {}  # when they have begun to count, in seconds of the run
         self._before: dict[int, Snapshot] = {}  # of those before them
+        self._made: dict[
+            int, Snapshot
+        ] = {}  # of both together, while neither is newer: asked for several times a second
+        self.deaths: dict[int, int] = {}  # of each worker that has died, how often
         self._lost: dict[int, int] = {}  # what dead ones had not done, and nobody has begun to do again
 
     def take(self, worker: int, snapshot: Snapshot, now_s: float) -> None:
@@ -38,10 +42,13 @@ class Figures:
             return  # of a worker that has made another topology, and is about to be refused
         begun = self._begun.setdefault(worker, max(0.0, now_s - snapshot.seconds))
         self._now[worker] = replace(snapshot, seconds=begun + snapshot.seconds)
+        self._made.pop(worker, None)
 
     def died(self, worker: int) -> None:
         """Its process is gone. What it had emitted and not seen done is nobody's any more: `aborted`, so far."""
         last = self._now.pop(worker, None)
+        self._made.pop(worker, None)
+        self.deaths[worker] = self.deaths.get(worker, 0) + 1
         self._begun.pop(worker, None)
         if last is not None:
             self._lost[worker] = self._lost.get(worker, 0) + self._unfinished(last)
@@ -82,8 +89,11 @@ class Figures:
         return Facts(0.0, spouts, bolts)
 
     def _of(self, worker: int) -> Snapshot:
-        parts = [one[worker] for one in (self._before, self._now) if worker in one]
-        return replace(merged([self._nothing, *parts]), workers=1)
+        made = self._made.get(worker)
+        if made is None:
+            parts = [one[worker] for one in (self._before, self._now) if worker in one]
+            made = self._made[worker] = replace(merged([self._nothing, *parts]), workers=1)
+        return made
 
     def _unfinished(self, last: Snapshot) -> int:
         if self._tracked:

@@ -25,17 +25,25 @@ class Load:
     """A bolt between two looks, in the worker where it has most to do. Shares from 0 to 1.
 
     `busy` is of that worker's loop and not of each task: tasks that share a loop can't be busy at the same time.
+    `taken` is of its places for inputs that wait, for bolts that have those: all of them all the time is 1.
     """
 
     name: str
     busy: float = 0.0
+    taken: float = 0.0
     full: float = 0.0
     held: int = 0
     executed: int = 0  # in all workers
 
     @property
     def worst(self) -> float:
-        return max(self.busy, self.full)
+        return max(self.busy, self.taken, self.full)
+
+    def __str__(self) -> str:
+        at_work = f"busy {_percent(self.busy)} of the time"
+        if self.taken > self.busy:
+            at_work = f"its places for inputs that wait are taken {_percent(self.taken)} of the time"
+        return f"{at_work}, its queue is {_percent(self.full)} full"
 
 
 class Queues:
@@ -84,9 +92,8 @@ def limit_of(
     if top.full >= FULL and not top.executed:
         nothing = f"it has done nothing, with its queue {_percent(top.full)} full"
         return f"{top.name!r} is the limit: {nothing}{_after(pauses)}"
-    if top.busy >= BUSY or top.full >= FULL or (paused >= PAUSES and top.worst >= HELD_UP):
-        busy = f"busy {_percent(top.busy)} of the time, its queue is {_percent(top.full)} full"
-        return f"{top.name!r} is the limit: {busy}{_after(pauses)}"
+    if max(top.busy, top.taken) >= BUSY or top.full >= FULL or (paused >= PAUSES and top.worst >= HELD_UP):
+        return f"{top.name!r} is the limit: {top}{_after(pauses)}"
     if crowded := _crowded(spans, loads):
         return crowded + _after(pauses)
     return _waiting(loads, pauses) if paused >= HELD_UP else _source(spans, pauses, loads)
@@ -104,16 +111,18 @@ def _loads(spans: Spans, tasks: Tasks, queues: Mapping[str, tuple[float, int]] |
     workers = {worker: after for worker, (_, after, _) in spans.items()}
     loads = []
     for name in dict.fromkeys(name for snapshot in workers.values() for name in snapshot.bolts):
-        busy, executed = 0.0, 0
-        for before, after, span in spans.values():
+        busy, taken, executed = 0.0, 0.0, 0
+        for worker, (before, after, span) in spans.items():
             now = after.bolts[name]
             then = before.bolts.get(name) if before is not None else None
+            places_s = span * tasks.get(worker, {}).get(name, 0)
+            taken = max(taken, _share(now.taken_s - (then.taken_s if then else 0.0), places_s))
             busy = max(busy, _share(now.busy_s - (then.busy_s if then else 0.0), span))
             executed += now.executed - (then.executed if then else 0)
         full, held = _full(name, workers, tasks), _held(name, workers)
         if queues is not None:
             full, held = queues.get(name, (0.0, 0))
-        loads.append(Load(name, busy, full, held, executed))
+        loads.append(Load(name, busy, taken, full, held, executed))
     return loads
 
 

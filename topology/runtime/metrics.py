@@ -1,8 +1,10 @@
 """What a run tells about itself: one snapshot value of counters and latencies. Knows nobody; the worker fills it in."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -44,7 +46,14 @@ class SpoutCounts:
 
 @dataclass(frozen=True)
 class BoltCounts:
-    """`executed` inputs, `emitted` records, `failed` inputs; `queued` at this moment; `busy_s` of all its tasks."""
+    """`executed` inputs, `emitted` records, `failed` inputs; `queued` and `held` ones at this moment; `busy_s` of all
+    its tasks: seconds in which they kept their loop.
+
+    Inputs that were not done when their call returned, as they await something or the bolt keeps them, are `held`, and
+    later counted in `waited`, with the seconds from their start to their ack or failure. `taken_s`: task seconds in
+    which a bolt's places for inputs under way were taken, so that a task with 8 places of which 4 wait adds half a
+    second each second.
+    """
 
     executed: int = 0
     emitted: int = 0
@@ -52,11 +61,15 @@ class BoltCounts:
     queued: int = 0
     held: int = 0
     busy_s: float = 0.0
+    waited: int = 0
+    waited_s: float = 0.0
+    taken_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment. Latencies are of whole trees, from emission to the last ack, replays included.
+    """A run at one moment. `latencies` are those of each spout's whole trees, from emission to the last ack, replays
+    included; `latency` has all of them.
 
     `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted.
     """
@@ -66,7 +79,7 @@ class Snapshot:
     workers: int
     spouts: dict[str, SpoutCounts]
     bolts: dict[str, BoltCounts]
-    latency: Histogram = field(default_factory=Histogram)
+    latencies: dict[str, Histogram] = field(default_factory=dict)
     limit: str = ""  # why nothing was acked of late; empty while something is
     rare: dict[str, int] = field(default_factory=dict)
 
@@ -74,31 +87,72 @@ class Snapshot:
         """The sum of one counter over all spouts."""
         return sum(getattr(counts, name) for counts in self.spouts.values())
 
+    @cached_property
+    def latency(self) -> Histogram:
+        """The latencies of all spouts' trees."""
+        return together(self.latencies.values())
+
     def latency_ms(self) -> dict[str, float | None]:
         """Percentiles in milliseconds; None where nothing was acked."""
-
-        def ms(seconds: float | None) -> float | None:
-            return None if seconds is None else round(seconds * 1000, 3)
-
-        histogram = self.latency
-        return {
-            "p50": ms(histogram.percentile(50)),
-            "p99": ms(histogram.percentile(99)),
-            "max": ms(histogram.highest if histogram.total else None),
-        }
+        return percentiles_ms(self.latency)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `kedge run --json` prints."""
+        """The object that `kedge run --json` prints.
+
+        topology, seconds, workers   Its name, for how long it ran, on how many workers.
+        spouts   Of each: the counters of `SpoutCounts`; `paused_s`, the seconds that its tasks were held back;
+                 `latency_ms`, percentiles of its trees as below.
+        bolts    Of each: executed, emitted, failed; `busy_s`, the seconds that its tasks kept their loop; `input_ms`,
+                 the mean time of one input in the bolt (None where there was none).
+        latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None where nothing
+                     was acked.
+        """
         spouts = ("emitted", "acked", "failed", "replayed", "dead", "pending")
         bolts = ("executed", "emitted", "failed")
+        nothing = Histogram()
         return {
             "topology": self.topology,
             "seconds": round(self.seconds, 3),
             "workers": self.workers,
-            "spouts": {name: {key: getattr(counts, key) for key in spouts} for name, counts in self.spouts.items()},
-            "bolts": {name: {key: getattr(counts, key) for key in bolts} for name, counts in self.bolts.items()},
+            "spouts": {
+                name: {
+                    **{key: getattr(counts, key) for key in spouts},
+                    "paused_s": round(counts.paused_s, 3),
+                    "latency_ms": percentiles_ms(self.latencies.get(name, nothing)),
+                }
+                for name, counts in self.spouts.items()
+            },
+            "bolts": {
+                name: {
+                    **{key: getattr(counts, key) for key in bolts},
+                    "busy_s": round(counts.busy_s, 3),
+                    "input_ms": _ms(input_s(counts)),
+                }
+                for name, counts in self.bolts.items()
+            },
             "latency_ms": self.latency_ms(),
         }
+
+
+def percentiles_ms(histogram: Histogram) -> dict[str, float | None]:
+    """p50, p99 and max in milliseconds; None where there is nothing."""
+    return {
+        "p50": _ms(histogram.percentile(50)),
+        "p99": _ms(histogram.percentile(99)),
+        "max": _ms(histogram.highest if histogram.total else None),
+    }
+
+
+def input_s(counts: BoltCounts) -> float | None:
+    """The mean time of one input in a bolt, in seconds: from its start to its ack or failure, where inputs wait there,
+    else that of its call alone. None where there was no input."""
+    if counts.waited:
+        return counts.waited_s / counts.waited
+    return counts.busy_s / counts.executed if counts.executed else None
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda histogram: histogram.parts()).encode
@@ -121,21 +175,35 @@ C = TypeVar("C", SpoutCounts, BoltCounts)
 def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
     """One snapshot of several workers': counters are added up."""
     first = snapshots[0]
-    latency, rare = Histogram(), Counter[str]()
+    rare = Counter[str]()
     for one in snapshots:
-        latency.merge(one.latency)
         rare.update(one.rare)
     return Snapshot(
         first.topology,
         max(one.seconds for one in snapshots),
         len(snapshots),
-        {name: _added(SpoutCounts, [one.spouts[name] for one in snapshots]) for name in first.spouts},
-        {name: _added(BoltCounts, [one.bolts[name] for one in snapshots]) for name in first.bolts},
-        latency,
+        {name: added(SpoutCounts, [one.spouts[name] for one in snapshots]) for name in first.spouts},
+        {name: added(BoltCounts, [one.bolts[name] for one in snapshots]) for name in first.bolts},
+        {
+            name: together(one.latencies[name] for one in snapshots if name in one.latencies)
+            for name in dict.fromkeys(name for one in snapshots for name in one.latencies)
+        },
         " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
         dict(rare),
     )
 
 
-def _added(kind: type[C], counts: list[C]) -> C:
-    return kind(*(sum(values) for values in zip(*map(astuple, counts), strict=True)))
+_values: Final = {kind: attrgetter(*(one.name for one in fields(kind))) for kind in (SpoutCounts, BoltCounts)}
+
+
+def added(kind: type[C], counts: Sequence[C]) -> C:
+    """The sum of some counts, at least one."""
+    return counts[0] if len(counts) == 1 else kind(*map(sum, zip(*map(_values[kind], counts), strict=True)))
+
+
+def together(histograms: Iterable[Histogram]) -> Histogram:
+    """All that they have counted."""
+    whole = Histogram()
+    for one in histograms:
+        whole.merge(one)
+    return whole
