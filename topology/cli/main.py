@@ -28,6 +28,7 @@ COMMANDS: Final = (
     "new",
     "run",
     "check",
+    "graph",
     "explain",
     "completion",
 )  # in the order of the help: a module each, with such a function

@@ -4,6 +4,7 @@ Light to import: every command's `--help` passes here. Loads the user's module o
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -34,6 +35,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+LOG_FORMAT: Final = "--log-format"
 _WHAT: Final = "What is run"  # groups of options in a command's help
 _RUN: Final = "How it is run"
 _OUTPUT: Final = "What is shown"
@@ -101,7 +103,7 @@ JsonOption = Annotated[
 LogFormatOption = Annotated[
     LogFormat,
     typer.Option(
-        "--log-format",
+        LOG_FORMAT,
         metavar="FORMAT",
         help="The log on stderr: auto (console on a terminal, else a JSON object a line), console, or json: then "
         "progress and errors are JSON, too.",
@@ -121,6 +123,17 @@ DebugOption = Annotated[
     bool,
     typer.Option("--debug", help="Log from level debug on, and show whole tracebacks.", rich_help_panel=_OUTPUT),
 ]
+
+
+def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether all that is said is to be JSON, errors of the command line itself included."""
+    found = environment.get("KEDGE_LOG_FORMAT", "")
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == LOG_FORMAT:
+            found = after
+        elif word.startswith(f"{LOG_FORMAT}="):
+            found = word.removeprefix(f"{LOG_FORMAT}=")
+    return found == LogFormat.JSON
 
 
 def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology", "Recipe"]:

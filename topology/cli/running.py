@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from topology.cli import logs, terminal
+from topology.cli import terminal
 from topology.cli.progress import Display, Now, display
 from topology.cli.summary import described, summary
 from topology.config import Config
@@ -63,7 +63,7 @@ class Options:
     fresh: bool = False
     for_s: float | None = None
     as_json: bool = False
-    debug: bool = False
+    log_level: int = logging.INFO
     processes: Processes | None = None
     try_next: str = ""
 
@@ -106,7 +106,6 @@ def run(topology: Topology, options: Options) -> int:
     state_dir = options.state_dir or Path(".kedge") / topology.name
     many = f"; {options.workers} worker{'s' * (options.workers != 1)}" if options.processes is not None else ""
     terminal.say(f"{topology.name}: {described(topology)}{many}; state in {state_dir}{' (fresh)' * options.fresh}")
-    logs.configure(debug=options.debug)
     for warning in warnings(topology):
         logger.warning("%s", warning)
     relay = Relay()
@@ -138,7 +137,7 @@ def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay")
         fresh=options.fresh,
         links=processes.links,
         output=relay.line if terminal.live(sys.stderr) else None,  # the panel must not be torn
-        debug=options.debug,
+        log_level=options.log_level,
     )
 
 

@@ -56,7 +56,9 @@ def put(text: str) -> None:
 
 
 def live(stream: TextIO | None) -> bool:
-    """Whether somebody watches this stream on a terminal that can move its cursor."""
+    """Whether somebody watches this stream on a terminal that can move its cursor, and has not asked for events."""
+    if stream is sys.stderr and VOICE.as_event is not None:
+        return False
     if stream is None or stream.closed or os.environ.get("TERM", "") in ("", "dumb"):
         return False
     return stream.isatty()

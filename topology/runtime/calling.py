@@ -11,6 +11,7 @@ from typing import Any, Final
 from topology.codes.starting import K401
 from topology.errors import KedgeError, StartError
 from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.here import Place, entered
 from topology.runtime.outputs import being_cancelled
 from topology.runtime.reporting import Reporter
 from topology.runtime.watch import SILENT_S, tell_opening
@@ -18,14 +19,16 @@ from topology.runtime.watch import SILENT_S, tell_opening
 ENDING_S: Final = 1.0  # how long a call may take to end once it is cancelled
 
 
-async def opened(component: str, call: Callable[[], Any]) -> None:
+async def opened(place: Place, call: Callable[[], Any]) -> None:
     """Opens a component, however long it takes. Raises its KedgeError, or a StartError that says what it raised, be it
     SystemExit; CancelledError where it is cancelled, whatever `open` makes of that."""
+    component = place.component
     slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, component)
     try:
-        result = call()
-        if inspect.isawaitable(result):
-            await result
+        with entered(place):
+            result = call()
+            if inspect.isawaitable(result):
+                await result
     except KedgeError:
         raise
     except BaseException as error:
@@ -38,26 +41,30 @@ async def opened(component: str, call: Callable[[], Any]) -> None:
         raise asyncio.CancelledError
 
 
-async def called(reporter: Reporter, component: str, call: Callable[[], Any], limit_s: float) -> None:
+async def called(reporter: Reporter, place: Place, call: Callable[[], Any], limit_s: float) -> None:
     """Calls flush or close. What it raises is told, and that it does not return; neither ends anything (F6, F9)."""
+    component = place.component
     error: BaseException | None = None
-    try:
-        result = call()
-    except BaseException as raised:
-        error = raised
-    else:
-        if inspect.isawaitable(result):
-            error = await _outcome_within(result, limit_s, f"{component} {_name(call)}")
-    if error is not None:
-        _tell(reporter, component, call, error)
+    with entered(place):
+        try:
+            result = call()
+        except BaseException as raised:
+            error = raised
+        else:
+            if inspect.isawaitable(result):
+                error = await _outcome_within(result, limit_s, f"{component} {_name(call)}")
+        if error is not None:
+            _tell(reporter, component, call, error)
 
 
-def summaries(reporter: Reporter, components: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
+def summaries(reporter: Reporter, components: Iterable[tuple[Place, Any]]) -> dict[str, list[str]]:
     """What the components say at the end, by name."""
     said: dict[str, list[str]] = {}
-    for name, component in components:
+    for place, component in components:
+        name = place.component
         try:
-            lines = [str(line) for line in component.summary()]
+            with entered(place):
+                lines = [str(line) for line in component.summary()]
         except BaseException as error:
             _tell(reporter, name, component.summary, error)
         else:

@@ -51,8 +51,8 @@ def entry_of(record: logging.LogRecord) -> Entry:
     """What a record says. Call it where the record was made: the task is the one whose code runs here. Raises what a
     record's own arguments raise."""
     said = getattr(record, SAID, None)
-    if isinstance(said, Entry) and said.worker is not None:
-        return said if said.at else replace(said, at=record.created)  # it comes from a worker
+    if isinstance(said, Entry) and said.at:
+        return said  # whole: it comes from a worker, or was taken apart before
     entry = said if isinstance(said, Entry) else Entry(record.getMessage(), fields=_extras(record))
     place = HERE.get()
     if place is not None:
@@ -61,7 +61,7 @@ def entry_of(record: logging.LogRecord) -> Entry:
         entry = replace(entry, component=component, task=task, worker=place.worker)
     return replace(
         entry,
-        text=cut(entry.text),
+        text=cut(entry.text.rstrip()),
         trace=cut(entry.trace or _trace(record)),
         fields={str(name)[:VALUE_MAX]: _plain(value) for name, value in [*entry.fields.items()][:FIELDS_MAX]},
         level=record.levelno,
@@ -71,19 +71,20 @@ def entry_of(record: logging.LogRecord) -> Entry:
 
 
 def record_of(entry: Entry) -> logging.LogRecord:
-    """A record that says the same. Its own message is for handlers that know nothing of entries."""
+    """A record that says the same, now where `at` is 0.0. Its message is for handlers that know nothing of entries."""
     where = f"worker {entry.worker}: " if entry.worker is not None else ""
     text = "\n".join(filter(None, [f"{where}{entry.text}", entry.trace]))
-    return logging.makeLogRecord(
+    record = logging.makeLogRecord(
         {
             "name": entry.logger,
             "levelno": entry.level,
             "levelname": logging.getLevelName(entry.level),
             "msg": text,
-            SAID: entry,
         }
-        | ({"created": entry.at} if entry.at else {})
     )
+    record.created = entry.at or record.created
+    setattr(record, SAID, entry if entry.at else replace(entry, at=record.created))
+    return record
 
 
 def packed_entry(entry: Entry) -> Log:

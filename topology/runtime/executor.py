@@ -19,6 +19,7 @@ from topology.components import Tuple
 from topology.errors import KedgeError, Reject, TupleStateError
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason, described, text_of
+from topology.runtime.here import HERE, Place
 from topology.runtime.neighbours import Home, Reader
 from topology.runtime.outbox import Outbox
 from topology.runtime.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
@@ -38,10 +39,10 @@ class Executor:
         self.bolt = bolt
         self.outbox = outbox
         self.home = home
+        self.place: Place = settings.get("place") or Place(0, component, task)
         self.queue: deque[Tuple[Any]] = deque()
         self.downstream: list[Reader] = []  # tasks that this one feeds
-        self.executed = 0
-        self.failed = 0
+        self.executed = self.failed = 0
         self.busy_s = 0.0
         self.waited, self.waited_s = 0, 0.0  # inputs that were under way, and for how long, together
         self.concurrency: int = settings.get("concurrency", 1)
@@ -65,6 +66,7 @@ class Executor:
 
     async def run(self) -> None:
         """Works until cancelled."""
+        HERE.set(self.place)
         while True:
             self.work()
             if self._death is not None:
@@ -99,10 +101,12 @@ class Executor:
         and as long as it is a slice at most."""
         if self.asleep:
             if self.hand_on:
+                before = HERE.set(self.place)
                 try:
                     self.work()
                 except BaseException as error:
                     self.die(error)
+                HERE.reset(before)
             if self.workable:
                 self.wake()
 
@@ -140,8 +144,7 @@ class Executor:
     async def room(self) -> None:
         """Waits until this queue has drained; returns at once where it is not full."""
         if self.full:
-            future = self._loop.create_future()
-            self.waiting_room.append(future)
+            self.waiting_room.append(future := self._loop.create_future())
             await future
 
     def _let_in(self) -> None:
@@ -181,8 +184,7 @@ class Executor:
 
     def ack_input(self, tup: Tuple[Any], sent: int) -> None:
         """Acks an input whose emissions' edges XOR to `sent`."""
-        root = tup.root
-        if not root:
+        if not (root := tup.root):
             return
         value = edge(tup.identity, tup.source.tag) ^ sent
         if tup.others:

@@ -68,5 +68,7 @@ def route_structlog() -> None:
 def _as_arguments(_: object, __: str, event: dict[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     """The last processor: what the standard library's logger is called with."""
     text = str(event.pop("event", ""))
-    passed = {name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event}
+    passed: dict[str, Any] = {
+        name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event
+    }
     return (text,), {**passed, "extra": about(text, fields=event)}

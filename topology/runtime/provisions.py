@@ -38,7 +38,7 @@ class Provisions:
         directory: Path,
         state: StateDir | None,
         random: Random,
-        debug: bool,
+        log_level: int,
     ) -> None:
         self._workers = workers
         self._loader = loader
@@ -48,7 +48,7 @@ class Provisions:
         self._directory = directory
         self._state = state
         self._random = random
-        self._debug = debug
+        self._log_level = log_level
         self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
         self._run = random.getrandbits(RUN_BITS)
         self._incarnation = random.getrandbits(12)  # of a run that keeps no state
@@ -82,7 +82,7 @@ class Provisions:
             public=public,
             secret=secret,
             keys={number: pair[0] for number, pair in self._keys.items()},
-            debug=self._debug,
+            log_level=self._log_level,
         )
 
     def next_incarnation(self) -> int:

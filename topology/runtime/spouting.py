@@ -19,6 +19,7 @@ from topology.config import Config
 from topology.errors import EmitError, KedgeError, Reject
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
+from topology.runtime.here import HERE, Place, entered
 from topology.runtime.histogram import Histogram
 from topology.runtime.neighbours import Reader
 from topology.runtime.outbox import Outbox, Plain, Staged
@@ -64,6 +65,7 @@ class Spouting:
     ) -> None:
         self.component = component
         self.task = task
+        self.place = Place(getattr(home, "worker", 0), component, task)
         self.spout = spout
         self.source = source
         self.outbox = outbox
@@ -99,6 +101,7 @@ class Spouting:
 
     async def run(self) -> None:
         """Polls and emits until the source has ended or the run drains."""
+        HERE.set(self.place)
         since, yielded = 0, self._loop.time()
         while not self.draining:
             room = min(SLICE_MAX, self._max_pending - self.pending) if self._tracked else SLICE_MAX
@@ -266,8 +269,9 @@ class Spouting:
             same += 1
         self.latency.add(now - begun, same)
         if self._tells_ack:
-            for tree in trees:
-                self._tell(self.spout.ack, tree.message.id)
+            with entered(self.place):
+                for tree in trees:
+                    self._tell(self.spout.ack, tree.message.id)
         if self._waiter is not None:
             self.wake()
 
@@ -283,7 +287,8 @@ class Spouting:
             self.dead += 1
             self.pending -= 1
             self.home.died(self, tree, failure)
-            self._tell(self.spout.fail, tree.message.id)
+            with entered(self.place):
+                self._tell(self.spout.fail, tree.message.id)
             self.wake()
             return
         self._replay_later(tree)

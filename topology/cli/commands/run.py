@@ -100,11 +100,18 @@ def start(
             f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
         )
     _check_processes(workers, links)
+    from topology.cli import logs
+
+    level = LogLevel.DEBUG if debug else log_level
+    show_the_rest = logs.configure(log_format, level, numbered=workers is not None)
     topology, recipe = declared(target, set_ or [], config or [])
+    show_the_rest()
     from topology.cli import running
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
-    return running.run(topology, running.Options(state_dir, fresh, for_s, as_json, debug, processes, try_next))
+    return running.run(
+        topology, running.Options(state_dir, fresh, for_s, as_json, logs.level_of(level), processes, try_next)
+    )
 
 
 def _check_processes(workers: int | None, links: str | None) -> None:
