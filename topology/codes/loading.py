@@ -246,6 +246,25 @@ K144: Final = Code(
     "It makes a log of --lines lines, at least 1,000, and reads --rate of them a second, or as fast as it can with 0.",
     "give numbers within the limits, or leave them out.",
 )
+K150: Final = Code(
+    "K150",
+    "A picture of no known format",
+    "kedge graph takes the format from the end of the file's name, unless --format says it.",
+    "end the name in .svg, .mmd, .md or .txt, or give --format svg, mermaid or text.",
+)
+K151: Final = Code(
+    "K151",
+    "A picture that can't be written",
+    "The system has refused to write the file, or a new one beside it, which then takes its place. What was there "
+    "before is as it was.",
+    "name a file in a folder that you may write in, on a disk that has room.",
+)
+K152: Final = Code(
+    "K152",
+    "A picture in place of the topology",
+    "The file for the picture is one that declares the topology; it would be gone.",
+    "name another file, or leave --output out to have it on stdout.",
+)
 K137: Final = Code(
     "K137",
     "A mistake of Kedge's own",

@@ -7,9 +7,10 @@ kind of line (`o`, `x`, `-`). In labels all that it could obey, Markdown and HTM
 import re
 from typing import Final
 
-from topology.drawing.picture import Node, Picture
+from topology.drawing.picture import Node, Picture, told_tasks
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
+SHOWN_MAX: Final = 8  # workers that are listed in one node
 COLOURS: Final = {  # each with a colour for its text, so that it can be read in dark pages too
     "spout": "fill:#d5f5ee,stroke:#0f766e,color:#10231f",
     "bolt": "fill:#dfeaff,stroke:#1d4ed8,color:#101c33",
@@ -49,16 +50,6 @@ def _said(node: Node) -> list[str]:
     if len(placed) > SHOWN_MAX:
         placed = [f"on {len(placed)} workers"]
     return [node.name, f"{node.made_of} ×{node.tasks:,}", *node.notes, *placed]
-
-
-SHOWN_MAX: Final = 8  # workers that are listed in one node
-
-
-def told_tasks(tasks: list[int]) -> str:
-    """Which tasks: "task 0", "tasks 0, 2, 4", or how many where these are more than six."""
-    if len(tasks) > 6:
-        return f"{len(tasks):,} tasks"
-    return f"task{'s' * (len(tasks) != 1)} {', '.join(map(str, tasks))}"
 
 
 def _label(*lines: str) -> str:

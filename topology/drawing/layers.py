@@ -2,9 +2,9 @@
 
 After Sugiyama, Tagawa and Toda (1981): longest-path layers; an edge that passes layers has a vertex in each of them;
 orders by barycentres, and swaps of neighbours. Each edge's label is a vertex too, in a layer between those of nodes,
-so that no label can lie on a node or on another label. Own code, and not grandalf: that is under the GPL or the EPL, had
-its last release in 2023, and knows no labels; networkx reduces no crossings. Pure and deterministic: numbers in, numbers
-out; knows no sizes, no text and no topology.
+so that no label can lie on a node or on another label. Own code, and not grandalf: that is under the GPL or the EPL,
+had its last release in 2023, and knows no labels; networkx reduces no crossings. Pure and deterministic: numbers in,
+numbers out; knows no sizes, no text and no topology.
 """
 
 from bisect import bisect_right, insort

@@ -103,6 +103,13 @@ def grouping_words(grouping: Grouping) -> str:
     return _safe(f"{name} {', '.join(grouping.keys())}") if isinstance(grouping, Fields | PartialKey) else name
 
 
+def told_tasks(tasks: list[int]) -> str:
+    """Which tasks: "task 0", "tasks 0, 2, 4", or how many where these are more than six."""
+    if len(tasks) > 6:
+        return f"{len(tasks):,} tasks"
+    return f"task{'s' * (len(tasks) != 1)} {', '.join(map(str, tasks))}"
+
+
 def _flow(emitting: int, reading: int) -> str:
     return f"{emitting:,} → {reading:,} task{'s' * (reading != 1)}"
 

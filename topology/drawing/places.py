@@ -15,18 +15,19 @@ from topology.drawing.layers import Arrangement
 
 ROUNDS: Final = 6  # down and up by one side, then as often by both; further ones move nothing that one could see
 STRAIGHT: Final = 8.0  # how much more a shift within a line weighs than one where lines part or meet
-SLACK: Final = 0.3  # of the distance between ports: how far one may be shifted
 
 
 @dataclass
 class Spacing:
     """Sizes across the layers: of each vertex, and the least distances between neighbours, and between edges that meet
-    at a node; `inset` is kept free of edges at both ends of a node's side."""
+    at a node; `inset` is kept free of edges at both ends of a node's side. `slack` is the part of the distance between
+    edges by which one may be shifted, to come in straight."""
 
     sizes: Sequence[float]
     gap: float
     port_gap: float
     inset: float
+    slack: float
 
 
 @dataclass
@@ -106,7 +107,7 @@ def _relax(arrangement: Arrangement, spacing: Spacing, places: Places) -> None:
         edges_at = Counter(chain[end] for chain in arrangement.chains)
         for edge, chain in enumerate(arrangement.chains):
             aside = places.middles[chain[neighbour]] - places.middles[chain[end]] - offsets[edge]
-            if abs(aside) <= SLACK * _port_gap(spacing, chain[end], edges_at[chain[end]]):
+            if abs(aside) <= spacing.slack * _port_gap(spacing, chain[end], edges_at[chain[end]]):
                 offsets[edge] += aside
 
 

@@ -25,6 +25,7 @@ STACK: Final = 4.0  # how far the second outline of several tasks shows
 GAP: Final = 28.0  # between neighbours in a layer
 PORT_GAP: Final = 28.0  # between edges at one node
 PORT_GAP_MIN, INSET = 10.0, 18.0  # at least so much; and from a node's corner to the first edge
+SLACK: Final = 0.3  # of the distance between edges: how far one may be shifted to come in straight
 REACH_MIN, REACH_MAX = 24.0, 130.0  # between layers: the more, the farther an edge has to go aside
 SLOPE: Final = 0.28  # of that way
 LEAD: Final = 13.0  # straight ahead before a node, for the arrow
@@ -114,7 +115,7 @@ class _Making:
         self._room_for_ports()
         self.across = [one.width if down else one.height for one in self.items]
         self.along = [one.height if down else one.width for one in self.items]
-        self.places = placed(arrangement, Spacing(self.across, GAP, PORT_GAP, INSET))
+        self.places = placed(arrangement, Spacing(self.across, GAP, PORT_GAP, INSET, SLACK))
         self.bands = _bands(arrangement, self.places, self.along)  # the start and the end of each layer
 
     def scene(self, width_min: float) -> Scene:

@@ -1,0 +1,150 @@
+"""`kedge graph`: the topology as a picture, as text for a terminal, as Mermaid or as SVG; nothing is run.
+
+Decides on a form and on where it goes; what is drawn is for `topology.drawing`. A file is written beside and renamed,
+so that it is whole or not there.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from topology.cli import terminal
+from topology.cli.command import given_as
+from topology.cli.commands.run import _check_processes
+from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.codes.loading import K150, K151, K152
+from topology.errors import ConfigurationError, did_you_mean
+from topology.graph import Topology
+
+EXAMPLES: Final = (
+    ("kedge graph alerts.py", "boxes and lines, or a list where the terminal is too narrow for these"),
+    ("kedge graph alerts.py --output alerts.svg", "a picture for a page; .mmd and .md are Mermaid, .txt is text"),
+    ("kedge graph alerts.py --workers 4", "with the tasks that each worker would have"),
+)
+FILE_COLUMNS: Final = 80  # of text that goes into a file
+
+
+class Format(StrEnum):
+    """What a picture is made of."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
+SUFFIXES: Final = {".svg": Format.SVG, ".mmd": Format.MERMAID, ".md": Format.MERMAID, ".txt": Format.TEXT}
+
+
+def graph(
+    target: TargetArgument,
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="text, mermaid or svg; as FILE's name says unless given, and text where there is none.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where it goes: stdout unless given. Overwritten."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Show which tasks each of N worker processes would have."),
+    ] = None,
+    set_: SetOption = None,
+    config: ConfigOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Draw a topology, without running it.
+
+    Shows who reads whom, by which grouping, and how many tasks there are. No parameters or settings are in it.
+    """
+    _check_processes(workers, None)
+    file = Path(output) if output not in (None, "-") else None
+    form = format_ or (_format_of(file) if file is not None else Format.TEXT)
+    topology, _ = declared(target, set_ or [], config or [])
+    if file is None:
+        terminal.put(_drawn(topology, form, workers, sys.stdout.encoding or "utf-8"))
+        return
+    _refuse_the_source(file, topology)
+    drawn = _drawn(topology, form, workers, None)
+    fenced = f"```mermaid\n{drawn}\n```" if form is Format.MERMAID and file.suffix.lower() == ".md" else drawn
+    try:
+        write_whole(file, f"{fenced}\n")
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{file} can't be written: {why}", code=K151) from error
+
+
+def _drawn(topology: Topology, form: Format, workers: int | None, encoding: str | None) -> str:
+    """The picture, in what this encoding has, of a terminal or a pipe; None: for a file."""
+    from topology import drawing
+    from topology.drawing.as_mermaid import encoded
+    from topology.drawing.canvas import ALL
+
+    if form is Format.SVG:
+        return drawing.svg(topology, workers=workers)
+    if form is Format.MERMAID:
+        return encoded(drawing.mermaid(topology, workers=workers), encoding or "utf-8")
+    columns = shutil.get_terminal_size().columns if encoding else FILE_COLUMNS
+    return drawing.text(topology, workers=workers, width=columns, plain=not _has(encoding or "utf-8", ALL))
+
+
+def _has(encoding: str, characters: str) -> bool:
+    try:
+        characters.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _format_of(file: Path) -> Format:
+    """What the name of a file says. Raises ConfigurationError where that is nothing."""
+    found = SUFFIXES.get(file.suffix.lower())
+    if found is None:
+        meant = did_you_mean(file.suffix.lower(), SUFFIXES) if file.suffix else ""
+        raise ConfigurationError(
+            f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}", code=K150
+        )
+    return found
+
+
+def _refuse_the_source(file: Path, topology: Topology) -> None:
+    """Raises ConfigurationError where the picture would take the place of a file that declares the topology."""
+    for source in {topology.place.file, *(one.place.file for one in topology.components)}:
+        with contextlib.suppress(OSError, ValueError):
+            if os.path.samefile(file, source):
+                raise ConfigurationError(f"{file} declares the topology, and is not to be overwritten", code=K152)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Writes a file beside and renames it; what is no regular file, /dev/stdout say, is written as it is. Keeps the
+    mode of a file that is there, and a link. Raises OSError."""
+    real = Path(os.path.realpath(file))
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        mode = real.stat().st_mode
+    if mode is not None and not stat.S_ISREG(mode):
+        real.write_text(text, encoding="utf-8")
+        return
+    beside = real.with_name(f".{real.name[:200]}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with open(descriptor, "w", encoding="utf-8") as opened:
+            opened.write(text)
+            if mode is not None:
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+        os.replace(beside, real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

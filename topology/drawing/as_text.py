@@ -1,0 +1,89 @@
+"""A topology for a terminal: drawn with boxes where that is legible in its width, else as a list of who reads whom.
+
+Pure: the width and whether there is more than ASCII are passed in. The text is the same for the same topology.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from topology.drawing.boxes import boxes
+from topology.drawing.picture import Picture, told_tasks
+from topology.drawing.tracks import TangledError
+from topology.drawing.widths import columns, wrapped
+
+NODES_MAX: Final = 20  # more boxes are not taken in at one look
+EDGES_MAX: Final = 40
+WAYS: Final = ((True, True), (True, False), (False, False))  # downwards, labels in one line
+PLAIN: Final = str.maketrans({"→": "->", "×": "x", "…": "...", "─": "-", "▶": ">", "·": "-"})
+FURTHER: Final = " " * 6  # before what is left of a line
+WIDTH_MIN: Final = 20  # of a list; narrower terminals break its lines themselves
+
+
+def text(picture: Picture, width: int, *, plain: bool = False) -> str:
+    """The picture in at most `width` columns, without a line end after it; `plain`: in ASCII."""
+    lines = [*_folded(f"{picture.name}: {picture.described}", width, ""), "", *_body(picture, width, plain)]
+    if picture.workers is not None:
+        lines += ["", *_placement(picture, width)]
+    return "\n".join(_said(line, plain) for line in lines)
+
+
+def _said(text: str, plain: bool) -> str:
+    return text.translate(PLAIN).encode("ascii", "backslashreplace").decode() if plain else text
+
+
+def _body(picture: Picture, width: int, plain: bool) -> list[str]:
+    """The lowest drawing that fits; the list where none does."""
+    drawn = []
+    if len(picture.nodes) <= NODES_MAX and len(picture.edges) <= EDGES_MAX:
+        for down, flat in WAYS:
+            try:
+                rows = boxes(picture, down=down, flat=flat, plain=plain, said=lambda one: _said(one, plain))
+            except TangledError:
+                continue
+            if max(map(columns, rows)) <= width:
+                drawn.append(rows)
+    if not drawn:
+        return [*_listed(picture, width, plain)]
+    return [*min(drawn, key=len), "", *_legend(picture, width, plain)]
+
+
+def _legend(picture: Picture, width: int, plain: bool) -> list[str]:
+    signs = {"spout": "o-o" if plain else "╭─╮", "bolt": "+-+" if plain else "┌─┐", "sink": "#=#" if plain else "╔═╗"}
+    words = {"spout": "spout", "bolt": "bolt", "sink": "sink (emits nothing)"}
+    kinds = [kind for kind in signs if any(node.kind == kind for node in picture.nodes)]
+    return _folded("   ".join(f"{signs[kind]} {words[kind]}" for kind in kinds), width, "")
+
+
+def _listed(picture: Picture, width: int, plain: bool) -> Iterator[str]:
+    """Each component, and below it who reads it."""
+    for number, node in enumerate(picture.nodes):
+        if number:
+            yield ""
+        what = " · ".join((f"{node.name}  {node.kind}", f"{node.made_of} ×{node.tasks:,}", *node.notes))
+        yield from _folded(_said(what, plain), width, FURTHER)
+        for edge in (edge for edge in picture.edges if edge.source == number):
+            arrow = f"  ──{edge.grouping}──▶ {picture.nodes[edge.target].name}"
+            yield from _folded(_said(f"{arrow}  ({edge.record}, {edge.tasks})", plain), width, FURTHER)
+
+
+def _placement(picture: Picture, width: int) -> Iterator[str]:
+    """Which tasks of each component are on which worker."""
+    broad = min(max(columns(node.name) for node in picture.nodes), max(width // 3, 8))
+    for node in picture.nodes:
+        told = [f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items()]
+        lines = _folded("; ".join(told), max(width - broad - 2, WIDTH_MIN), "")
+        names = wrapped(node.name, broad)
+        for row in range(max(len(lines), len(names))):
+            name = names[row] if row < len(names) else ""
+            yield f"{name}{' ' * (broad - columns(name))}  {lines[row] if row < len(lines) else ''}".rstrip()
+
+
+def _folded(text: str, width: int, indent: str) -> list[str]:
+    """The text in lines of the terminal's width, the further ones indented."""
+    width = max(width, WIDTH_MIN)
+    if columns(text) <= width:
+        return [text]
+    start = text[: len(text) - len(text.lstrip())]
+    first, *_ = wrapped(text.lstrip(), width - len(start))
+    others = wrapped(text.lstrip()[len(first) :].lstrip(), width - len(indent))
+    return [start + first, *(indent + line for line in others)]
