@@ -78,6 +78,11 @@ class EmbeddedRun:
         """Ends the run now; what is under way is left unfinished."""
         self._abort.set()
 
+    @property
+    def draining(self) -> bool:
+        """Whether it was told to."""
+        return self._drain.is_set()
+
     def snapshot(self) -> Snapshot | None:
         """The counters at this moment, and at the end once it has ended; None before everything is built."""
         if not self.workers:
