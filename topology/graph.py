@@ -276,6 +276,15 @@ class Topology:
         if what := _loaded.get():
             raise ConfigurationError(f"{what} runs its topology {self.name!r:.80} while it is loaded", code=K133)
 
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows: a picture, or nothing while the declaration has mistakes, as an unfinished one has."""
+        from topology import drawing
+
+        try:
+            return drawing.svg(self)
+        except DeclarationError:
+            return None
+
     def _declare(self, declared: Declared) -> Stream[Any]:
         self.components.append(declared)
         return Stream(self, declared.name, declared.streams)

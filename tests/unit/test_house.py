@@ -42,6 +42,8 @@ ACKER_MAY_USE = {"collections", "hashlib", "struct", "typing", "msgspec", "xxhas
 DECLARING = (
     *("components", "config", "errors", "functions", "graph"),
     *("groupings", "plan", "records", "signatures", "text"),
+    *(f"drawing.{name}" for name in ("as_mermaid", "as_svg", "as_text", "boxes", "canvas", "layers")),
+    *(f"drawing.{name}" for name in ("picture", "places", "scene", "tracks", "widths")),
 )
 RUNNING = {"asyncio", "multiprocessing", "os", "selectors", "socket", "sqlite3", "subprocess", "threading", "zmq"}
 
@@ -51,6 +53,7 @@ DEFERRED = {
         "topology/graph.py",
         "topology.runtime.embedded",
     ): "`topology.run()`: a declaration alone must not load the runtime",
+    ("topology/graph.py", "topology.drawing"): "a notebook shows a picture, and a declaration alone must not load it",
     ("topology/graph.py", "topology.runtime.report"): "the type of what `run` returns",
     ("topology/graph.py", "topology.validate"): "the check needs the finished graph, and nobody else does",
 }

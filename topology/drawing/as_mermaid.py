@@ -10,6 +10,7 @@ from typing import Final
 from topology.drawing.picture import Node, Picture, told_tasks
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
+OBEYED: Final = re.compile(r"[!-+./:-@\[-^`{-~]|(?<![A-Za-z0-9])[_-]|[_-](?![A-Za-z0-9])")
 SHOWN_MAX: Final = 8  # workers that are listed in one node
 COLOURS: Final = {  # each with a colour for its text, so that it can be read in dark pages too
     "spout": "fill:#d5f5ee,stroke:#0f766e,color:#10231f",
@@ -57,5 +58,8 @@ def _label(*lines: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text with letters, digits, commas and inner spaces as they are, and all else of ASCII as entities."""
-    return re.sub(r"[!-+\--/:-@\[-`{-~]", lambda found: f"#{ord(found[0])};", text)
+    """The text with what Mermaid, Markdown or HTML could obey as entities; dashes and underscores within words are
+    plain. Two dollars begin a formula, and a backslash and an n are a line end, however they are written: a space of
+    no width keeps them apart."""
+    apart = re.sub(r"\$(?=\$)|\\(?=n)", lambda found: f"{found[0]}\u200b", text)
+    return OBEYED.sub(lambda found: f"#{ord(found[0])};", apart)

@@ -17,7 +17,7 @@ import typer
 
 from topology.cli import terminal
 from topology.cli.command import given_as
-from topology.cli.commands.run import _check_processes
+from topology.cli.commands.run import check_processes
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
 from topology.codes.loading import K150, K151, K152
 from topology.errors import ConfigurationError, did_you_mean
@@ -68,7 +68,7 @@ def graph(
 
     Shows who reads whom, by which grouping, and how many tasks there are. No parameters or settings are in it.
     """
-    _check_processes(workers, None)
+    check_processes(workers, None)
     file = Path(output) if output not in (None, "-") else None
     form = format_ or (_format_of(file) if file is not None else Format.TEXT)
     topology, _ = declared(target, set_ or [], config or [])

@@ -99,7 +99,7 @@ def start(
         raise ConfigurationError(
             f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
         )
-    _check_processes(workers, links)
+    check_processes(workers, links)
     from topology.cli import logs
 
     level = LogLevel.DEBUG if debug else log_level
@@ -114,7 +114,7 @@ def start(
     )
 
 
-def _check_processes(workers: int | None, links: str | None) -> None:
+def check_processes(workers: int | None, links: str | None) -> None:
     """Raises ConfigurationError for a number of workers, or links, that can't be."""
     if workers is not None and not 1 <= workers <= WORKERS_MAX:
         raise ConfigurationError(
