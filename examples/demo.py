@@ -10,17 +10,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from topology.cli import terminal
+from topology.cli.command import given_as
 from topology.cli.commands.new import refuse_what_is_there, typed
 from topology.cli.commands.run import WORKERS_MAX, start
 from topology.cli.options import DebugOption
 from topology.cli.undoing import interruptible
-from topology.codes.loading import K143
+from topology.codes.loading import K143, K144
 from topology.errors import ConfigurationError
 from topology.text import printable
 
@@ -35,16 +37,12 @@ EXAMPLES: Final = (
 
 def demo(
     rate: Annotated[
-        float, typer.Option("--rate", min=0, metavar="LINES", help="Lines a second; 0: as fast as it can.")
+        float, typer.Option("--rate", metavar="LINES", help="Lines a second; 0: as fast as it can.")
     ] = 1200.0,
-    lines: Annotated[
-        int, typer.Option("--lines", min=LINES_MIN, max=LINES_MAX, metavar="N", help="How long the log is.")
-    ] = 20_000,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, max=WORKERS_MAX, metavar="N", help="On how many worker processes.")
-    ] = 2,
+    lines: Annotated[int, typer.Option("--lines", metavar="N", help="How long the log is.")] = 20_000,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="On how many worker processes.")] = 2,
     for_s: Annotated[
-        float | None, typer.Option("--for", min=0.1, metavar="SECONDS", help="Drain and end after this long.")
+        float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")
     ] = None,
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Make the log and the store in DIR, and keep them.")
@@ -52,6 +50,8 @@ def demo(
     debug: DebugOption = False,
 ) -> None:
     """Find brute-force attacks in an sshd log that is made for it: a run to watch, and to kill a worker of."""
+    if wrong := _wrong(rate, lines, workers, for_s):
+        raise ConfigurationError(wrong, code=K144)
     if keep is not None:
         refuse_what_is_there(keep)
     os.environ.setdefault("KEDGE_HINT", "1")  # how to kill a worker is told without a terminal, too
@@ -76,6 +76,19 @@ def demo(
             try_next=try_next,
         )
     raise typer.Exit(status)
+
+
+def _wrong(rate: float, lines: int, workers: int, for_s: float | None) -> str:
+    """The number that can't be, in a sentence; empty where there is none."""
+    if not 0 <= rate < inf:
+        return f"{given_as('--rate')} takes a number of lines a second, or 0 for as fast as it can, not {rate:g}"
+    if not LINES_MIN <= lines <= LINES_MAX:
+        return f"{given_as('--lines')} takes a whole number from {LINES_MIN:,} to {LINES_MAX:,}, not {lines}"
+    if not 1 <= workers <= WORKERS_MAX:
+        return f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX}, not {workers}"
+    if for_s is not None and not 0 < for_s < inf:
+        return f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}"
+    return ""
 
 
 def _told(folder: Path, lines: int, rate: float, workers: int, *, kept: bool) -> Iterator[str]:

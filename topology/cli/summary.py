@@ -28,13 +28,13 @@ TITLES: Final = ("in", "out", "acked", "failed", "replays", "dead", "pending", "
 
 def summary(
     report: Report,
-    again: str,
+    next: str,
     *,
     restarts: int | None = None,
     limit: str = "",
     busy: Mapping[str, float] | None = None,
 ) -> Iterator[str]:
-    """The lines. `again` is the command that runs the same once more; `restarts` of workers, where these are processes;
+    """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes;
     `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
     bolt took."""
     snapshot = report.snapshot
@@ -83,10 +83,10 @@ def _rows(snapshot: Snapshot, busy: Mapping[str, float], number: Callable[[int],
         latency = snapshot.latencies.get(name, Histogram()).percentile(50)
         rows.append([_name(name), number(spout.emitted), "", *map(number, counts), left, "", duration(latency)])
     for name, bolt in snapshot.bolts.items():
-        counts = (bolt.executed, bolt.emitted)
+        flow = (bolt.executed, bolt.emitted)
         share = percent(busy[name]) if name in busy else ""
         rows.append(
-            [_name(name), *map(number, counts), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
+            [_name(name), *map(number, flow), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
         )
     return rows
 

@@ -243,7 +243,8 @@ K143: Final = Code(
 K144: Final = Code(
     "K144",
     "A number that kedge demo can't take",
-    "It makes a log of --lines lines, at least 1,000, and reads --rate of them a second, or as fast as it can with 0.",
+    "It makes a log of --lines lines, at least 1,000, and reads --rate of them a second, or as fast as it can with 0, "
+    "on --workers processes, at most --for seconds long.",
     "give numbers within the limits, or leave them out.",
 )
 K150: Final = Code(
