@@ -3,9 +3,12 @@
 A Sphinx extension; knows how the house writes docstrings, and what none of them says.
 """
 
+import ast
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from textwrap import indent
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -83,7 +86,7 @@ def _signature(
 
 
 class CommandLine(SphinxDirective):
-    """`{command-line}`: what `kedge --help` and each command's `--help` say, by Typer's own writer of docs."""
+    """`{command-line}`: what `kedge --help` and each command's `--help` say, word by word."""
 
     has_content: ClassVar[bool] = False
 
@@ -91,17 +94,52 @@ class CommandLine(SphinxDirective):
         return self.parse_text_to_nodes(command_line(), allow_section_headings=True)
 
 
+class Fixtures(SphinxDirective):
+    """`.. fixtures:: MODULE`: a pytest plugin's fixtures by name, each with its docstring."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        spec = find_spec(self.arguments[0])
+        assert spec is not None, self.arguments[0]
+        assert spec.origin is not None, self.arguments[0]
+        self.env.note_dependency(spec.origin)
+        lines = []
+        for name, doc in fixtures(Path(spec.origin).read_text("utf-8")):
+            lines += [f".. py:data:: {name}", "   :no-index:", "", *(f"   {line}" for line in as_rst(doc)), ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def fixtures(source: str) -> list[tuple[str, list[str]]]:
+    """Name and docstring of each function that `@pytest.fixture` decorates. The plugin itself is not imported.
+
+    Where an example is all that follows the first line, its indentation is taken for the docstring's: it is put back.
+    """
+    functions = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
+    decorated = (one for one in functions if any("pytest.fixture" in ast.unparse(by) for by in one.decorator_list))
+    example = re.compile(r"^def .*", re.MULTILINE | re.DOTALL)
+    docs = ((one.name, ast.get_docstring(one) or "") for one in decorated)
+    return [(name, example.sub(lambda match: indent(match[0], "    "), doc).split("\n")) for name, doc in docs]
+
+
 def command_line() -> str:
-    """The help of all commands, as Markdown, without the page's own heading."""
+    """The help of all commands, as Markdown: a heading and a block each."""
     import typer.main
-    from typer.cli import get_docs_for_click
 
     from topology.cli.main import app
 
-    command = typer.main.get_command(app)
-    context = command.make_context("kedge", ["--help-is-not-asked-for"], resilient_parsing=True)
-    text = get_docs_for_click(obj=command, ctx=context, name="kedge")
-    return text.partition("\n")[2].replace("```console\n$ ", "```text\n")
+    group: Any = typer.main.get_command(app)
+    top = _context(group, "kedge", None)
+    commands = [(name, group.get_command(top, name)) for name in group.list_commands(top)]
+    helps = [(top.command_path, group.get_help(top))]
+    helps += [(f"kedge {name}", command.get_help(_context(command, name, top))) for name, command in commands]
+    return "\n".join(f"## {name}\n\n```text\n{help}\n```\n" for name, help in helps)
+
+
+def _context(command: Any, name: str, parent: Any) -> Any:
+    """What a command's help is made in: a terminal of 88 columns."""
+    settings = {**command.context_settings, "terminal_width": 88, "max_content_width": 88}
+    return command.context_class(command, info_name=name, parent=parent, **settings)
 
 
 def _file_of_the_root(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -141,4 +179,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _file_of_the_root)
     app.add_directive("command-line", CommandLine)
+    app.add_directive("fixtures", Fixtures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
