@@ -24,7 +24,8 @@ class Entry:
     failures: Sequence[str] = ()
 
     def __str__(self) -> str:
-        lines = [f"kedge: {self.name}, seed {self.seed}: {self.ended}"]
+        seed = "no seed" if self.seed is None else f"seed {self.seed}"
+        lines = [f"kedge: {self.name}, {seed}: {self.ended}"]
         for facts in (self.deaths, self.failures):
             lines += facts[:LINES_MAX]
             if len(facts) > LINES_MAX:

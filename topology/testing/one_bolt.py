@@ -78,7 +78,7 @@ class BoltRun(Generic[A, Out]):
         return self
 
     def __repr__(self) -> str:
-        counts = f"{len(self.outputs)} outputs, {len(self.acked)} acked"
+        counts = f"{len(self.outputs)} output{'s' * (len(self.outputs) != 1)}, {len(self.acked)} acked"
         wrong = [f"failed {shown(one.record, SHOWN_MAX)}: {one.reason}" for one in self.failed[:2]]
         wrong += [f"raised {described(one)}" for one in self.errors[:2]]
         wrong += [f"holds {shown(one, SHOWN_MAX)}" for one in self.held[:2]]

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from topology.plan import plan
 from topology.runtime.hosting import run_to_end
 from topology.runtime.report import Report
+from topology.testing import journal
 from topology.testing.crashing import Crash, missed, worker_of
 
 if TYPE_CHECKING:
@@ -56,9 +58,10 @@ def run_processes(
     """Runs a topology as `kedge run TARGET --workers N` does, kills workers with SIGKILL, and tells how it ended.
 
     `target` is a file or module, `:ATTRIBUTE` besides; `set` are parameters of the function that makes the topology,
-    `config` fields of its Config. A crash kills its worker's process once that runs, `at_s` seconds have passed, and
-    `acked` messages are done, which workers tell about once a second; the first one waits for `when()` too, which is
-    asked often, and may look at what a sink has stored. Without a `state_dir` state is kept in a folder of its own, and
+    `config` fields of its Config. A crash kills its worker's process once `at_s` seconds have passed and `acked`
+    messages are done, at least one, and one more than at the crash before it; workers tell that about once a second.
+    The first crash waits for `when()` too, which is asked often, and may look at what a sink has stored: with it no
+    message has to be told of. Without a `state_dir` state is kept in a folder of its own, and
     goes with it. Blocks until the run has ended, for `within_s` at most.
 
     Raises what the run can't begin for: ConfigurationError, DeclarationError, StartError; ValueError for a crash of a
@@ -72,7 +75,7 @@ def run_processes(
 
     found = loading.target_of(str(target))
     given = {name: str(value) for name, value in (set or {}).items()}
-    with _import_path():
+    with _unloaded():
         topology = loading.load(found, given)
         topology.config = settings.configured(topology.config, _texts(config), {})
         topology.validate()
@@ -97,8 +100,15 @@ def run_processes(
             )
             placement = plan(topology, workers).placement
             left = [(one, worker_of(placement, one.worker)) for one in crashes]
-            killing = _Killing(run, left, when or (lambda: True))
-            report = run_to_end(_bounded(run, killing, within_s, told))
+            killing = _Killing(run, left, when)
+            entry = journal.begin(topology.name, None)
+            entry.deaths = told
+            try:
+                report = run_to_end(_bounded(run, killing, within_s, told))
+            except BaseException as error:
+                entry.ended = f"raised {type(error).__name__}"
+                raise
+            entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} s on {workers} processes"
     if killing.left and report.ended != "failed":
         raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
     parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}
@@ -108,56 +118,75 @@ def run_processes(
 class _Killing:
     """Kills who is due. `left` are the crashes that are to come."""
 
-    def __init__(self, run: "SupervisedRun", left: list[tuple[Crash, int]], when: Callable[[], bool]) -> None:
+    def __init__(self, run: "SupervisedRun", left: list[tuple[Crash, int]], when: Callable[[], bool] | None) -> None:
         self.left = left
         self.killed: list[int] = []
         self._run = run
         self._when = when
+        self._acked_then = 0  # when the last one was killed: before the next one the run has to go on
 
     async def work(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         while self.left:
             await asyncio.sleep(LOOK_S)
             crash, worker = self.left[0]
-            snapshot, pid = self._run.snapshot(), self._run.processes().get(worker)
-            if snapshot is None or pid is None or pid in self.killed or snapshot.seconds < crash.at_s:
-                continue
-            acked = sum(one.total("acked") for one in self._run.by_worker().values())
-            if acked >= crash.acked and (self.killed or self._when()):
+            pid = self._run.processes().get(worker)
+            if pid is not None and loop.time() - begun >= crash.at_s and self._far_enough(crash):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     self.killed.append(pid)
                     self.left.pop(0)
+                    self._acked_then = self._acked()
+
+    def _far_enough(self, crash: Crash) -> bool:
+        """By what workers have told, or for a first crash by `when` alone."""
+        if self._when is not None and not self.killed:
+            return self._acked() >= crash.acked and self._when()
+        return self._acked() >= max(crash.acked, self._acked_then + 1)
+
+    def _acked(self) -> int:
+        return sum(one.total("acked") for one in self._run.by_worker().values())
 
 
 async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, told: list[str]) -> Report:
     finishing = asyncio.ensure_future(run.finish())
     working = asyncio.ensure_future(killing.work())
+    late = asyncio.ensure_future(asyncio.sleep(within_s))
     try:
-        done, _ = await asyncio.wait({finishing, working}, timeout=within_s, return_when=asyncio.FIRST_EXCEPTION)
-        in_flight = run.in_flight()
-        if not finishing.done():
+        waited: set[asyncio.Future[Any]] = {finishing, working, late}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and not working.exception():
+            await asyncio.wait({finishing, late}, return_when=asyncio.FIRST_COMPLETED)
+        in_flight, ended = run.in_flight(), finishing.done()
+        if not ended:
             run.abort()
         report = await finishing
-        if working in done and (error := working.exception()) is not None:
-            raise error  # the caller's own `when` has raised
-        if not done or finishing not in done:
+        if working.done():
+            working.result()  # or what the caller's own `when` has raised
+        if not ended:
             raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *told]))
         return report
     finally:
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        for future in (working, late):
+            future.cancel()
+        await asyncio.gather(working, late, return_exceptions=True)
 
 
 @contextlib.contextmanager
-def _import_path() -> Iterator[None]:
-    """Loading a topology puts its folder on the import path; that is taken back."""
-    import sys
-
-    before = [*sys.path]
+def _unloaded() -> Iterator[None]:
+    """Loading a topology puts its folder on the import path, and imports from there: both are taken back, as another
+    test may have files of the same names."""
+    path, modules = [*sys.path], {*sys.modules}
     try:
         yield
     finally:
-        sys.path[:] = before
+        folders = [folder for folder in sys.path if folder not in path]
+        sys.path[:] = path
+        for name in {*sys.modules} - modules:
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if os.path.dirname(file) in folders:
+                del sys.modules[name]
 
 
 def _texts(config: Mapping[str, object] | None) -> dict[str, str]:

@@ -72,6 +72,10 @@ class WatchedReporter(Reporter):
         self._watch.failures.append(failure)
         super().failed(failure)
 
+    def broke(self, failure: Failure) -> None:
+        self._watch.failures.append(failure)
+        super().broke(failure)
+
 
 class WatchedWorker(Worker):
     """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost.
