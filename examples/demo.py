@@ -107,14 +107,14 @@ def _folder(keep: str | None) -> Iterator[Path]:
         try:
             made = tempfile.TemporaryDirectory(prefix="kedge-demo-", ignore_cleanup_errors=True)
         except OSError as error:
-            raise ConfigurationError(f"no temporary folder can be made: {error.strerror}", code=K143) from error
+            raise ConfigurationError(f"no temporary folder can be made: {error.strerror}", code=K143) from None
         with made as name:
             yield Path(name)
     else:
         try:
             os.makedirs(keep, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=K143) from error
+            raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=K143) from None
         yield Path(keep).absolute()
 
 
@@ -123,4 +123,4 @@ def _make(log: Path, lines: int) -> None:
     try:
         maker.write(maker.auth_log(count=lines), log)
     except OSError as error:
-        raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from error
+        raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from None

@@ -1,0 +1,177 @@
+"""`kedge demo`: what it says, what it refuses, and that it leaves nothing behind, however it ends."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli_kit import KEDGE, Started, environment, kedge
+
+from topology.cli.main import status_of
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the command says to a use that is wrong: one sentence, and one line of advice with a code."""
+    assert status_of(["demo", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    sentence, *_, advice = said.err.splitlines()
+    assert sentence.startswith("kedge: ")
+    assert advice.startswith("  next: ")
+    assert "kedge explain K1" in advice
+    assert "Traceback" not in said.err
+    return sentence
+
+
+WRONG = {
+    "no workers": (["--workers", "0"], "--workers takes a whole number from 1 to 64, not 0"),
+    "too many workers": (["--workers", "65"], "--workers takes a whole number from 1 to 64, not 65"),
+    "half a worker": (["--workers", "1.5"], "Invalid value for '--workers': "),
+    "a rate below 0": (["--rate", "-1"], "--rate takes a number of lines a second, or 0 for as fast as it can, not -1"),
+    "a rate without an end": (["--rate", "inf"], "--rate takes a number of lines a second"),
+    "a rate that is not a number": (["--rate", "nan"], "--rate takes a number of lines a second"),
+    "a rate in words": (["--rate", "fast"], "Invalid value for '--rate': "),
+    "too short a log": (["--lines", "999"], "--lines takes a whole number from 1,000 to 1,000,000, not 999"),
+    "too long a log": (["--lines", "1000001"], "--lines takes a whole number from 1,000 to 1,000,000, not 1000001"),
+    "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0"),
+    "a file to keep in": (["--keep", "file"], "file is there already, and is no folder"),
+    "a folder that is not empty": (["--keep", "full"], "full is not empty: it has mine"),
+    "a folder in a file": (["--keep", "file/one"], "file/one can't be made: Not a directory"),
+    "nothing to keep in": (["--keep", ""], "a folder without a name can't be made"),
+    "a target, as of run": (["alerts.py"], "unexpected extra argument"),
+    "an option that there is not": (["--works", "2"], "No such option: --works"),
+    "an option without its value": (["--rate"], "Option '--rate' requires an argument"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_use_is_told_in_a_sentence_and_makes_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/mine").write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    assert said in refused(capsys, *arguments)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_it_says_what_will_happen_and_how_to_stop_it_then_what_it_found_and_what_to_do_next(tmp_path: Path) -> None:
+    path = f"{Path(KEDGE).parent}{os.pathsep}{os.environ['PATH']}"
+    told = kedge("demo", "--rate", "10000", cwd=tmp_path, env={"TMPDIR": str(tmp_path), "PATH": path})
+    assert told.returncode == 0, told.stderr
+    first, second, third, *_ = told.stderr.splitlines()
+    assert first == (
+        "kedge demo: finds brute-force attacks in an sshd log of 20,000 lines that it makes, on 2 worker processes"
+    )
+    assert second == "  takes about 2 s; Ctrl-C ends it sooner"
+    assert re.fullmatch(
+        rf"  writes to {tmp_path}/kedge-demo-\w+, and removes it at the end \(--keep DIR keeps it\)", third
+    )
+    assert "store: 24 stored, 0 known already" in told.stdout
+    assert "198.18.0.19       7         2025-12-31T17:10:21Z  2025-12-31T17:10:21Z" in told.stdout
+    assert told.stdout.splitlines()[-1] == "try next: kedge new my-alerts   # a topology of your own, with its tests"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_kept_can_be_run_again_by_the_command_that_it_ends_with_which_stores_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    told = kedge("demo", "--rate", "0", "--keep", "a folder/of mine", cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
+    assert told.returncode == 0, told.stderr
+    kept = tmp_path / "a folder/of mine"
+    assert f"  writes to {kept}, and keeps it" in told.stderr
+    assert sorted(path.name for path in kept.iterdir() if not path.name.startswith("alerts.db")) == [
+        "auth.log",
+        "state",
+    ]
+    stored = rows(kept / "alerts.db")
+    assert stored > 0
+    (line,) = (line for line in told.stdout.splitlines() if line.startswith("try next: "))
+    again = subprocess.run(
+        ["/bin/sh", "-c", line.removeprefix("try next: ")],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    assert f"store: 0 stored, {stored} known already" in again.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["a folder"]
+
+
+def rows(store: Path) -> int:
+    connection = sqlite3.connect(store)
+    try:
+        return int(connection.execute("SELECT COUNT(*) FROM brute_force").fetchone()[0])
+    finally:
+        connection.close()
+
+
+@contextmanager
+def slow(tmp_path: Path) -> Iterator[Started]:
+    """A demo that would take minutes, in a process group of its own as on a terminal, with its temporary folder in
+    `tmp`."""
+    (tmp_path / "tmp").mkdir()
+    stderr = tmp_path / "stderr.txt"
+    with stderr.open("wb") as file, (tmp_path / "stdout.txt").open("wb") as out:
+        process = subprocess.Popen(
+            [KEDGE, "demo", "--rate", "100"],
+            cwd=tmp_path,
+            env=environment({"TMPDIR": str(tmp_path / "tmp")}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            yield Started(process, stderr)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_drains_it_and_nothing_is_left_behind(tmp_path: Path, number: signal.Signals) -> None:
+    with slow(tmp_path) as run:
+        run.until_said("try: kill -9")
+        assert len(list((tmp_path / "tmp").glob("kedge-demo-*"))) == 1
+        run.process.send_signal(number)
+        assert run.ended() == 0, run.said()
+    assert f"{number.name}: draining" in run.said()
+    told = (tmp_path / "stdout.txt").read_text()
+    assert "ssh-alerts was stopped and has drained" in told
+    assert told.splitlines()[-1].startswith("try next: ")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_terminal_that_is_closed_ends_it_and_its_workers_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with slow(tmp_path) as run:
+        run.until_said("try: kill -9")
+        os.killpg(run.process.pid, signal.SIGHUP)  # as the kernel does, to all of them
+        run.ended()
+    assert "Traceback" not in run.said()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_kill_that_cannot_be_caught_leaves_the_folder_that_was_named_and_no_process(tmp_path: Path) -> None:
+    with slow(tmp_path) as run:
+        run.until_said("try: kill -9")
+        run.process.kill()
+        run.ended()
+    (left,) = (tmp_path / "tmp").glob("kedge-demo-*")
+    assert f"  writes to {left}, and removes it at the end" in run.said()
+    assert (left / "auth.log").stat().st_size > 1_000_000
