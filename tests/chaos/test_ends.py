@@ -97,7 +97,7 @@ def test_too_few_file_descriptors_are_one_sentence_f15(folder: Path, limit: int)
         exactly(folder, 200)
     else:
         assert outcome.status == 3, outcome.said
-        assert re.search("Too many open files|raise the limit with `ulimit -n", outcome.sentence())
+        assert re.search("Too many open files|file descriptors, and may have", outcome.sentence())
 
 
 def test_a_supervisor_without_descriptors_tells_so_and_goes_on_once_there_are_some_f15(folder: Path) -> None:

@@ -127,6 +127,8 @@ def test_a_record_that_always_ends_its_process_ends_the_run_with_a_clear_sentenc
     with running(folder, count=FEWER, trouble="always _exit", at=5_000, config={"max_restarts": 3}) as run:
         outcome = run.ended()
     assert outcome.status == 1
-    assert re.search(r"died 4 times within a minute; .*ended with status 1; mend the cause, or raise", outcome.said)
+    assert re.search(
+        r"died 4 times within a minute; .*ended with status 1\n  next: mend the cause, or raise", outcome.said
+    )
     assert outcome.figures["restarts"] == 4
     assert left_over(folder) == []

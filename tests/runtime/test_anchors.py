@@ -285,7 +285,7 @@ class Concurrent(Bolt):
 def test_several_asyncio_tasks_that_emit_for_one_input_without_a_key_raise_B3() -> None:
     done = run_bolt(Concurrent(keys=False), numbers(1))
     assert isinstance(done.failed[0].error, EmitError)
-    assert "key=" in str(done.failed[0].error)
+    assert "key=" in done.failed[0].error.next
 
 
 def test_several_asyncio_tasks_that_emit_with_keys_have_identities_that_no_order_changes_B3() -> None:

@@ -83,15 +83,18 @@ def test_a_dead_message_is_told_with_record_and_traceback_and_makes_the_exit_sta
 ) -> None:
     spout = ScriptedSpout(numbers(5))
     topology, captured = line(spout, Poisoned(3, lambda: ValueError("three is bad")), config=Config(max_replays=2))
-    with caplog.at_level(logging.ERROR, logger="kedge"):
+    with caplog.at_level(logging.WARNING, logger="kedge"):
         report = run_topology(topology)
+    failed = [record.getMessage() for record in caplog.records if "further ones like it" in record.getMessage()]
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(told) == 1
+    assert (len(failed), len(told)) == (1, 1)
     assert "message 3 of 'numbers' is dead after 3 attempts" in told[0]
     assert "Number(n=3)" in told[0]
     assert "ValueError: three is bad" in told[0]
-    assert "in process" in told[0]
-    assert "executor.py" not in told[0]  # the user's frames, not the runtime's
+    assert "ValueError: three is bad (K520)\n" in told[0]
+    assert "Traceback" not in told[0]  # it was told when the first attempt failed
+    assert "in process" in failed[0]
+    assert "executor.py" not in failed[0]  # the user's frames, not the runtime's
     assert spout.failed == [3]
     assert sorted(one.n for one in captured.records) == [0, 1, 2, 4]  # F11: the others flow
     assert (report.ended, report.exit_status) == ("ended", 1)

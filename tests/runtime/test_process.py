@@ -131,10 +131,11 @@ def test_what_keeps_a_worker_from_starting_is_told_with_its_kind(
 def test_a_loader_that_raises_is_told_with_the_users_traceback(spawn: Spawn) -> None:
     worker = spawn()
     worker.begin("no_topology")
-    text = worker.heard(CannotStart).text
-    assert "process_topologies.py" in text
-    assert "in no_topology" in text
-    assert "topology/runtime/process.py" not in text
+    word = worker.heard(CannotStart)
+    assert (word.kind, word.code) == ("StartError", "K404")
+    assert "process_topologies.py" in word.trace
+    assert "in no_topology" in word.trace
+    assert "topology/runtime/process.py" not in word.trace
 
 
 def test_an_address_that_can_not_be_bound_is_told(spawn: Spawn, directory: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_part_of_the_runtime_that_dies_is_a_dead_worker_a14_f7(spawn: Spawn, d
     word = worker.heard(Log, lambda log: "a part of the runtime has died" in log.text)
     assert word.level == logging.ERROR
     assert "RuntimeError: a bug" in word.text
-    assert "process_topologies.py" in word.text
+    assert "process_topologies.py" in word.trace
     assert worker.ended(5.0) == 70
     assert worker.links() == []
     assert directory.exists()  # for the replacement
@@ -274,5 +275,6 @@ def test_a_note_that_can_not_be_kept_is_a_start_error(spawn: Spawn) -> None:
     worker = spawn()
     worker.begin("noting")
     worker.tell(Noted(worker.heard(Note).number, "the disk is full"))
-    assert worker.heard(CannotStart) == CannotStart("StartError", "the disk is full")
+    word = worker.heard(CannotStart)
+    assert (word.kind, word.text, word.code, word.trace) == ("StartError", "the disk is full", "K428", "")
     assert worker.ended() == 3

@@ -137,14 +137,14 @@ def loss(told: list[str], asked: tuple[int, ...] = (7, 8), *, after: tuple[str, 
 
 def test_a_death_is_told_once_all_survivors_have_said_what_has_failed() -> None:
     told: list[str] = []
-    one = loss(told, after=("counts in its memory begin anew",))
+    one = loss(told, after=("counts in its memory begin anew (K530)",))
     one.failing(7, 1_800)
     assert told == []
     one.failing(8, 93)
     one.tell_death()
     assert told == [
         "worker 1 (pid 4711) was killed by SIGKILL; 1,893 messages in flight have failed and are replayed; "
-        "counts in its memory begin anew"
+        "counts in its memory begin anew (K530)"
     ]
 
 
@@ -153,16 +153,16 @@ def test_a_survivor_that_dies_or_does_not_answer_is_not_waited_for() -> None:
     one = loss(told)
     one.failing(7, 1)
     one.left(8)
-    assert told[0].endswith("; 1 message in flight has failed and is replayed")
+    assert told[0].endswith("; 1 message in flight has failed and is replayed (K530)")
     silent = loss(told)
     silent.tell_death()
-    assert told[1].endswith("; no other worker had messages in flight")
+    assert told[1].endswith("; no other worker had messages in flight (K530)")
 
 
 def test_without_survivors_nothing_is_said_of_them() -> None:
     told: list[str] = []
     loss(told, ())
-    assert told == ["worker 1 (pid 4711) was killed by SIGKILL"]
+    assert told == ["worker 1 (pid 4711) was killed by SIGKILL (K530)"]
 
 
 def test_a_return_is_told_once_all_that_had_failed_is_done_whichever_comes_first() -> None:
@@ -207,7 +207,7 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 
 
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
-    memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
+    memory, source = "counts in its memory begin anew (K530)", "'numbers' is read again from the start of the run"
     assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]

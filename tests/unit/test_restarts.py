@@ -43,21 +43,21 @@ def test_with_none_allowed_the_first_death_is_too_many() -> None:
     restarts = Restarts(0)
     assert restarts.died(1, 0.0) is None
     assert restarts.verdict("was killed by SIGSEGV") == (
-        "worker 1 was killed by SIGSEGV, and max_restarts = 0 allows no restart; mend the cause, or raise max_restarts"
+        "worker 1 was killed by SIGSEGV, and max_restarts = 0 allows no restart"
     )
 
 
 @pytest.mark.parametrize(
     ("workers", "text"),
     [
-        ((1, 1, 1), "worker 1 died 3 times within a minute; the last time it ended with status 13; mend the cause"),
-        ((0, 1, 2), "workers died 3 times within a minute; the last one, worker 2, ended with status 13; mend the"),
+        ((1, 1, 1), "worker 1 died 3 times within a minute; the last time it ended with status 13"),
+        ((0, 1, 2), "workers died 3 times within a minute; the last one, worker 2, ended with status 13"),
     ],
 )
 def test_the_verdict_names_who_died_and_how(workers: tuple[int, ...], text: str) -> None:
     restarts = Restarts(2)
     assert [restarts.died(worker, 0.0) for worker in workers][-1] is None
-    assert restarts.verdict("ended with status 13").startswith(text)
+    assert restarts.verdict("ended with status 13") == text
 
 
 @given(st.integers(0, 12), st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 30.0)), min_size=1, max_size=60))

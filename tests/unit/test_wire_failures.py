@@ -171,23 +171,23 @@ def test_tuples_of_a_subscription_that_the_plan_has_not_are_a_mistake_of_ours() 
 # -- failures
 
 
-def raised(depth: int = 0) -> Failure:
+def raised(depth: int = 0, text: str = "no") -> Failure:
     """A failure with an exception that a user's code has raised, so deep."""
     try:
-        _sink(depth)
+        _sink(depth, text)
     except ValueError as error:
         return Failure(Reason.RAISED, "bolt", "ValueError: \ud800 no", error)
     raise AssertionError
 
 
-def _sink(depth: int) -> None:
+def _sink(depth: int, text: str) -> None:
     if depth:
-        _deeper(depth)
-    raise ValueError("no")
+        _deeper(depth, text)
+    raise ValueError(text)
 
 
-def _deeper(depth: int) -> None:
-    _sink(depth - 1)
+def _deeper(depth: int, text: str) -> None:
+    _sink(depth - 1, text)
 
 
 def test_a_failure_crosses_as_text_with_its_traceback() -> None:
@@ -198,16 +198,16 @@ def test_a_failure_crosses_as_text_with_its_traceback() -> None:
     assert theirs.error is None
     assert (theirs.reason, theirs.component, theirs.text) == (Reason.RAISED, "bolt", "ValueError: \\ud800 no")
     assert theirs.traceback() == failure.traceback()
-    assert theirs.traceback().endswith("ValueError: no\n")
+    assert theirs.traceback().endswith("ValueError: no")
     (again,) = sent(content(fails=[(1, theirs)]))
     assert again.fails[0][1] == theirs
 
 
 def test_long_texts_of_a_failure_are_cut_and_the_end_of_the_traceback_is_kept() -> None:
-    failure = raised(200)
+    failure = raised(200, "n" * TRACE_MAX + "o")
     assert len(failure.traceback()) > TRACE_MAX
     long = Failure(failure.reason, "c" * 5_000, "t" * 5_000, failure.error)
     (arrived,) = sent(content(fails=[(1, long)]))
     theirs = arrived.fails[0][1]
     assert (len(theirs.component), len(theirs.text), len(theirs.traceback())) == (2_000, 2_000, TRACE_MAX)
-    assert theirs.traceback().endswith("ValueError: no\n")
+    assert theirs.traceback().endswith("no")

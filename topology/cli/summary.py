@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from topology.cli.numbers import duration, percent, short
+from topology.errors import KedgeError, advice
 from topology.graph import Topology
 from topology.runtime.histogram import Histogram
 from topology.runtime.metrics import RARE, Snapshot, input_s, percentiles_ms
@@ -54,6 +55,8 @@ def summary(
         yield from (f"  {printable(line)}" for line in lines[1:])
     if report.exit_status:
         yield f"exit status {report.exit_status}: {_why(report)}"
+    if isinstance(error := report.error, KedgeError) and error.code is not None:
+        yield printable(advice(error.next, error.code))
     yield f"try next: {next}"
 
 

@@ -32,30 +32,22 @@ class Reporter:
         kind = _kind(failure)
         if self._is_new(kind):
             text = f"{failure}; further ones like it are counted ({failure.code})"
-            trace = failure.traceback().rstrip()
-            logger.warning(
-                "%s", with_frames(text, failure), extra=about(text, trace=trace, component=failure.component)
-            )
+            _tell(logging.WARNING, text, failure, code=str(failure.code))
         else:
             self._since[kind if kind in self._known else OTHERS] += 1
 
     def broke(self, failure: Failure) -> None:
         """Tells of what the run can't go on for: a source that has raised, or a part of the runtime."""
-        logger.error("%s", with_frames(f"{failure}; the run ends ({failure.code})", failure))
+        _tell(logging.ERROR, f"{failure}; the run ends ({failure.code})", failure, code=str(failure.code))
 
     def died(self, component: str, message: Message[Any], attempts: int, failure: Failure) -> None:
         """Tells of a message that will not be replayed again; with the frames, where they were not told before."""
         times = f"{attempts} attempt{'s' * (attempts != 1)}"
-        text = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({K520})"
-        record, new = shown(message.record, TEXT_MAX), self._is_new(_kind(failure))
-        whole = f"{text}\nrecord: {record}"
-        parts = about(
-            whole,
-            trace=failure.traceback().rstrip() if new else "",
-            component=failure.component,
-            fields={"message_id": message.id, "spout": component, "attempts": attempts, "record": record},
-        )
-        logger.error("%s", with_frames(whole, failure) if new else whole, extra=parts)
+        record = shown(message.record, TEXT_MAX)
+        text = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({K520})\nrecord: {record}"
+        known = {"message_id": message.id, "spout": component, "attempts": attempts, "record": record}
+        new = self._is_new(_kind(failure))
+        _tell(logging.ERROR, text, failure, traced=new, code=str(K520), **known)
 
     def _is_new(self, kind: str) -> bool:
         """Whether this kind is told for the first time; takes note of it, within KINDS_MAX."""
@@ -71,9 +63,11 @@ class Reporter:
         self._since.clear()
 
 
-def with_frames(text: str, failure: Failure) -> str:
-    """The text, and below it the user's frames where there are any."""
-    return f"{text}\n{failure.traceback()}".rstrip()
+def _tell(level: int, text: str, failure: Failure, *, traced: bool = True, **fields: Any) -> None:
+    """Logs it, with the user's frames below where there are any; `fields`: what the text says, for machines."""
+    trace = failure.traceback().rstrip() if traced else ""
+    parts = about(text, trace=trace, component=failure.component, fields=fields)
+    logger.log(level, "%s", f"{text}\n{trace}".rstrip(), extra=parts)
 
 
 def _kind(failure: Failure) -> str:
