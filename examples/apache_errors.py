@@ -22,7 +22,7 @@ from topology import Bolt, Record, Reject, State, Topology
 # process, the system's error before the client, and the client's port behind it.
 ERROR = re.compile(
     r"\[[A-Z][a-z]{2} (?P<day>[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8})(?:\.[0-9]+)? (?P<year>[0-9]{4})\] "
-    r"\[(?:\w+:)?error\] (?P<pid>\[pid [^]]*\] )?(?:\([0-9]+\)[^[]*)?"
+    r"\[(?:\w*:)?error\] (?P<pid>\[pid [^]]*\] )?(?:\([0-9]+\)[^[]*)?"
     r"(?:\[client (?P<client>[^] ]+?)(?(pid)(?::[0-9]+)?)\])?"
 )
 

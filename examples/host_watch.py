@@ -3,7 +3,7 @@
     kedge run examples/host_watch.py --for 60 --set cpu=20
 
 Needs psutil: pip install 'kedge[host]'. `Host` is what a source of one's own looks like. An alert is printed when a
-figure was over its limit three times in a row, and another when it was 10 % under it three times in a row.
+figure was over its limit, in percent, three times in a row, and another when it was well under it as often.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ READERS: dict[str, Callable[[], float]] = {  # what is watched → its figure no
     "cpu": psutil.cpu_percent,  # busy since it was asked last
     "memory": lambda: psutil.virtual_memory().percent,
     "disk": lambda: psutil.disk_usage(".").percent,
-    "load": lambda: 100 * psutil.getloadavg()[0] / psutil.cpu_count(),  # of the last minute, a core
+    "load": lambda: 100 * psutil.getloadavg()[0] / (psutil.cpu_count() or 1),  # of the last minute, a core
 }
 
 
@@ -92,7 +92,6 @@ class Watch(Bolt):
 
 
 def topology(cpu: float = 90.0, memory: float = 90.0, disk: float = 95.0, load: float = 150.0) -> Topology:
-    """Limits in percent."""
     topology = Topology("host-watch")
     readings = topology.spout("host", Host())
     alerts = topology.bolt("watch", Watch(cpu=cpu, memory=memory, disk=disk, load=load), readings.fields("what"))

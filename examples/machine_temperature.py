@@ -9,7 +9,7 @@ The rule has two thresholds and a patience, none of them fitted to the failures:
 first week, before any of them; 3 deviations are what hardly ever happens, 2 are well inside, and one cold hour is more
 than a restart. So it pages seven times. Four find the four windows, 1:55, 13:35, 24:15 and 4:00 hours after they begin,
 which is 45:15, 33:35, 22:55 and 43:10 before they end. Three are false: 1:20 and 28:50 hours after the third window,
-when the machine had hardly come back, and on the third of February. With half the patience one more is false; with
+when the machine had hardly come back, and on the third of February. With half the patience two more are false; with
 twice the patience the third window is missed.
 """
 

@@ -5,8 +5,8 @@
 
 Sentences are split into words. `fields("word")` sends each word always to the same of two counting tasks, which keep a
 count a word as state; `global_()` brings the counts together in one task, which keeps the leaders. A line is printed
-whenever they change; the last one is the result. It is the same however often a sentence is replayed: what a replay
-would count once more, its state knows already.
+whenever they change; the last one is the result. A sentence that is replayed is not counted again: the state knows it.
+Only its lines may be printed again, since a terminal can't forget; what stores a result for good is SqliteSink.
 """
 
 import re

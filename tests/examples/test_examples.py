@@ -1,0 +1,76 @@
+"""What holds for all examples: short, told of in their README, tested, and right as their own first lines run them."""
+
+import ast
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from example_kit import EXAMPLES, ROOT, kedge
+
+TOOLS = {"__init__.py", "auth_log.py", "demo.py"}  # beside the examples, for them
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in TOOLS)
+
+
+def docstring(name: str) -> str:
+    return ast.get_docstring(ast.parse((EXAMPLES / name).read_text())) or ""
+
+
+def commands(name: str) -> list[list[str]]:
+    """Those that its docstring names, without `kedge run`."""
+    return [shlex.split(line)[2:] for line in re.findall(r"^ {4}(kedge run .*)$", docstring(name), re.MULTILINE)]
+
+
+def test_the_examples_are_these() -> None:
+    known = {"apache_errors.py", "host_watch.py", "machine_temperature.py", "ssh_alerts.py", "word_count.py"}
+    assert set(NAMES) == known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_has_fewer_than_100_lines(name: str) -> None:
+    assert len((EXAMPLES / name).read_text().splitlines()) < 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_imports_no_other_one(name: str) -> None:
+    """Each is run by its path, and is installed under another name than `examples`."""
+    tree = ast.parse((EXAMPLES / name).read_text())
+    froms = [node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    plain = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+    siblings = {"examples", "kedge_examples", ".", *(Path(one).stem for one in [*NAMES, *TOOLS])}
+    assert not {module.split(".")[0] for module in [*froms, *plain]} & siblings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_has_tests_and_a_line_in_the_readme(name: str) -> None:
+    assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text()
+    assert (ROOT / "tests/examples" / f"test_{name}").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_checks_without_a_warning_with_the_settings_of_its_first_lines(name: str, tmp_path: Path) -> None:
+    named = commands(name)
+    assert named
+    given = max(named, key=len)
+    settings = [f"--set={value}" for option, value in itertools.pairwise(given) if option == "--set"]
+    assert {command[0] for command in named} == {f"examples/{name}"}
+    checked = kedge("check", str(EXAMPLES / name), *settings, cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    assert "no mistakes" in checked.stdout
+    assert "arning" not in checked.stderr + checked.stdout
+    assert list(tmp_path.iterdir()) == [], "it has run nothing"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("word_count.py", "host_watch.py")])
+def test_an_example_whose_file_is_missing_says_which(name: str, tmp_path: Path) -> None:
+    ran = kedge("run", str(EXAMPLES / name), "--set", "path=nowhere.log", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "nowhere.log" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_every_link_of_the_readme_leads_to_a_file() -> None:
+    links = re.findall(r"\]\((?!https://)([^)]+)\)", (EXAMPLES / "README.md").read_text())
+    assert links
+    assert [link for link in links if not (EXAMPLES / link).exists()] == []
