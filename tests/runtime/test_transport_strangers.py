@@ -192,7 +192,7 @@ async def test_a_port_in_use_is_one_sentence(short: Path) -> None:
     with contextlib.closing(Net("tcp", short)) as net:
         net.add(0)
         second = net.ends[1] = Transport(print, print, bytes_max=1, peers=1, keys=net.keys[1])
-        with pytest.raises(StartError, match="is in use by another program\n.*give another port"):
+        with pytest.raises(StartError, match=r"is in use by another program\n.*give another port"):
             second.bind(net.addresses[0])
 
 

@@ -137,7 +137,7 @@ def loss(told: list[str], asked: tuple[int, ...] = (7, 8), *, after: tuple[str, 
 
 def test_a_death_is_told_once_all_survivors_have_said_what_has_failed() -> None:
     told: list[str] = []
-    one = loss(told, after=("counts in its memory begin anew (K530)",))
+    one = loss(told, after=("counts in its memory begin anew",))
     one.failing(7, 1_800)
     assert told == []
     one.failing(8, 93)
@@ -207,7 +207,7 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 
 
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
-    memory, source = "counts in its memory begin anew (K530)", "'numbers' is read again from the start of the run"
+    memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
     assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
