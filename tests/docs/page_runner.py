@@ -38,7 +38,8 @@ class PageRunner:
             "HOME": str(directory),
             "LANG": "C.UTF-8",
             "COLUMNS": "120",
-            "KEDGE_HINT": "1",
+            "KEDGE_HINT": "1",  # pages show what a terminal shows
+            "KEDGE_LOG_FORMAT": "console",
         }
 
     def run(self, block: Block) -> None:
@@ -83,8 +84,16 @@ class PageRunner:
                 )
             self.printed, self.until = None, time.monotonic() + LIMIT_S
             return
-        ran = subprocess.run(command, cwd=self.here, env=environment, capture_output=True, timeout=LIMIT_S, check=False)
-        self.printed = ran.stdout.decode() + ran.stderr.decode()
+        ran = subprocess.run(
+            command,
+            cwd=self.here,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        self.printed = ran.stdout.decode()
         if ran.returncode != int(block.comments.get("exits", 0)):
             pytest.fail(f"{block.place}: exit status {ran.returncode} of\n{text}\n{self.printed}", pytrace=False)
         if place.exists():
