@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic
 
 from acker.identity import MessageId
+from topology.codes.given import K317
 from topology.components import Message, Polls, R, Records, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -28,9 +29,9 @@ class Paced(Spout, Generic[R]):
 
     def __init__(self, spout: Records[R] | Polls[R], rate: float) -> None:
         if not 0 < rate < float("inf"):
-            raise ConfigurationError(f"Paced: rate is a number of messages a second above 0, not {rate:g}")
+            raise ConfigurationError(f"Paced: rate is a number of messages a second above 0, not {rate:g}", code=K317)
         if problems := of_spout(spout)[1]:
-            raise ConfigurationError(f"Paced: {'; '.join(problems)}")
+            raise ConfigurationError(f"Paced: {'; '.join(problems)}", code=problems[0].code)
         wrapped: Any = spout
         self.spout = wrapped
         self.rate = rate

@@ -2,11 +2,13 @@
 
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Final, Never
 
 from spouts.file_tail import first_mtime
+from topology.codes.given import K318
 from topology.components import Task
 from topology.errors import ConfigurationError, Reject
 
@@ -14,6 +16,7 @@ TIME: Final = re.compile(r"([A-Z][a-z]{2}) ([ 0-9][0-9]) ([0-9]{2}):([0-9]{2}):(
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 LEAP_YEARS_APART: Final = 8  # at most: 1896 and 1904
 HALF_A_YEAR: Final = timedelta(days=182)
+CACHED_MAX: Final = 1024  # times that were read last, as texts of 15 characters
 
 
 class SyslogTimes:
@@ -26,28 +29,33 @@ class SyslogTimes:
         def open(self, task: Task) -> None:
             self.times.open(task)
 
-    Raises ConfigurationError where `reference` is no time.
+    `at(text)` is the time that a text says; it raises Reject where that says none, RuntimeError before `open` has
+    decided. Raises ConfigurationError where `reference` is no time.
     """
 
     def __init__(self, path: str | os.PathLike[str], reference: str = "", *, follow: bool = False) -> None:
         self.path = os.fspath(path)
         self.leeway = HALF_A_YEAR if follow else timedelta(0)
-        self.reference = utc_time(reference) if reference else None
+        self.reference: datetime | None = None
+        self.at: Callable[[str], datetime] = _undecided
+        if reference:
+            self._decide(utc_time(reference))
 
     def open(self, task: Task) -> None:
         """Decides the reference, where none was given; blocks for a note's fsync. Raises ConfigurationError where the
         file is missing."""
         if self.reference is None:
-            self.reference = first_mtime(self.path, task.notes) + self.leeway
+            self._decide(first_mtime(self.path, task.notes) + self.leeway)
 
-    def at(self, text: str) -> datetime:
-        """The time that `text` says. Raises Reject where it says none, RuntimeError before `open`."""
-        if self.reference is None:
-            raise RuntimeError("SyslogTimes has no reference yet: call its `open` in the bolt's `open`")
-        return syslog_time(text, self.reference)
+    def _decide(self, reference: datetime) -> None:
+        self.reference = reference
+        self.at = lru_cache(CACHED_MAX)(partial(syslog_time, reference=reference))  # lines come many a second
 
 
-@lru_cache(maxsize=1024)  # lines come many a second
+def _undecided(text: str) -> Never:
+    raise RuntimeError(f"of which year is {text!r}? call the `open` of SyslogTimes in the bolt's `open`")
+
+
 def syslog_time(text: str, reference: datetime) -> datetime:
     """The time in the latest year that puts it not after `reference`; Feb 29 is in a leap year. Raises Reject."""
     if (match := TIME.fullmatch(text)) and match[1] in MONTHS:
@@ -66,6 +74,7 @@ def utc_time(text: str) -> datetime:
     """An ISO time, UTC unless it says otherwise. Raises ConfigurationError."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigurationError(f"reference={text!r} is not a time like 2026-12-10T07:00:00") from error
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        wrong = f"reference={text!r:.80} is not a time like 2026-12-10T07:00:00"
+        raise ConfigurationError(wrong, code=K318) from error

@@ -67,6 +67,20 @@ K316: Final = Code(
     "Items are records, and what is given has a field of another type, or one without a byte form.",
     "mend the item of that index.",
 )
+K317: Final = Code(
+    "K317",
+    "A rate that is none",
+    "Paced lets through so many messages a second, all its tasks together: a number above 0, and no infinity. Without "
+    "a limit a source needs no Paced.",
+    "give a number of messages a second.",
+)
+K318: Final = Code(
+    "K318",
+    "A reference that is no time",
+    "Syslog's times have no year. A reference decides it: an ISO time that no line is after, in UTC unless it says "
+    "otherwise.",
+    "write it as in 2026-12-10T07:00:00, or give none: then it is when the file was last changed.",
+)
 K320: Final = Code(
     "K320",
     "A sink with a batch or a time that can't be",
