@@ -47,7 +47,7 @@ def _fits(character: str, encoding: str) -> bool:
 
 def _said(node: Node) -> list[str]:
     """The lines of a node: with a placement, its tasks on each worker."""
-    placed = [f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items()]
+    placed = [f"{told_tasks(tasks)} on worker {worker}" for worker, tasks in node.workers.items()]
     if len(placed) > SHOWN_MAX:
         placed = [f"on {len(placed)} workers"]
     return [node.name, f"{node.made_of} ×{node.tasks:,}", *node.notes, *placed]

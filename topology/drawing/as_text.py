@@ -16,6 +16,7 @@ EDGES_MAX: Final = 40
 WAYS: Final = ((True, True), (True, False), (False, False))  # downwards, labels in one line
 PLAIN: Final = str.maketrans({"→": "->", "×": "x", "…": "...", "─": "-", "▶": ">", "·": "-"})
 FURTHER: Final = " " * 6  # before what is left of a line
+TABLE_MIN: Final = 50  # columns of a table of names and workers
 WIDTH_MIN: Final = 20  # of a list; narrower terminals break its lines themselves
 
 
@@ -23,7 +24,7 @@ def text(picture: Picture, width: int, *, plain: bool = False) -> str:
     """The picture in at most `width` columns, without a line end after it; `plain`: in ASCII."""
     lines = [*_folded(f"{picture.name}: {picture.described}", width, ""), "", *_body(picture, width, plain)]
     if picture.workers is not None:
-        lines += ["", *_placement(picture, width)]
+        lines += ["", *_placement(picture, width, plain)]
     return "\n".join(_said(line, plain) for line in lines)
 
 
@@ -66,16 +67,19 @@ def _listed(picture: Picture, width: int, plain: bool) -> Iterator[str]:
             yield from _folded(_said(f"{arrow}  ({edge.record}, {edge.tasks})", plain), width, FURTHER)
 
 
-def _placement(picture: Picture, width: int) -> Iterator[str]:
-    """Which tasks of each component are on which worker."""
-    broad = min(max(columns(node.name) for node in picture.nodes), max(width // 3, 8))
-    for node in picture.nodes:
-        told = [f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items()]
-        lines = _folded("; ".join(told), max(width - broad - 2, WIDTH_MIN), "")
-        names = wrapped(node.name, broad)
-        for row in range(max(len(lines), len(names))):
-            name = names[row] if row < len(names) else ""
-            yield f"{name}{' ' * (broad - columns(name))}  {lines[row] if row < len(lines) else ''}".rstrip()
+def _placement(picture: Picture, width: int, plain: bool) -> Iterator[str]:
+    """Which tasks of each component are on which worker: a table, or where that is too narrow, a paragraph each."""
+    names = [_said(node.name, plain) for node in picture.nodes]
+    broad = min(max(map(columns, names)), width // 3)
+    for name, node in zip(names, picture.nodes, strict=True):
+        told = "; ".join(f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items())
+        if width < TABLE_MIN:
+            yield from _folded(f"{name}  {told}", width, FURTHER)
+            continue
+        left, right = wrapped(name, broad), wrapped(told, width - broad - 2)
+        for row in range(max(len(left), len(right))):
+            start, end = ("".join(column[row : row + 1]) for column in (left, right))
+            yield f"{start}{' ' * (broad - columns(start))}  {end}".rstrip()
 
 
 def _folded(text: str, width: int, indent: str) -> list[str]:
