@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from kit_topologies import SENTENCES, WORDS, Count, Sentence, Split, Word, counted, words
 
-from topology import Bolt, Config, Message, Record, Spout, StartError, Task, Topology
+from topology import Bolt, Config, Grouping, Message, Spout, StartError, Task, Topology
 from topology.runtime.links import Frame
 from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology
+from topology.testing.crashing import BEGIN_S
 
 
 def found(captured: Captured[Word]) -> list[str]:
@@ -164,6 +165,27 @@ def test_the_dead_workers_code_does_nothing_more_not_even_clean_up() -> None:
     assert f"and {never} in hand" in watch.deaths[0].in_flight
 
 
+class ToWorkerOne(Grouping):
+    """The second task of two."""
+
+    def choose(self, record: Sentence, tasks: int) -> list[int]:
+        return [1]
+
+
+@pytest.mark.parametrize("seed", range(4))  # in some of them tasks work in the turn that feeds them
+def test_nothing_that_is_sent_to_the_dead_arrives_before_another_is_there_a15(seed: int) -> None:
+    captured, watch = Captured[Sentence](), Watch()
+    topology = Topology("dead-end")
+    script: list[Sentence | Pause] = [one for sentence in SENTENCES for one in (sentence, Pause(0.001))]
+    sentences = topology.spout("sentences", ScriptedSpout[Sentence](script))
+    topology.bolt("captured", captured, sentences.custom(ToWorkerOne()), tasks=2)
+    report = run_topology(topology, seed=seed, workers=2, crashes=[Crash(1, acked=100)], watch=watch)
+    assert report.exit_status == 0
+    assert len(captured.distinct) == len(SENTENCES)
+    (death,) = watch.deaths
+    assert not [at for at in captured.times if death.at_s < at < death.at_s + BEGIN_S]
+
+
 def test_a_worker_in_an_endless_call_can_crash_and_the_run_ends() -> None:
     class Hangs(Bolt):
         def __init__(self) -> None:
@@ -244,9 +266,6 @@ def test_a_spout_that_dies_as_the_run_drains_is_not_read_again_and_the_run_is_no
         async def process(self, sentence: Sentence) -> list[Word]:
             await asyncio.sleep(1)
             return [Word(sentence.text)]
-
-    class Never(Record):
-        n: int
 
     topology = Topology("drains")
     script: list[Sentence | Pause] = [SENTENCES[0], Pause(100)]
