@@ -4,10 +4,11 @@
 
 FileTail reads lines of Apache 2.2 or 2.4, ParseErrors finds those of level `error`, DetectBursts counts them client by
 client, SqliteSink stores a `burst` when it begins, and a `burst_over` when it is known how it went. A line without a
-client is the server's own, of a module that fails say, and is counted under the name `server`.
+client is the server's own, of a module that fails say, and is counted under the name `server`. It ends where the file
+does; `--set follow=true` waits for more.
 
-Time is that of the lines, so that the result is the same now and a year later. That a burst is over is told by the same
-client's next error, then: the last bursts of a log stay open.
+Time is that of the lines, so that the result is the same now and a year later. So it is the client's next error that
+tells that its burst is over, and the last bursts of a log stay open.
 """
 
 import re
@@ -30,7 +31,7 @@ ERROR = re.compile(
 class Error(Record):
     """A line of level `error`."""
 
-    at: datetime  # UTC, to the second; the log has the server's own time, and does not say which
+    at: datetime  # the server's own time, taken as UTC: the log does not say which it is
     client: str  # its address, or `server`
 
 
@@ -76,9 +77,9 @@ class DetectBursts(Bolt):
         self.limit, self.within = limit, timedelta(seconds=within_s)
 
     def process(self, error: Error, state: State[Spell]) -> Iterator[Burst | BurstOver]:
-        spell = state.get(Spell(0, error.at, (), told=False))
-        if spell.newest and abs(error.at - spell.newest[-1]) > self.within:
-            if spell.told:
+        spell = state.get()
+        if spell is None or abs(error.at - spell.newest[-1]) > self.within:
+            if spell is not None and spell.told:
                 yield BurstOver(error.client, spell.errors, spell.first_at, spell.newest[-1])
             spell = Spell(0, error.at, (), told=False)
         newest = tuple(sorted([*spell.newest, error.at])[-self.limit :])
@@ -88,9 +89,9 @@ class DetectBursts(Bolt):
         state.set(Spell(spell.errors + 1, min(spell.first_at, error.at), newest, told=spell.told or burst))
 
 
-def topology(path: str = "error.log", store: str = "bursts.db") -> Topology:
+def topology(path: str = "error.log", store: str = "bursts.db", follow: bool = False) -> Topology:
     topology = Topology("apache-errors")
-    lines = topology.spout("lines", FileTail(path))
+    lines = topology.spout("lines", FileTail(path, follow=follow))
     errors = topology.bolt("errors", ParseErrors(), lines.shuffle())
     bursts = topology.bolt("bursts", DetectBursts(), errors.fields("client"), tasks=2)
     sink = SqliteSink(store, records=[Burst, BurstOver])

@@ -3,7 +3,7 @@
     kedge run examples/machine_temperature.py --set path=machine_temperature_system_failure.csv --set store=pages.db
 
 The file is of the Numenta Anomaly Benchmark (github.com/numenta/NAB, data/realKnownCause): a reading every five minutes
-from December to February, in which people labelled four windows of two days around failures.
+from December to February, in which people labelled four windows of about two days around failures.
 
 The rule has two thresholds and a patience, none of them fitted to the failures: mean and deviation are those of the
 first week, before any of them; 3 deviations are what hardly ever happens, 2 are well inside, and one cold hour is more
