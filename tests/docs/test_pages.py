@@ -9,7 +9,7 @@ import pytest
 from snippets import ROOT, pages
 
 ACKING = (ROOT / "docs/explanation/acking.md").read_text("utf-8")
-AT_THE_ROOT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "SUPPORT.md")
+AT_THE_ROOT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "SUPPORT.md", "examples/README.md")
 
 
 @pytest.fixture(scope="module")
