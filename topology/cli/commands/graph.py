@@ -129,13 +129,13 @@ def _refuse_the_source(file: Path, topology: Topology) -> None:
 def write_whole(file: Path, text: str) -> None:
     """Writes a file beside and renames it; what is no regular file, /dev/stdout say, is written as it is. Keeps the
     mode of a file that is there, and a link. Raises OSError."""
-    real = Path(os.path.realpath(file))
     mode = None
     with contextlib.suppress(FileNotFoundError):
-        mode = real.stat().st_mode
+        mode = file.stat().st_mode
     if mode is not None and not stat.S_ISREG(mode):
-        real.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         return
+    real = Path(os.path.realpath(file))
     beside = real.with_name(f".{real.name[:200]}.{os.getpid()}.new")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
