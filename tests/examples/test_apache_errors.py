@@ -106,6 +106,7 @@ def told(seconds: list[float], limit: int = 3, within_s: float = 10.0) -> list[t
         ([0, 9, 18, 27], []),
         ([0, 9, 18, 19], [("Burst", 3, 9, 19)]),
         ([0, 1, 2, 12, 22, 32], [("Burst", 3, 0, 2)]),  # it goes on, if slowly: one alert
+        ([0, 1, 2, 12, 13, 14], [("Burst", 3, 0, 2)]),  # and gathers speed again
         ([0, 1, 2, 3, 14], [("Burst", 3, 0, 2), ("BurstOver", 4, 0, 3)]),
         ([0, 9, 18, 19, 30], [("Burst", 3, 9, 19), ("BurstOver", 4, 0, 19)]),  # its beginning was slow
         ([0, 1, 12, 23], []),  # no burst, so none is over
