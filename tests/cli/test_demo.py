@@ -121,14 +121,14 @@ def rows(store: Path) -> int:
 
 
 @contextmanager
-def slow(tmp_path: Path) -> Iterator[Started]:
+def slow(tmp_path: Path, *options: str) -> Iterator[Started]:
     """A demo that would take minutes, in a process group of its own as on a terminal, with its temporary folder in
     `tmp`."""
     (tmp_path / "tmp").mkdir()
     stderr = tmp_path / "stderr.txt"
     with stderr.open("wb") as file, (tmp_path / "stdout.txt").open("wb") as out:
         process = subprocess.Popen(
-            [KEDGE, "demo", "--rate", "100"],
+            [KEDGE, "demo", "--rate", "100", *options],
             cwd=tmp_path,
             env=environment({"TMPDIR": str(tmp_path / "tmp")}),
             stdin=subprocess.DEVNULL,
@@ -142,6 +142,18 @@ def slow(tmp_path: Path) -> Iterator[Started]:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_log_is_made_ends_it_at_once_and_nothing_is_left_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with slow(tmp_path, "--lines", "1000000") as run:
+        run.until_said("  writes to ")
+        run.process.send_signal(number)
+        assert run.ended() == 1, run.said()
+    assert run.said().splitlines()[-1] == "kedge: interrupted before anything ran"
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

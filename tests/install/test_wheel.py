@@ -1,0 +1,140 @@
+"""What is in the wheel, and in the source distribution that it is built from: all of ours, and nothing else."""
+
+import email.message
+import email.parser
+import sys
+import tarfile
+import tomllib
+import zipfile
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from install_kit import Stranger, built, copied, into, ran, stranger
+
+PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")
+EXAMPLES = "kedge_examples"  # what examples/ is called in the wheel
+SIZE_MAX = 1_000_000  # bytes of the wheel; something large that got into it by mistake is larger
+
+pytestmark = pytest.mark.timeout(300)  # the first test builds
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    """File → its bytes."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+
+
+def ours(source: Path) -> dict[str, bytes]:
+    """What has to be installed: every file of every package, by the name that it has then."""
+    files = [file for package in PACKAGES for file in (source / package).rglob("*") if file.is_file()]
+    found = {file.relative_to(source).as_posix(): file for file in [*files, *source.glob("kedge*.py")]}
+    found |= {f"{EXAMPLES}/{file.name}": file for file in (source / "examples").glob("*.py")}
+    return {name: file.read_bytes() for name, file in found.items()}
+
+
+def told(wheel: Path, name: str) -> str:
+    """A file of the wheel's metadata."""
+    (text,) = (content for path, content in contents(wheel).items() if path.endswith(f".dist-info/{name}"))
+    return text.decode()
+
+
+@pytest.fixture(scope="session")
+def metadata(wheel: Path) -> email.message.Message:
+    return email.parser.Parser().parsestr(told(wheel, "METADATA"))
+
+
+def test_the_wheel_has_every_file_of_our_packages_as_it_is_and_no_other(source: Path, wheel: Path) -> None:
+    inside = {name: content for name, content in contents(wheel).items() if ".dist-info/" not in name}
+    assert sorted(inside) == sorted(ours(source))
+    assert inside == ours(source)
+
+
+def test_the_metadata_are_what_they_have_to_be_and_the_licence_is_among_them(wheel: Path) -> None:
+    names = {name.partition(".dist-info/")[2] for name in contents(wheel) if ".dist-info/" in name}
+    assert names == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
+    assert told(wheel, "licenses/LICENSE").lstrip().startswith("Apache License")
+    assert set(told(wheel, "top_level.txt").split()) == {*PACKAGES, EXAMPLES, "kedge", "kedge_pytest"}
+
+
+def test_type_checkers_are_told_that_each_package_is_typed(wheel: Path) -> None:
+    assert [package for package in PACKAGES if f"{package}/py.typed" not in contents(wheel)] == []
+
+
+def test_the_command_its_demo_and_the_pytest_plugin_are_entry_points(wheel: Path) -> None:
+    found = ConfigParser()
+    found.read_string(told(wheel, "entry_points.txt"))
+    assert dict(found["console_scripts"]) == {"kedge": "kedge:main"}
+    assert dict(found["kedge.commands"]) == {"demo": "kedge_examples.demo:demo"}
+    assert dict(found["pytest11"]) == {"kedge": "kedge_pytest"}
+
+
+def test_the_readme_is_the_description_and_needs_no_guess_of_its_form(
+    source: Path, metadata: email.message.Message
+) -> None:
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload() == (source / "README.md").read_text("utf-8")
+    assert metadata["License-Expression"] == "Apache-2.0"
+
+
+def test_versions_and_extras_are_those_of_pyproject_and_nothing_is_fetched_from_an_address(
+    source: Path, metadata: email.message.Message
+) -> None:
+    project = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (metadata["Name"], metadata["Version"]) == (project["name"], project["version"])
+    assert metadata["Requires-Python"] == project["requires-python"] == ">=3.11"
+    assert set(metadata.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
+    wanted = metadata.get_all("Requires-Dist", [])
+    assert len([one for one in wanted if "extra ==" not in one]) == len(project["dependencies"])
+    assert [one for one in wanted if " @ " in one or "://" in one] == []
+
+
+def test_the_wheel_is_for_every_system_and_small(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert wheel.stat().st_size < SIZE_MAX
+
+
+def test_a_wheel_built_from_the_source_itself_is_the_same_as_one_from_the_source_distribution(
+    source: Path, wheel: Path, tmp_path: Path
+) -> None:
+    again = built(copied(tmp_path / "source", source), tmp_path / "dist", "--wheel")
+    assert again.name == wheel.name
+    assert contents(again) == contents(wheel)
+
+
+def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source: Path, dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "examples/demo.py"} <= names
+    assert {name for name in ours(source) if not name.startswith(EXAMPLES)} <= names
+    assert [name for name in names if name.split("/")[0] in ("tests", "benchmarks", "docs", "runs")] == []
+
+
+def test_an_older_python_is_refused_by_pip(wheel: Path, tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "download", "--no-deps", "--dest", tmp_path / "to", "--only-binary", ":all:")
+    told = ran(*pip, "--python-version", "3.10", wheel, cwd=tmp_path)
+    assert told.returncode != 0
+    assert "requires a different Python: 3.10" in told.stderr
+    assert list(tmp_path.rglob("*.whl")) == []
+
+
+def test_the_extra_of_a_host_brings_psutil_and_nothing_else(newcomer: Stranger, wheel: Path) -> None:
+    python = newcomer.environment / "bin/python"
+    told = into(
+        python, [f"{wheel}[host]"], "--dry-run", "--ignore-installed", "--report", "-", "--quiet", env=newcomer.env
+    )
+    assert '"name": "psutil"' in told
+    assert '"name": "sphinx"' not in told.lower()
+    assert '"name": "pytest"' not in told
+
+
+def test_uninstalling_leaves_nothing(wheel: Path, tmp_path: Path) -> None:
+    one = stranger(tmp_path, pip=False)
+    python = one.environment / "bin/python"
+    before = sorted(path for path in one.environment.rglob("*") if not path.is_dir())
+    into(python, [wheel], "--no-deps", env=one.env)
+    assert "kedge" in {path.name for path in (one.environment / "bin").iterdir()}
+    pip = (sys.executable, "-m", "pip", "--python", python, "uninstall", "--yes", "kedge")
+    assert ran(*pip, cwd=one.home).returncode == 0
+    assert sorted(path for path in one.environment.rglob("*") if not path.is_dir()) == before
