@@ -40,7 +40,6 @@ def build(sink, *items):
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     """A suite of somebody's, in a folder of its own, with a kit of words."""
-    pytester.makeini("[pytest]\nfilterwarnings = error\n")
     pytester.makepyfile(kit=KIT)
     return pytester
 
@@ -135,7 +134,9 @@ def test_fixtures_and_async_tests_of_pytest_asyncio_live_together(suite: pytest.
             await asyncio.sleep(0)
         """
     )
-    result = suite.runpytest_inprocess("--asyncio-mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+    result = suite.runpytest_subprocess(
+        "--asyncio-mode=auto", "-oasyncio_default_fixture_loop_scope=function", "-Werror"
+    )
     result.assert_outcomes(passed=2)
 
 
@@ -148,6 +149,13 @@ def test_the_type_of_a_fixture_says_what_its_function_takes(fixture: str) -> Non
         return [(one.name, one.default, one.annotation) for one in found if one.name != "self"]
 
     assert parameters(getattr(fixtures, fixture).__call__) == parameters(getattr(testing, name))
+
+
+def test_all_that_is_public_has_a_contract_with_an_example() -> None:
+    public = [getattr(testing, name) for name in testing.__all__]
+    calm = [one for one in public if not (isinstance(one, type) and issubclass(one, BaseException))]
+    assert [one.__name__ for one in calm if "\n        " not in (one.__doc__ or "")] == []
+    assert [one.__name__ for one in public if not one.__doc__] == []
 
 
 # -- the seed

@@ -23,7 +23,11 @@ T = TypeVar("T")
 
 
 class RunBolt(Protocol):
-    """The fixture `run_bolt`: see the function of that name."""
+    """The fixture `run_bolt`: see the function of that name.
+
+    def test_words_are_shouted(run_bolt: RunBolt) -> None:
+        assert run_bolt(Shout(), [Word("a")]).well().outputs == [Word("A")]
+    """
 
     def __call__(
         self,
@@ -42,7 +46,12 @@ class RunBolt(Protocol):
 
 
 class RunTopology(Protocol):
-    """The fixture `run_topology`: see the function of that name."""
+    """The fixture `run_topology`: see the function of that name.
+
+    def test_a_crash_loses_nothing(run_topology: RunTopology, captured: NewCaptured) -> None:
+        words = captured(Word)
+        assert run_topology(build(words), workers=2, crashes=[Crash(1)]).exit_status == 0
+    """
 
     def __call__(
         self,
@@ -63,7 +72,11 @@ class RunTopology(Protocol):
 
 
 class RunProcesses(Protocol):
-    """The fixture `run_processes`: see the function of that name."""
+    """The fixture `run_processes`: see the function of that name.
+
+    def test_a_kill_loses_nothing(run_processes: RunProcesses) -> None:
+        assert run_processes("words.py", crashes=[Crash(1, acked=100)]).restarts == 1
+    """
 
     def __call__(
         self,
@@ -80,13 +93,21 @@ class RunProcesses(Protocol):
 
 
 class NewCaptured(Protocol):
-    """The fixture `captured`: makes a sink for records of this class."""
+    """The fixture `captured`: makes a sink for records of this class.
+
+    def test_words(captured: NewCaptured) -> None:
+        words = captured(Word)
+    """
 
     def __call__(self, cls: type[R], /) -> Captured[R]: ...
 
 
 class VirtualTime(Protocol):
-    """The fixture `virtual_time`: see `run_virtual`."""
+    """The fixture `virtual_time`: see `run_virtual`.
+
+    def test_a_minute_passes(virtual_time: VirtualTime) -> None:
+        assert virtual_time(asyncio.sleep(60, "later")) == "later"
+    """
 
     def __call__(
         self,

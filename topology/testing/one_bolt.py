@@ -35,7 +35,12 @@ C = TypeVar("C", bound=Record)
 
 @dataclass(frozen=True)
 class FailedInput(Generic[A]):
-    """An input that failed: why, in words, and what was raised, if anything."""
+    """An input that failed. `reason` says why, in words; `error` is what was raised, with its traceback, or None where
+    the bolt has failed it by `out.fail`.
+
+        (failed,) = run_bolt(Parse(), [Line("?")]).failed
+        assert isinstance(failed.error, Reject) and "not a login" in failed.reason
+    """
 
     record: A
     reason: str
@@ -49,6 +54,9 @@ class BoltRun(Generic[A, Out]):
 
     An input that fails is no error here, as it is none of a run: there it is replayed. A test of the good path says so:
     `run_bolt(…).well().outputs`. Shown, it begins with what went wrong.
+
+        done = run_bolt(CountWords(), [Word("a"), Word("a")], by=("text",)).well()
+        assert done.outputs == [Count("a", 1), Count("a", 2)] and done.state == {"a": 2}
     """
 
     outputs: list[Out]

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -37,6 +38,9 @@ class ProcessReport(Report):
     killed  The ids of the processes that were killed, in order.
     told    What the supervisor has told of deaths and returns, a line each.
     output  The lines that workers have printed, to stdout and stderr; of more than 10,000 the last ones.
+
+        report = run_processes("words.py", crashes=[Crash(1, acked=100)])
+        assert report.restarts == len(report.killed) == 1, report.told
     """
 
     killed: Sequence[int] = ()
@@ -74,45 +78,41 @@ def run_processes(
     from topology.runtime.supervisor import SupervisedRun
 
     found = loading.target_of(str(target))
-    given = {name: str(value) for name, value in (set or {}).items()}
-    with _unloaded():
+    given = _texts(set)
+    told: list[str] = []
+    output: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
+    with _unloaded(), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
         topology = loading.load(found, given)
         topology.config = settings.configured(topology.config, _texts(config), {})
-        topology.validate()
-        told: list[str] = []
-        output: list[str] = []
-
-        def line(worker: int, stream: str, text: str) -> None:
-            output.append(text)
-            del output[:-OUTPUT_LINES_MAX]
-
-        with contextlib.ExitStack() as closing:
-            if state_dir is None:
-                state_dir = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="kedge-"))) / "state"
-            run = SupervisedRun(
-                topology,
-                workers=workers,
-                loader=LOADER,
-                arguments=loading.recipe(found, given, topology.config),
-                state_dir=state_dir,
-                told=told.append,
-                output=line,
-            )
-            placement = plan(topology, workers).placement
-            left = [(one, worker_of(placement, one.worker)) for one in crashes]
-            killing = _Killing(run, left, when)
-            entry = journal.begin(topology.name, None)
-            entry.deaths = told
-            try:
-                report = run_to_end(_bounded(run, killing, within_s, told))
-            except BaseException as error:
-                entry.ended = f"raised {type(error).__name__}"
-                raise
-            entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} s on {workers} processes"
+        run = SupervisedRun(
+            topology,
+            workers=workers,
+            loader=LOADER,
+            arguments=loading.recipe(found, given, topology.config),
+            state_dir=state_dir or Path(folder) / "state",
+            told=told.append,
+            output=lambda worker, stream, line: output.append(line),
+        )
+        placement = plan(topology, workers).placement
+        killing = _Killing(run, [(one, worker_of(placement, one.worker)) for one in crashes], when)
+        report = _noted(topology.name, told, lambda: run_to_end(_bounded(run, killing, within_s, told)))
     if killing.left and report.ended != "failed":
         raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
     parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}
-    return ProcessReport(**parts, killed=killing.killed, told=told, output=output)
+    return ProcessReport(**parts, killed=killing.killed, told=told, output=[*output])
+
+
+def _noted(name: str, told: list[str], run: Callable[[], Report]) -> Report:
+    """Has the journal know what became of a run."""
+    entry = journal.begin(name, None)
+    entry.deaths = told
+    try:
+        report = run()
+    except BaseException as error:
+        entry.ended = f"raised {type(error).__name__}"
+        raise
+    entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} s on worker processes"
+    return report
 
 
 class _Killing:
@@ -189,5 +189,5 @@ def _unloaded() -> Iterator[None]:
                 del sys.modules[name]
 
 
-def _texts(config: Mapping[str, object] | None) -> dict[str, str]:
-    return {name: str(value) for name, value in (config or {}).items()}
+def _texts(values: Mapping[str, object] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (values or {}).items()}

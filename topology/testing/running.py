@@ -5,7 +5,8 @@ how time is made virtual, nor how anything is driven.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -65,44 +66,24 @@ def run_topology(
         assert report.exit_status == 0 and report.restarts == 1 and len(alerts.distinct) == 1
     """
     watch = watch or Watch()
-    kind = partial(
-        MortalWorker if crashes else WatchedWorker,
-        watch=watch,
-        replay_all=replay_all,
-        seed=seed,
-    )
     entry = journal.begin(topology.name, seed)
-    made: list[EmbeddedRun] = []
+    kind = partial(MortalWorker if crashes else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
+    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(seed)) if crashes else EmbeddedRun
+    made = partial(
+        make, topology, state_dir=state_dir, random=Random(seed), workers=workers, faults=faults, worker_kind=kind
+    )
+    with _noted(entry, watch):
+        report = run_virtual(_ran(made, until_s, during, entry), seed=seed, start=start, limit_s=limit_s)
+        _refuse_divergence(topology)
+        entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} virtual seconds"
+    return report
 
-    async def main() -> Report:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(seed)) if crashes else EmbeddedRun
-        run = make(
-            topology,
-            state_dir=state_dir,
-            random=Random(seed),
-            utc=loop.utc,
-            workers=workers,
-            faults=faults,
-            worker_kind=kind,
-        )
-        made.append(run)
-        if until_s is not None:
-            loop.call_later(until_s, run.drain)
-        try:
-            return await _beside(run, during)
-        except BaseException:
-            entry.in_flight = run.in_flight()
-            raise
 
+@contextlib.contextmanager
+def _noted(entry: journal.Entry, watch: Watch) -> Iterator[None]:
+    """Has the journal know what became of a run; what is raised says it, too."""
     try:
-        report = run_virtual(main(), seed=seed, start=start, limit_s=limit_s)
-        for declared in topology.components:
-            if isinstance(declared.prototype, Captured) and declared.prototype.divergent:
-                raise Divergence(
-                    f"{declared.name!r} got one key with other records: {declared.prototype.divergent[:3]}"
-                )
+        yield
     except BaseException as error:
         entry.ended = f"raised {type(error).__name__}"
         error.add_note(str(entry))
@@ -110,8 +91,28 @@ def run_topology(
     finally:
         entry.failures = [str(one) for one in watch.failures]
         entry.deaths = [str(one) for one in watch.deaths]
-    entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} virtual seconds"
-    return report
+
+
+async def _ran(
+    made: Callable[..., EmbeddedRun], until_s: float | None, during: During | None, entry: journal.Entry
+) -> Report:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    run = made(utc=loop.utc)
+    if until_s is not None:
+        loop.call_later(until_s, run.drain)
+    try:
+        return await _beside(run, during)
+    except BaseException:
+        entry.in_flight = run.in_flight()
+        raise
+
+
+def _refuse_divergence(topology: Topology) -> None:
+    for declared in topology.components:
+        if isinstance(declared.prototype, Captured) and declared.prototype.divergent:
+            found = declared.prototype.divergent[:3]
+            raise Divergence(f"{declared.name!r} got one key with other records: {found}")
 
 
 async def _beside(run: EmbeddedRun, during: During | None) -> Report:

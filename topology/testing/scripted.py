@@ -12,9 +12,10 @@ from topology.records import Record
 
 @dataclass(frozen=True)
 class Pause:
-    """The spout has nothing for so many seconds of the loop's time; on virtual time they take none.
+    """The spout has nothing for so many seconds of the loop's time. On virtual time they take none; among the inputs
+    of `run_bolt` they let time pass for its `tick`.
 
-    ScriptedSpout([Word("a"), Pause(60), Word("a minute later")])
+        ScriptedSpout([Word("a"), Pause(60), Word("a minute later")])
     """
 
     seconds: float
@@ -33,9 +34,10 @@ class Fail:
 
 @dataclass(frozen=True)
 class Wait:
-    """The spout has nothing more but does not end: the run goes on until it is drained, by `until_s` say.
+    """The spout has nothing more but does not end, as a source that is followed: the run goes on until it is drained,
+    by `until_s` say.
 
-    run_topology(build(ScriptedSpout([Word("a"), Wait()])), until_s=30)
+        run_topology(build(ScriptedSpout([Word("a"), Wait()])), until_s=30)
     """
 
 

@@ -69,7 +69,11 @@ def run_virtual(
 
 
 def spend(seconds: float) -> None:
-    """Lets time pass without yielding, as code does that computes or blocks; only within a virtual-time loop."""
+    """Lets time pass without yielding, as code does that computes or blocks; only within a virtual-time loop.
+
+    def process(self, frame: Frame) -> None:
+        spend(0.2)  # of CPU, which the loop stands still for
+    """
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop), "time is spent like this only on a virtual-time loop"
     loop.pass_time(seconds)

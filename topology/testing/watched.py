@@ -21,7 +21,13 @@ from topology.testing.checked import CheckedOutbox
 
 @dataclass(frozen=True)
 class Dead:
-    """A message that ended dead, and its last failure."""
+    """A message that ended dead: its spout, its id there, its record, and its last failure, after which nobody
+    replays it.
+
+        watch = Watch()
+        run_topology(build(alerts), watch=watch)
+        assert [one.id for one in watch.dead] == [7]
+    """
 
     spout: str
     id: MessageId
@@ -31,7 +37,11 @@ class Dead:
 
 @dataclass(frozen=True)
 class Death:
-    """A worker that has crashed: when, in seconds of the run, and where everything was that was not done."""
+    """A worker that has crashed: when, in seconds of the run, and where everything was that was not done, in a
+    sentence for people.
+
+        assert [death.worker for death in watch.deaths] == [1]
+    """
 
     worker: int
     at_s: float
@@ -43,7 +53,13 @@ class Death:
 
 @dataclass
 class Watch:
-    """What is to be known of a run beside its report; filled in while it goes on."""
+    """What is to be known of a run beside its report, filled in while it goes on: messages that ended dead, all
+    failures, deaths of workers, and in the end what bolts have kept as state.
+
+        watch = Watch()
+        run_topology(build(alerts), watch=watch)
+        assert not watch.failures and len(watch.state("count")) == 100
+    """
 
     dead: list[Dead] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
