@@ -8,8 +8,8 @@ import sys
 from typing import Any, Final, Protocol, Self
 
 from topology.cli import terminal
-from topology.cli.numbers import clock
-from topology.cli.rates import Figures, Now, Rates, Shape, totals
+from topology.cli.numbers import clock, percent
+from topology.cli.rates import Figures, Now, Rates, Shape, Worker, totals
 from topology.cli.summary import latencies
 from topology.runtime.metrics import Snapshot
 from topology.text import printable
@@ -41,8 +41,9 @@ def display(shape: Shape) -> Display:
 
 
 class Lines:
-    """One plain line after a second, and then ever more rarely: a day's run fills no disk. What limits the run is said
-    when that changes. A change that matters (a worker is away, the first failure, the end has begun) is told at once.
+    """One plain line after a second, and then ever more rarely: a day's run fills no disk. Which process a worker has
+    is said once, and what limits the run when that changes. A change that matters is told at once: a worker is away,
+    the first failure, the end has begun.
     """
 
     every_s = LOOK_S
@@ -53,6 +54,7 @@ class Lines:
         self._told_s = 0.0
         self._limit = ""  # what was said last about it, without its numbers
         self._grave: tuple[object, ...] = ((), False, False)
+        self._pids: dict[int, int | None] = {}  # of the workers that were told of
 
     def __enter__(self) -> "Lines":
         return self
@@ -74,6 +76,10 @@ class Lines:
         if seconds >= self._due_s:
             self._due_s = figures.seconds + _every_s(seconds)
         terminal.say(line(figures), **counts(figures))
+        for one in figures.workers:
+            if self._pids.get(one.number) != one.pid:
+                self._pids[one.number] = one.pid
+                terminal.say(of_worker(one), worker=one.number, pid=one.pid)
         if figures.draining and not self._grave[-1]:
             terminal.say(f"  {figures.draining}")
         if figures.limit and (limit != self._limit or grave[0] != self._grave[0]):
@@ -102,6 +108,13 @@ def line(figures: Figures) -> str:
         f"latency {latencies(figures.latency)}",
     ]
     return "  ".join(parts)
+
+
+def of_worker(one: Worker) -> str:
+    """A worker process in one line."""
+    process = f"pid {one.pid}" if one.pid is not None else "is being replaced"
+    busy = f"bolts busy {percent(one.busy)}"
+    return f"  worker {one.number}  {process}  {one.rate or 0.0:,.0f} handled/s  {busy}  queued {one.queued:,}"
 
 
 def counts(figures: Figures) -> dict[str, Any]:

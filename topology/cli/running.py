@@ -21,14 +21,14 @@ from types import FrameType
 from typing import Any, Final, Protocol
 
 from topology.cli import terminal
-from topology.cli.progress import Display, Now, display
+from topology.cli.progress import Display, display
+from topology.cli.rates import Now, Shape, busy
 from topology.cli.summary import described, summary
 from topology.config import Config
 from topology.graph import Topology
-from topology.plan import plan
 from topology.runtime.embedded import EmbeddedRun, handled_signals
 from topology.runtime.hosting import run_to_end, settle_heap
-from topology.runtime.limiting import Queues, Tasks, limit_of
+from topology.runtime.limiting import Queues, limit_of
 from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
 from topology.validate import warnings
@@ -81,6 +81,10 @@ class Run(Protocol):
     def snapshot(self) -> Snapshot | None: ...
     def by_worker(self) -> Mapping[int, Snapshot]: ...
     def processes(self) -> Mapping[int, int]: ...
+    def away(self) -> frozenset[int]: ...
+    def deaths(self) -> Mapping[int, int]: ...
+    @property
+    def draining(self) -> bool: ...
     @property
     def restarts(self) -> int: ...
     async def finish(self) -> Report: ...
@@ -98,6 +102,12 @@ class InOneProcess(EmbeddedRun):
     def processes(self) -> Mapping[int, int]:
         return {}
 
+    def away(self) -> frozenset[int]:
+        return frozenset()
+
+    def deaths(self) -> Mapping[int, int]:
+        return {}
+
 
 def run(topology: Topology, options: Options) -> int:
     """Runs a topology; blocks until its end. Returns the exit status. Raises DeclarationError, ConfigurationError or
@@ -110,11 +120,11 @@ def run(topology: Topology, options: Options) -> int:
         logger.warning("%s", warning)
     relay = Relay()
     # From the end of this on signals change nothing: the run is over.
-    report, restarts, limit = run_to_end(_run(topology, state_dir, options, relay))
+    report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
     say = terminal.say if options.as_json else terminal.put
     times = restarts if options.processes is not None else None
     try_next = options.try_next or f"{again(sys.argv)}   # the same again: what is stored is not stored twice"
-    say("\n".join(summary(report, try_next, restarts=times, limit=limit)))
+    say("\n".join(summary(report, try_next, restarts=times, limit=limit, busy=shares)))
     if options.as_json:
         terminal.put(json.dumps({**report.snapshot.as_json(), "restarts": restarts}))
     if relay.problem is not None:
@@ -139,15 +149,6 @@ def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay")
         output=relay.line if terminal.live(sys.stderr) else None,  # the panel must not be torn
         log_level=options.log_level,
     )
-
-
-def tasks_of(topology: Topology, workers: int) -> Tasks:
-    """Worker → component → how many of its tasks are there."""
-    found: dict[int, dict[str, int]] = {}
-    for (component, _), worker in plan(topology, workers).placement.items():
-        here = found.setdefault(worker, {})
-        here[component] = here.get(component, 0) + 1
-    return found
 
 
 class Relay:
@@ -181,13 +182,15 @@ def again(argv: list[str]) -> str:
     return f"{command} {shlex.join(words)}"
 
 
-async def _run(topology: Topology, state_dir: Path, options: Options, relay: "Relay") -> tuple[Report, int, str]:
-    """Returns how the run has ended, how many workers were restarted, and who was the limit."""
+async def _run(
+    topology: Topology, state_dir: Path, options: Options, relay: "Relay"
+) -> tuple[Report, int, str, dict[str, float]]:
+    """Returns how the run has ended, how many workers were restarted, who was the limit, and how busy each bolt was."""
     settle_heap()
     one = _made(topology, state_dir, options, relay)
     relay.failed = one.drain
-    tasks = tasks_of(topology, options.workers)
-    queues = Queues(tasks)
+    shape = Shape.of(topology, options.workers)
+    queues = Queues(shape.tasks)
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
     if options.for_s is not None:
@@ -196,7 +199,7 @@ async def _run(topology: Topology, state_dir: Path, options: Options, relay: "Re
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display(tasks) as shown, handled_signals(one, signals.told), signals.last_resort():
+    with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort():
         showing = loop.create_task(_show(one, shown, queues, hint=_hints(options)), name="progress")
         try:
             report = await one.finish()
@@ -207,8 +210,10 @@ async def _run(topology: Topology, state_dir: Path, options: Options, relay: "Re
             if timer is not None:
                 timer.cancel()
     shown.last(report.snapshot)
+    workers = one.by_worker()
     told = report.snapshot.seconds >= LIMIT_AFTER_S
-    return report, one.restarts, limit_of({}, one.by_worker(), tasks, queues.mean()) if told else ""
+    limit = limit_of({}, workers, shape.tasks, queues.mean()) if told else ""
+    return report, one.restarts, limit, busy(workers, shape)
 
 
 def _time_is_up(run: Run, seconds: float) -> None:
@@ -225,7 +230,7 @@ async def _show(run: Run, shown: Display, queues: Queues, hint: bool) -> None:
     while True:
         snapshot = run.snapshot()
         if snapshot is not None:
-            now = Now(snapshot, run.by_worker(), run.processes())
+            now = Now(snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining)
             if hint and len(now.processes) > 1 and snapshot.total("emitted"):
                 hint = False
                 worker, pid = max(now.processes.items())
