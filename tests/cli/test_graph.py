@@ -45,7 +45,7 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
         (["counting.py", "--output", "picture"], "--output picture: its name tells no format"),
         (["counting.py", "--output", "nowhere/x.svg"], "nowhere/x.svg can't be written: No such file or directory"),
         (["counting.py", "--output", "folder.svg"], "folder.svg can't be written: Is a directory"),
-        (["counting.py", "--output", "counting.py", "--format", "svg"], "counting.py declares the topology"),
+        (["counting.py", "--output", "counting.py", "--format", "svg"], "a picture does not take the place of code"),
         (["counting.py", "--workers", "0"], "--workers takes a whole number from 1 to 64, not 0"),
         (["counting.py", "--workers", "two"], "Invalid value for '--workers'"),
         (["counting.py", "--set", "cuont=1"], "counting.py:topology takes no 'cuont'; did you mean 'count'?"),
@@ -168,6 +168,11 @@ def test_what_is_no_regular_file_is_written_and_not_replaced(tmp_path: Path) -> 
     finally:
         os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_closed_stdout_is_nobodys_trouble(folder: Path) -> None:
+    result = kedge(f"exec {KEDGE} graph counting.py >&-", cwd=folder, command=("sh", "-c"))
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 # -- what it says

@@ -159,6 +159,12 @@ def test_with_workers_each_form_says_where_the_tasks_would_be() -> None:
     assert not any("worker" in one for one in forms(small()).values())
 
 
+def test_workers_that_would_have_nothing_to_do_are_not_counted() -> None:
+    assert picture(small(), 3).described == "1 spout, 1 bolt, 1 sink, on 3 workers"
+    assert picture(small(), 5).described == "1 spout, 1 bolt, 1 sink, on 3 of 5 workers"
+    assert picture(small(), 1).described == "1 spout, 1 bolt, 1 sink, on 1 worker"
+
+
 def test_many_workers_and_many_tasks_are_summed_up() -> None:
     topology: Any = Topology("many")
     topology.bolt("last", Sink(), topology.spout("lines", Lines()).shuffle(), tasks=1024)

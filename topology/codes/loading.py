@@ -262,8 +262,8 @@ K151: Final = Code(
 )
 K152: Final = Code(
     "K152",
-    "A picture in place of the topology",
-    "The file for the picture is one that declares the topology; it would be gone.",
+    "A picture in place of code",
+    "The file for the picture is named as Python code is; the topology, or a part of it, might be gone.",
     "name another file, or leave --output out to have it on stdout.",
 )
 K137: Final = Code(

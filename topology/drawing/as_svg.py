@@ -21,7 +21,7 @@ LEGEND: Final = (("spout", "spout: a source"), ("bolt", "bolt"), ("sink", "sink:
 SWATCH: Final = (22.0, 13.0)  # of the legend
 SIMPLE: Final = frozenset(map(chr, range(0x20, 0x180))) | frozenset("→×…")  # drawn as wide as it was measured
 
-_HUES: Final = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#b91c1c")  # of workers
+_HUES: Final = ("#2563eb", "#b45309", "#047857", "#be185d", "#7c3aed", "#0e7490", "#4d7c0f", "#475569")  # of workers
 
 # Colours of the ground, text, fainter text and lines; then fill and stroke of a spout, a bolt and a sink.
 _BRIGHT: Final = ("#ffffff", "#111827", "#4b5563", "#6b7280")
@@ -37,7 +37,6 @@ def _colours(ground: str, text: str, faint: str, line: str, *kinds: str) -> str:
         f".kedge-small{{fill:{faint}}}",
         f".kedge-edge{{stroke:{line}}}",
         f".kedge-tip{{fill:{line}}}",
-        f".kedge-sum{{fill:{line}}}",
     ]
     for kind, fill, stroke in zip(("spout", "bolt", "sink"), kinds[::2], kinds[1::2], strict=True):
         rules.append(f".kedge-{kind}{{fill:{fill};stroke:{stroke}}}")
@@ -48,7 +47,7 @@ _FONT: Final = 'ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono","Libera
 STYLE: Final = (
     f".kedge text{{font-family:{_FONT}}}"
     + "".join(f".kedge-{kind}{{font-size:{size:g}px}}" for kind, size in SIZES.items())
-    + ".kedge-title,.kedge-name{font-weight:600}.kedge-chip{fill:#fff;font-weight:600}"
+    + ".kedge-title,.kedge-name{font-weight:600}.kedge-chip{fill:#fff;font-weight:600}.kedge-sum{fill:#64748b}"
     + ".kedge-spout,.kedge-bolt,.kedge-sink{stroke-width:1.5}.kedge-edge{fill:none;stroke-width:1.5}"
     + "".join(f".kedge-w{number}{{fill:{hue}}}" for number, hue in enumerate(_HUES))
     + _colours(*_BRIGHT, *_BRIGHT_KINDS)

@@ -44,7 +44,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class Picture:
-    """A topology to be drawn; nodes stand behind all that they read."""
+    """A topology to be drawn; nodes stand behind all that they read. `workers`: how many were asked for; those that the
+    plan has no task for are not started."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -58,7 +59,9 @@ class Picture:
         found = ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts if count)
         if self.workers is None:
             return found
-        return f"{found}, on {self.workers} worker{'s' * (self.workers != 1)}"
+        used = len({worker for node in self.nodes for worker in node.workers})
+        asked = f"{used:,} of {self.workers:,}" if used != self.workers else f"{used:,}"
+        return f"{found}, on {asked} worker{'s' * (self.workers != 1)}"
 
 
 def picture(topology: Topology, workers: int | None = None) -> Picture:

@@ -69,13 +69,16 @@ def graph(
     Shows who reads whom, by which grouping, and how many tasks there are. No parameters or settings are in it.
     """
     check_processes(workers, None)
-    file = Path(output) if output not in (None, "-") else None
+    file = Path(output) if output is not None and output != "-" else None
+    if file is not None and file.suffix.lower() == ".py":  # the topology itself, most likely
+        raise ConfigurationError(
+            f"{given_as('--output')} {output}: a picture does not take the place of code", code=K152
+        )
     form = format_ or (_format_of(file) if file is not None else Format.TEXT)
     topology, _ = declared(target, set_ or [], config or [])
     if file is None:
-        terminal.put(_drawn(topology, form, workers, sys.stdout.encoding or "utf-8"))
+        terminal.put(_drawn(topology, form, workers, getattr(sys.stdout, "encoding", None) or "utf-8"))
         return
-    _refuse_the_source(file, topology)
     drawn = _drawn(topology, form, workers, None)
     fenced = f"```mermaid\n{drawn}\n```" if form is Format.MERMAID and file.suffix.lower() == ".md" else drawn
     try:
@@ -116,14 +119,6 @@ def _format_of(file: Path) -> Format:
             f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}", code=K150
         )
     return found
-
-
-def _refuse_the_source(file: Path, topology: Topology) -> None:
-    """Raises ConfigurationError where the picture would take the place of a file that declares the topology."""
-    for source in {topology.place.file, *(one.place.file for one in topology.components)}:
-        with contextlib.suppress(OSError, ValueError):
-            if os.path.samefile(file, source):
-                raise ConfigurationError(f"{file} declares the topology, and is not to be overwritten", code=K152)
 
 
 def write_whole(file: Path, text: str) -> None:
