@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
 
 SEED: Final = 0  # unless told: a suite that is green stays so until its code changes; "random" is for looking further
+SHARED: Final = "kedge_seed"  # what processes of pytest-xdist are told it by
 JOURNAL: Final = "topology.testing.journal"  # there where a test has used the kit, by fixtures or not
 
 
@@ -103,11 +104,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    given = config.getoption("--kedge-seed")
+    shared = getattr(config, "workerinput", {}).get(SHARED)
+    given = config.getoption("--kedge-seed") if shared is None else shared
     if given == "random":
-        config.option.kedge_seed = str(secrets.randbits(32))  # kept there, so that processes of pytest-xdist share it
-    elif given is not None and not given.isdecimal():
+        given = str(secrets.randbits(32))
+    config.option.kedge_seed = given
+    if given is None:
+        return
+    if not given.isdecimal():
         raise pytest.UsageError(f"--kedge-seed takes a whole number or 'random', not {given!r}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """All processes of pytest-xdist have one seed."""
+    node.workerinput[SHARED] = node.config.getoption("--kedge-seed")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
