@@ -38,7 +38,7 @@ def duration(seconds: float | None) -> str:
     for unit, size, most in (("µs", 1e-6, 99.5e-6), ("ms", 1e-3, 0.9995), ("s", 1.0, 999.5)):
         if seconds < most:
             number = seconds / size
-            digits = 0 if number >= 9.95 else 1 if number >= 0.95 else 2
+            digits = 0 if number >= 9.95 or not number else 1 if number >= 0.95 else 2
             return f"{number:.{digits}f} {unit}"
     return f"{seconds / 60:.0f} m" if seconds < 59_970 else f"{seconds / 3600:.0f} h"
 

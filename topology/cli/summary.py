@@ -23,7 +23,8 @@ def described(topology: Topology) -> str:
 
 
 COLUMNS_MAX: Final = 80  # of the table, where its numbers let it
-NAME_MAX: Final = 28  # characters of a component's name in it
+NAME_MAX: Final = 28  # characters of a component's name in it,
+NAME_MIN: Final = 12  # and these where that makes it too wide
 TITLES: Final = ("in", "out", "acked", "failed", "replays", "dead", "pending", "busy", "latency")
 
 
@@ -67,6 +68,9 @@ def _table(snapshot: Snapshot, busy: Mapping[str, float]) -> Iterator[str]:
     rows = _rows(snapshot, busy, lambda count: f"{count:,}")
     if _width(rows) > COLUMNS_MAX:
         rows = _rows(snapshot, busy, short)
+    name_max = min(NAME_MAX, max(NAME_MIN, COLUMNS_MAX - _width([row[1:] for row in rows]) - 2))
+    for row in rows:
+        row[0] = row[0] if len(row[0]) <= name_max else f"{row[0][: name_max - 1]}…"
     shown = [column for column in range(len(rows[0])) if column == 0 or any(row[column] for row in rows[1:])]
     widths = [max(len(row[column]) for row in rows) for column in shown]
     for row in rows:
@@ -84,22 +88,18 @@ def _rows(snapshot: Snapshot, busy: Mapping[str, float], number: Callable[[int],
         counts = (spout.acked, spout.failed, spout.replayed, spout.dead)
         left = number(spout.pending) if pending else ""
         latency = snapshot.latencies.get(name, Histogram()).percentile(50)
-        rows.append([_name(name), number(spout.emitted), "", *map(number, counts), left, "", duration(latency)])
+        rows.append([printable(name), number(spout.emitted), "", *map(number, counts), left, "", duration(latency)])
     for name, bolt in snapshot.bolts.items():
         flow = (bolt.executed, bolt.emitted)
         share = percent(busy[name]) if name in busy else ""
         rows.append(
-            [_name(name), *map(number, flow), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
+            [printable(name), *map(number, flow), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
         )
     return rows
 
 
-def _name(name: str) -> str:
-    safe = printable(name)
-    return safe if len(safe) <= NAME_MAX else f"{safe[: NAME_MAX - 1]}…"
-
-
 def _width(rows: list[list[str]]) -> int:
+    """With two spaces before each column; empty ones are not shown."""
     filled = (column for column in zip(*rows, strict=True) if any(column[1:]))
     return sum(max(map(len, column)) + 2 for column in filled)
 

@@ -123,7 +123,7 @@ def _table(components: Sequence[Component], width: int, rows: int) -> list[Line]
     found: list[Line] = [[(" " * name, ""), *(("  " + one.title.rjust(one.width), "dim") for one in kept)]]
     for one in shown:
         style = "bold red" if "dead" in one.grown else "yellow" if one.away or one.grown else ""
-        line: Line = [(_cut(_name(one), name).ljust(name), style)]
+        line: Line = [(set_cell_size(_cut(_name(one), name), name), style)]
         for column in kept:
             text, how = column.cell(one)
             line.append(("  " + text.rjust(column.width), how))
@@ -204,8 +204,8 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
         if words and len(found) == most - 1:
             line = f"{line} {' '.join(words)}"
         if cell_len(line) > width and len(found) < most - 1:  # a word that is wider than the terminal
-            head = set_cell_size(line, width)
-            words.insert(0, line[len(head.rstrip()) :] or "…")
+            head = set_cell_size(line, width).rstrip()
+            words.insert(0, line[len(head) :])
             line = head
         found.append(_cut(line, width))
     return found
