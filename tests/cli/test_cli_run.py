@@ -67,12 +67,16 @@ def test_the_last_line_of_stdout_is_the_run_in_figures_with_json(folder: Path) -
     assert "by design" in result.stderr
 
 
-def test_a_dead_message_is_loud_and_exit_status_1_and_its_text_can_forge_nothing(folder: Path) -> None:
-    result = kedge("run", "counting.py", "--set", "fail_at=3", "--config", "max_replays=1", "--json", cwd=folder)
+@pytest.mark.parametrize("log_format", ["auto", "console", "json"])
+def test_a_dead_message_is_loud_and_exit_status_1_and_its_text_can_forge_nothing_S11(
+    folder: Path, log_format: str
+) -> None:
+    arguments = ("--set", "fail_at=3", "--config", "max_replays=1", "--json", "--log-format", log_format)
+    result = kedge("run", "counting.py", *arguments, cwd=folder)
     assert result.returncode == 1
     assert json.loads(result.stdout.splitlines()[-1])["spouts"]["numbers"]["dead"] == 1
-    assert "exit status 1: 1 dead, each logged above" in result.stderr
-    assert "[red]please[/red] \\x1b]0;pwn\\x07" in result.stderr
+    escaped = "\\x1b]0;pwn\\x07" if log_format == "console" else "\\u001b]0;pwn\\u0007"
+    assert f"[red]please[/red] {escaped}" in result.stderr
     assert not ESCAPES.search(result.stderr)
     assert "counting.py" in result.stderr, "the user's frames are shown"
     assert "executor.py" not in result.stderr, "the runtime's are not"
@@ -181,10 +185,11 @@ def test_the_first_output_comes_within_half_a_second(folder: Path) -> None:
 
 def test_version_and_help_need_no_topology(folder: Path) -> None:
     version = kedge("--version", cwd=folder)
-    assert re.fullmatch(r"kedge \d\S*\n", version.stdout)
+    number = re.fullmatch(r"(kedge \d\S*) \(Python \d[^()]+, [^()]+\)\n", version.stdout)
+    assert number, version.stdout
     code = "import sys, kedge; print('kedge', kedge.__version__, hasattr(kedge, 'nothing'), 'typer' in sys.modules)"
     imported = kedge("-c", code, cwd=folder, command=(sys.executable,))
-    assert imported.stdout == version.stdout.replace("\n", " False False\n")
+    assert imported.stdout == f"{number[1]} False False\n"
     for arguments in ([], ["--help"], ["run", "--help"], ["check", "-h"]):
         result = kedge(*arguments, cwd=folder)
         assert result.returncode == 0

@@ -154,7 +154,9 @@ def test_workers_run_with_the_settings_of_the_command_and_of_its_environment(fol
     figures = json.loads(result.stdout)
     assert (figures["spouts"]["numbers"]["replayed"], figures["spouts"]["numbers"]["dead"]) == (2, 1)
     assert "exit status 1: 1 dead, each logged above" in result.stderr
-    assert re.search(r"worker 0: message 3 of 'numbers' is dead", result.stderr), result.stderr
+    events = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    dead = next(one for one in events if one["event"].startswith("message 3 of 'numbers' is dead"))
+    assert (dead["worker"], dead["level"]) == (0, "error")
 
 
 def test_plain_lines_have_one_for_each_worker_and_one_that_names_the_limit(folder: Path) -> None:
@@ -240,7 +242,8 @@ def test_a_second_run_on_the_same_state_directory_is_one_sentence_and_disturbs_n
 def test_help_tells_of_workers_and_links(folder: Path) -> None:
     result = kedge("run", "--help", cwd=folder, env={"COLUMNS": "200"})
     assert "--workers N" in result.stdout
-    assert "--links ipc|tcp://HOST[:PORT]" in result.stdout
+    assert "--links WHERE" in result.stdout
+    assert "tcp://HOST[:PORT]" in result.stdout
 
 
 # -- signals

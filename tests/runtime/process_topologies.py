@@ -306,7 +306,8 @@ def holding(count: int = 3, tasks: int = 1) -> Topology:
 
 class Logs(Sums):
     def open(self, task: Task) -> None:
-        logging.getLogger("somebody").info("not for the log")
+        logging.getLogger("somebody").debug("not for the log")
+        logging.getLogger("somebody").info("everybody's")
         logging.getLogger("somebody").warning("lone %s", "\udcff")
         try:
             raise ValueError("why")

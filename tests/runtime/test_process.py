@@ -245,11 +245,14 @@ def test_what_a_bolt_prints_is_there_at_once_though_stdout_is_a_pipe(spawn: Spaw
 def test_what_is_logged_reaches_the_supervisor_with_its_traceback(spawn: Spawn) -> None:
     worker = spawn()
     worker.begin("logging_")
-    assert worker.heard(Log) == Log(logging.WARNING, "lone \\udcff")
+    for level, text in ((logging.INFO, "everybody's"), (logging.WARNING, "lone \\udcff")):
+        log = worker.heard(Log)
+        assert (log.level, log.text, log.logger) == (level, text, "somebody")
+        assert (log.component, log.task, log.at > 0) == ("bolt0", 0, True)
     log = worker.heard(Log)
-    assert log.level == logging.ERROR
-    assert log.text.startswith("it failed\nTraceback")
-    assert log.text.endswith("ValueError: why")
+    assert (log.level, log.text, log.logger) == (logging.ERROR, "it failed", "kedge.deeper")
+    assert log.trace.startswith("Traceback")
+    assert log.trace.endswith("ValueError: why")
 
 
 def test_logging_that_the_users_code_sets_up_is_left_to_it(spawn: Spawn) -> None:

@@ -128,7 +128,7 @@ DebugOption = Annotated[
 def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether all that is said is to be JSON, errors of the command line itself included."""
     found = environment.get("KEDGE_LOG_FORMAT", "")
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, after in zip(arguments, [*arguments, ""][1:], strict=True):
         if word == LOG_FORMAT:
             found = after
         elif word.startswith(f"{LOG_FORMAT}="):
