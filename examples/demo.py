@@ -49,7 +49,10 @@ def demo(
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Find brute-force attacks in an sshd log that is made for it: a run to watch, and to kill a worker of."""
+    """Watch a run that finds attacks in an sshd log.
+
+    It makes the log itself, runs on two worker processes, says how to kill one, and removes what it wrote at the end.
+    """
     if wrong := _wrong(rate, lines, workers, for_s):
         raise ConfigurationError(wrong, code=K144)
     if keep is not None:

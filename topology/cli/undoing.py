@@ -18,9 +18,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt in here; a run that begins in here handles them itself. SIGHUP is taken
-    for SIGTERM, unless it is ignored: a terminal that was closed. Afterwards they are handled as before. For the main
-    thread."""
+    """SIGINT and SIGTERM raise KeyboardInterrupt in here; a run that begins in here handles them itself. SIGHUP, of a
+    terminal that was closed, is taken for SIGTERM unless it is ignored. Afterwards they are handled as before. For the
+    main thread."""
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _terminate)

@@ -55,7 +55,10 @@ def new(
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Make a folder with a topology to start from: an alert, tests of it, and data to try it on."""
+    """Make a topology to start from, with its tests.
+
+    It tells of sensors that are too hot. Beside it are readings to try it on, and a README of ten lines.
+    """
     folder = Path(directory)
     refuse_what_is_there(directory, spare=True)
     called = _name(folder, name)
