@@ -34,7 +34,8 @@ def main() -> None:
     if spec is not None and ours not in found:
         where = found[0] if found else spec.origin
         print(
-            f"kedge: {where} hides Kedge's own package 'topology'; rename your 'topology', or run elsewhere",
+            f"kedge: {where} hides Kedge's own package 'topology', because it comes first on Python's import path\n"
+            "  next: rename your topology, or run this in another folder   (K130: `kedge explain K130`)",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -57,6 +57,6 @@ def formatted(error: BaseException, frames: types.TracebackType | None) -> str:
 
 def _is_ours(file: str) -> bool:
     """Whether a frame of this file is Kedge's, or Python's own: no place that a user can mend."""
-    if file.startswith(("<frozen ", *_OURS)):
+    if file.startswith(("<frozen ", "<string>", *_OURS)):  # <string>: made by a dataclass, or evaluated of annotations
         return True
     return file.startswith(_LIBRARY) and PACKAGED not in file

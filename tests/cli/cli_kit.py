@@ -1,12 +1,17 @@
 """Runs the installed command as a user does: in a process and a folder of its own. Topologies are real files."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from topology.codes.catalogue import CODES
+from topology.frames import HOME, PACKAGES
 
 KEDGE = str(Path(sys.executable).parent / "kedge")
 PATIENCE_S = 60.0  # for what takes a second on a quiet machine
@@ -155,11 +160,38 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def one_sentence(result: "subprocess.CompletedProcess[str]") -> str:
-    """What an error has said: one line behind the first one, and no traceback. Returns it."""
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("kedge 0")]
-    errors = [line for line in lines if line.startswith("kedge: ")]
-    assert len(errors) == 1, result.stderr
-    assert lines[-1] == errors[0], result.stderr
-    assert "Traceback" not in result.stderr
-    return errors[0].removeprefix("kedge: ")
+@dataclass(frozen=True)
+class Told:
+    """How an error was told: the user's traceback, the sentence, what to do next, its code. Empty where not said."""
+
+    frames: str
+    sentence: str
+    next: str
+    code: str
+
+
+ADVICE = re.compile(r"  next: (.+)   \((K\d{3}): `kedge explain \2`\)")
+
+
+def told(stderr: str) -> Told:
+    """Takes apart what stderr ends in: frames of the user's, indented; one sentence; where; what next with a code that
+    there is. Whatever else is there fails, and so does a frame of ours."""
+    lines = [line for line in stderr.splitlines() if not line.startswith("kedge 0")]
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("kedge: "))
+    begins = next((number for number, line in enumerate(lines) if line.startswith(("  Traceback", "    File"))), at)
+    frames, behind = lines[begins:at], [line for line in lines[at + 1 :] if not line.startswith("  at: ")]
+    assert all(line.startswith("  ") for line in (*frames, *behind)), stderr
+    assert not any(f'File "{HOME / package}' in line for line in frames for package in PACKAGES), stderr
+    advice = ADVICE.fullmatch(behind[-1]) if behind else None
+    assert advice is None or advice[2] in CODES, stderr
+    said = (advice[1], advice[2]) if advice is not None else ("", "")
+    return Told("\n".join(frames), lines[at].removeprefix("kedge: "), *said)
+
+
+def one_sentence(result: "subprocess.CompletedProcess[str]", *, ours: bool = True) -> str:
+    """What an error has said: a sentence with a code and with what to do, and no traceback. Returns the sentence. A
+    user's own error has no code (`ours=False`)."""
+    found = told(result.stderr)
+    assert found.frames == "", result.stderr
+    assert bool(found.code) == ours, result.stderr
+    return found.sentence

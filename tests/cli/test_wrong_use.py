@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from cli_kit import KEDGE, kedge, one_sentence, started
+from cli_kit import KEDGE, Told, kedge, one_sentence, started, told
 
 
 def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str, str] | None = None) -> str:
@@ -15,6 +15,16 @@ def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str,
     assert result.returncode == status, result.stderr
     assert result.stdout == ""
     return one_sentence(result)
+
+
+def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
+    """As `refused`, for what the user's own code has raised: with a traceback."""
+    result = kedge(*arguments, cwd=folder)
+    assert result.returncode == status, result.stderr
+    assert result.stdout == ""
+    found = told(result.stderr)
+    assert found.frames
+    return found
 
 
 @pytest.mark.parametrize(
@@ -55,40 +65,61 @@ def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: li
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def topology(:\n", "broken.py:1: "),
-        ("import no_such_thing\n", "No module named 'no_such_thing' ({path}:1)"),
-        ("\nfrom bolts import SqlSink\n", "cannot import name 'SqlSink' from 'bolts'"),
         ("x = 1\n", "broken.py has no 'topology'"),
         ("from topology import Topology\n\ndef alerts() -> Topology: ...\n", "did you mean broken.py:alerts?"),
-        ("topology = 3\n", "broken.py:topology is a int; a Topology, or a function that returns one, is wanted"),
-        ("def topology(): return 3\n", "broken.py:topology returned a int; it has to return a Topology"),
-        ("async def topology(): ...\n", "returned a coroutine"),
-        ("def topology():\n    raise ValueError('\\x1b[31mno')\n", "raised ValueError: \\x1b[31mno ({path}:2)"),
-        ("def topology():\n    raise SystemExit(0)\n", "raised SystemExit: 0 ({path}:2)"),
-        ("raise SystemExit\n", "broken.py can't be imported: SystemExit ({path}:1)"),
-        ("def topology(path): ...\n", "needs a value for 'path': give --set path=…"),
+        ("topology = 3\n", "broken.py:topology is of type int; a Topology, or a function that returns one, is wanted"),
+        ("def topology(): return 3\n", "broken.py:topology returned a value of type int; it has to return a Topology"),
+        ("async def topology(): ...\n", "returned a value of type coroutine"),
+        ("def topology(path): ...\n", "broken.py:topology needs a value for 'path'"),
         (
             "from __future__ import annotations\ndef topology(path: Nowhere = 1): ...\n",
             "parameters of broken.py:topology can't be read",
         ),
-        (
-            "from topology import ConfigurationError\ndef topology(): raise ConfigurationError('no key in vault')\n",
-            "no key in vault",
-        ),
     ],
 )
-def test_an_unreadable_topology_is_one_sentence_with_the_users_file_and_line(
-    folder: Path, source: str, said: str
+def test_what_is_no_topology_is_one_sentence(folder: Path, source: str, said: str) -> None:
+    (folder / "broken.py").write_text(source)
+    for command in ("run", "check"):
+        assert said in refused(folder, command, "broken.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "code"),
+    [
+        ("def topology(:\n", "{path}:1: ", "K116"),
+        ("import no_such_thing\n", "No module named 'no_such_thing' ({path}:1)", "K117"),
+        ("\nfrom bolts import SqlSink\n", "cannot import name 'SqlSink' from 'bolts'", "K119"),
+        ("def topology():\n    raise ValueError('\\x1b[31mno')\n", "raised ValueError: \\x1b[31mno ({path}:2)", "K123"),
+        ("def topology():\n    raise SystemExit(0)\n", "raised SystemExit: 0 ({path}:2)", "K123"),
+        ("raise SystemExit\n", "broken.py can't be imported: SystemExit ({path}:1)", "K119"),
+    ],
+)
+def test_what_a_topologys_file_raises_is_its_traceback_and_one_sentence_with_file_and_line(
+    folder: Path, source: str, said: str, code: str
 ) -> None:
     (folder / "broken.py").write_text(source)
     for command in ("run", "check"):
-        assert said.replace("{path}", str(folder / "broken.py")) in refused(folder, command, "broken.py")
+        found = raised(folder, command, "broken.py")
+        assert said.replace("{path}", str(folder / "broken.py")) in found.sentence
+        assert f'File "{folder / "broken.py"}", line ' in found.frames
+        assert "\x1b" not in found.frames
+        assert found.code == code
+
+
+def test_a_sentence_of_the_users_own_is_told_as_it_is_without_a_traceback(folder: Path) -> None:
+    (folder / "broken.py").write_text(
+        "from topology import ConfigurationError\ndef topology(): raise ConfigurationError('no key in vault')\n"
+    )
+    result = kedge("run", "broken.py", cwd=folder)
+    assert (result.returncode, one_sentence(result, ours=False)) == (2, "no key in vault")
 
 
 def test_an_error_in_a_sibling_names_the_sibling(folder: Path) -> None:
     (folder / "helper.py").write_text("\n\n1 / 0\n")
     (folder / "broken.py").write_text("import helper\n")
-    assert f"ZeroDivisionError: division by zero ({folder / 'helper.py'}:3)" in refused(folder, "run", "broken.py")
+    found = raised(folder, "run", "broken.py")
+    assert f"ZeroDivisionError: division by zero ({folder / 'helper.py'}:3)" in found.sentence
+    assert found.frames.index("broken.py") < found.frames.index("helper.py") < found.frames.index("1 / 0")
 
 
 def test_debug_shows_the_whole_traceback(folder: Path) -> None:
@@ -97,7 +128,7 @@ def test_debug_shows_the_whole_traceback(folder: Path) -> None:
     assert result.returncode == 2
     assert "Traceback" in result.stderr
     assert 'broken.py", line 1' in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("kedge: broken.py can't be imported")
+    assert result.stderr.splitlines()[-2].startswith("kedge: broken.py can't be imported")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -262,9 +293,10 @@ def test_an_exception_of_the_users_in_open_shows_their_frames_only_and_exit_stat
     )
     result = kedge("run", "opens.py", cwd=folder)
     assert result.returncode == 3
-    assert "kedge: 'away' could not be opened: OSError: the database is away" in result.stderr
-    assert 'opens.py", line 5, in open' in result.stderr
-    assert "worker.py" not in result.stderr
+    found = told(result.stderr)
+    assert (found.sentence, found.code) == ("'away' could not be opened: OSError: the database is away", "K401")
+    assert found.frames.startswith("  Traceback (most recent call last):\n")
+    assert found.frames.splitlines()[1].endswith('opens.py", line 5, in open')
 
 
 def test_a_full_disk_behind_stdout_is_told_and_not_passed_over(folder: Path) -> None:
@@ -280,4 +312,5 @@ def test_a_full_disk_behind_stdout_is_told_and_not_passed_over(folder: Path) -> 
             check=False,
         )
     assert result.returncode == 1
-    assert result.stderr.splitlines()[-1] == "kedge: the output can't be written: No space left on device"
+    found = told(result.stderr)
+    assert (found.sentence, found.code) == ("the output can't be written: No space left on device", "K134")

@@ -93,7 +93,7 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
             raise ConfigurationError(text, code=K122)
         return found
     if not callable(found) or (isinstance(found, type) and not issubclass(found, Topology)):
-        kind = "a class" if isinstance(found, type) else f"a {type(found).__name__}"
+        kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
         raise ConfigurationError(
             f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=K121
         )
@@ -108,7 +108,9 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
     if not isinstance(made, Topology):
         if inspect.iscoroutine(made):
             made.close()
-        raise ConfigurationError(f"{target} returned a {type(made).__name__}; it has to return a Topology", code=K124)
+        raise ConfigurationError(
+            f"{target} returned a value of type {type(made).__name__}; it has to return a Topology", code=K124
+        )
     return made
 
 
