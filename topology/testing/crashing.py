@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from topology.codes.running import K531
 from topology.errors import KedgeError, WorkerError
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.ending import Crew
@@ -286,7 +287,7 @@ class CrashingRun(EmbeddedRun):
     def _again(self, number: int, why: str) -> None:
         after_s = self._restarts.died(number, self._loop.time())
         if after_s is None:
-            self._failed = WorkerError(self._restarts.verdict(why))
+            self._failed = WorkerError(self._restarts.verdict(why), code=K531)
             self._over.set()
         else:
             self._spawn(self._come(number, after_s + BEGIN_S))
