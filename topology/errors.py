@@ -35,8 +35,10 @@ class KedgeError(Exception):
             self.add_note(advice(self.next, code))
 
     def users_trace(self) -> str:
-        """What user code has raised, and this was made of; empty where it was nothing of theirs."""
-        return self.trace or (users_frames(self.__cause__) if self.__cause__ is not None else "")
+        """The traceback of what user code has raised, where this was made of that; else empty."""
+        if self.trace or self.__cause__ is None or self.code is None or not self.code.traced:
+            return self.trace
+        return users_frames(self.__cause__)
 
 
 def advice(text: str, code: Code) -> str:

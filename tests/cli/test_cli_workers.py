@@ -181,7 +181,7 @@ def test_plain_lines_have_one_for_each_worker_and_one_that_names_the_limit(folde
         (["--workers", "65"], "--workers takes a whole number from 1 to 64, not 65"),
         (["--workers", "two"], "Invalid value for '--workers'"),
         (["--workers", "1.5"], "Invalid value for '--workers'"),
-        (["--links", "ipc"], "--links is for runs on several processes: give --workers N, too"),
+        (["--links", "ipc"], "--links is for runs on several processes"),
         ([*TWO, "--links", "udp://x"], "--links takes ipc, tcp://HOST or tcp://HOST:PORT, not 'udp://x'"),
         ([*TWO, "--links", ""], "--links takes ipc, tcp://HOST or tcp://HOST:PORT, not ''"),
         ([*TWO, "--links", "tcp://"], "--links takes ipc, tcp://HOST or tcp://HOST:PORT, not 'tcp://'"),
@@ -196,7 +196,7 @@ def test_wrong_use_of_workers_is_one_sentence_and_exit_status_2(folder: Path, ar
     result = kedge("run", "spread.py", *arguments, cwd=folder)
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
-    assert said in one_sentence(result)
+    assert said in one_sentence(result, ours="bad_open" not in arguments[-1])
 
 
 def test_a_port_in_use_is_one_sentence_and_exit_status_3(folder: Path) -> None:

@@ -85,6 +85,7 @@ K116: Final = Code(
     "A syntax error",
     "Python can't read the file, or one that it imports. Nothing of it has run.",
     "mend the line that is shown.",
+    traced=True,
 )
 K117: Final = Code(
     "K117",
@@ -92,12 +93,14 @@ K117: Final = Code(
     "The topology imports a module that the Python which runs kedge does not have. That Python need not be the one "
     "of your project: kedge sees what is installed in its own environment.",
     "install what brings the module into the environment of this kedge, or mend the name.",
+    traced=True,
 )
 K118: Final = Code(
     "K118",
     "An extra of Kedge is missing",
     "What is imported needs a library that Kedge does not install unless it is asked to.",
     "install the extra that is named, into the environment of this kedge.",
+    traced=True,
 )
 K119: Final = Code(
     "K119",
@@ -105,6 +108,7 @@ K119: Final = Code(
     "kedge imports the file to find the topology in it, which runs its top-level code, and that raised. The "
     "traceback begins at your first line.",
     "mend the line that the traceback ends in, or move it into a function that is not called on import.",
+    traced=True,
 )
 K120: Final = Code(
     "K120",
@@ -130,6 +134,7 @@ K123: Final = Code(
     "An exception in the function that makes the topology",
     "kedge has called the function to have the topology, and it raised. The traceback begins at your first line.",
     "mend the line that the traceback ends in, or what was given by --set.",
+    traced=True,
 )
 K124: Final = Code(
     "K124",
@@ -212,6 +217,7 @@ K136: Final = Code(
     "Kedge has no such module",
     "The topology imports from one of Kedge's own packages a module that this version does not have.",
     "mend the name, or install the version of Kedge that has it.",
+    traced=True,
 )
 K140: Final = Code(
     "K140",
@@ -265,6 +271,12 @@ K152: Final = Code(
     "A picture in place of code",
     "The file for the picture is named as Python code is; the topology, or a part of it, might be gone.",
     "name another file, or leave --output out to have it on stdout.",
+)
+K153: Final = Code(
+    "K153",
+    "A command of another package that can't be loaded",
+    "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
+    "mend or uninstall that package; all other commands work without it.",
 )
 K137: Final = Code(
     "K137",

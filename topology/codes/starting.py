@@ -9,6 +9,7 @@ K401: Final = Code(
     "A component could not be opened",
     "open(self, task) of a spout or bolt raised, before anything ran. The traceback begins at your first line.",
     "mend the line that the traceback ends in, or what it could not reach.",
+    traced=True,
 )
 K402: Final = Code(
     "K402",
@@ -29,6 +30,7 @@ K404: Final = Code(
     "Each worker process imports the file anew, and there it raised, though it did not in the first process: "
     "something that it reads is gone or has changed.",
     "mend the line that the traceback ends in.",
+    traced=True,
 )
 K405: Final = Code(
     "K405",
