@@ -90,7 +90,9 @@ class Command(typer.core.TyperCommand):
         if self.examples:
             with formatter.section("Examples"):
                 for line, purpose in self.examples:
-                    formatter.write(f"  {line}\n      {purpose}\n")
+                    formatter.write(f"  {line}\n")
+                    with formatter.indentation(), formatter.indentation():
+                        formatter.write_text(purpose)
         super().format_epilog(ctx, formatter)
 
 

@@ -20,6 +20,7 @@ import typer.main
 from topology.cli import terminal
 from topology.cli.command import Command
 from topology.cli.options import json_asked_for
+from topology.codes.loading import K153
 from topology.errors import ConfigurationError, did_you_mean
 from topology.version import version
 
@@ -77,7 +78,8 @@ def _command(name: str, function: Any) -> Any:
 
 def _unusable(name: str, where: str, error: Exception) -> Any:
     def unusable() -> None:
-        raise ConfigurationError(f"the command {name!r}, {where}, can't be loaded: {type(error).__name__}: {error}")
+        text = f"the command {name!r}, {where}, can't be loaded: {type(error).__name__}: {error}"
+        raise ConfigurationError(text, code=K153)
 
     unusable.__doc__ = f"(can't be loaded: {type(error).__name__})"
     return unusable

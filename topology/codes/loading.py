@@ -278,6 +278,12 @@ K153: Final = Code(
     "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
     "mend or uninstall that package; all other commands work without it.",
 )
+K153: Final = Code(
+    "K153",
+    "A command of another package that can't be loaded",
+    "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
+    "mend or uninstall that package; all other commands work without it.",
+)
 K137: Final = Code(
     "K137",
     "A mistake of Kedge's own",
