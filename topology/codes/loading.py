@@ -219,6 +219,12 @@ K136: Final = Code(
     "mend the name, or install the version of Kedge that has it.",
     traced=True,
 )
+K137: Final = Code(
+    "K137",
+    "A mistake of Kedge's own",
+    "Something was raised that no part of Kedge expects. The traceback is whole, since it is for us.",
+    "please report it, with the traceback and the command line.",
+)
 K140: Final = Code(
     "K140",
     "A name that a new topology can't have",
@@ -277,16 +283,4 @@ K153: Final = Code(
     "A command of another package that can't be loaded",
     "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
     "mend or uninstall that package; all other commands work without it.",
-)
-K153: Final = Code(
-    "K153",
-    "A command of another package that can't be loaded",
-    "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
-    "mend or uninstall that package; all other commands work without it.",
-)
-K137: Final = Code(
-    "K137",
-    "A mistake of Kedge's own",
-    "Something was raised that no part of Kedge expects. The traceback is whole, since it is for us.",
-    "please report it, with the traceback and the command line.",
 )
