@@ -75,6 +75,7 @@ def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: li
             "from __future__ import annotations\ndef topology(path: Nowhere = 1): ...\n",
             "parameters of broken.py:topology can't be read",
         ),
+        ("def topology() -> 'topology.Topology': ...\n", "parameters of broken.py:topology can't be read"),
     ],
 )
 def test_what_is_no_topology_is_one_sentence(folder: Path, source: str, said: str) -> None:

@@ -53,7 +53,7 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except (NameError, TypeError, ValueError, SyntaxError) as error:
+    except Exception as error:  # whatever an annotation that is text raises
         raise ConfigurationError(f"the parameters of {where} can't be read: {error}", code=K125) from error
     named = {one.name: one for one in parameters if one.kind in _NAMED}
     further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)

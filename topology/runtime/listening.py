@@ -22,6 +22,7 @@ def listen(handler: logging.Handler, level: int) -> Remaining:
     """Gives it Kedge's own entries from `level` on, and warnings. Call what is returned once the user's code is loaded:
     then it gets everybody's from `level` on, unless that code has set up logging. Until then it gets what would have
     gone to stderr otherwise."""
+    handler.setLevel(level)
     kedge = logging.getLogger(KEDGE)
     kedge.addHandler(handler)
     kedge.setLevel(level)
@@ -31,7 +32,6 @@ def listen(handler: logging.Handler, level: int) -> Remaining:
     warned = logging.getLogger(WARNINGS)
     warned.addHandler(handler)
     warned.propagate = False
-    route_structlog()
 
     def to_others() -> None:
         for name in [*logging.root.manager.loggerDict]:  # `dictConfig` disables what it does not name
