@@ -226,7 +226,7 @@ def _made_when_main(module: types.ModuleType, attribute: str) -> bool:
     except (OSError, ValueError, SyntaxError):
         return False
     return any(
-        isinstance(part, ast.Name) and part.id in (attribute, Topology.__name__)
+        getattr(part, "id", getattr(part, "attr", "")) in (attribute, Topology.__name__)  # a name, or t.Topology
         for one in tree.body
         if isinstance(one, ast.If) and {MAIN} & {x.value for x in ast.walk(one.test) if isinstance(x, ast.Constant)}
         for part in ast.walk(one)
