@@ -44,8 +44,8 @@ def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins
     for count in (1, 2):
         result = make("run", f"RUNS={tmp_path}", "RATE=10000")
         assert result.returncode == 0, result.stderr
-        assert "20,000 read, 20,000 acked, 0 failed, 0 replayed, 0 dead" in result.stdout
-        assert "  workers   2, none restarted" in result.stdout
+        assert re.search(r"lines +20,000 +20,000 +0 +0 +0 ", result.stdout), result.stdout
+        assert "  workers  2, none restarted" in result.stdout
         assert "store: 24 stored, 0 known already" in result.stdout
         assert "source_ip         failures  first_at              last_at" in result.stdout
         assert result.stdout.splitlines()[-1].startswith("try next: ")
@@ -81,7 +81,7 @@ def test_make_run_is_as_slow_as_it_is_told_and_has_a_worker_to_kill_after_which_
     assert died, run.said()
     assert "worker 1 is back as pid " in run.said()
     summary = (tmp_path / "stdout.txt").read_text()
-    assert "  workers   2, restarted once" in summary
+    assert "  workers  2, restarted once" in summary
     seconds = re.search(r"has read everything and ended after ([\d.]+) s", summary)
     assert seconds, summary
     assert float(seconds[1]) >= 20_000 / 4000
@@ -99,7 +99,7 @@ def test_make_run_takes_another_log_by_path_whatever_is_in_its_name(tmp_path: Pa
     )
     result = make("run", f"RUNS={tmp_path / 'runs'}", f"LOG={str(log).replace('$', '$$')}")
     assert result.returncode == 0, result.stderr
-    assert "6 read, 6 acked" in result.stdout
+    assert re.search(r"lines +6 +6 +0 +0 +0 ", result.stdout)
     assert "192.0.2.7  5" in result.stdout
 
 

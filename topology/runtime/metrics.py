@@ -125,8 +125,8 @@ class Snapshot:
             "bolts": {
                 name: {
                     **{key: getattr(counts, key) for key in bolts},
-                    "busy_s": round(counts.busy_s, 3),
-                    "input_ms": _ms(input_s(counts)),
+                    "busy_s": round(counts.busy_s, 6),
+                    "input_ms": _ms(input_s(counts), 6),
                 }
                 for name, counts in self.bolts.items()
             },
@@ -151,8 +151,8 @@ def input_s(counts: BoltCounts) -> float | None:
     return counts.busy_s / counts.executed if counts.executed else None
 
 
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 3)
+def _ms(seconds: float | None, digits: int = 3) -> float | None:
+    return None if seconds is None else round(seconds * 1000, digits)
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda histogram: histogram.parts()).encode
