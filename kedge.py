@@ -13,8 +13,12 @@ def __getattr__(name: str) -> str:
 def _interrupted(number: int, frame: object) -> None:
     """A signal before there is a run to drain: one sentence, not a traceback out of an import."""
     import os
+    import sys
 
-    os.write(2, b"kedge: interrupted before anything ran\n")
+    text, terminal = "kedge: interrupted before anything ran", sys.modules.get("topology.cli.terminal")
+    if terminal is not None and terminal.VOICE.as_event is not None:
+        text = terminal.VOICE.as_event("error", text, {})
+    os.write(2, f"{text}\n".encode())
     os._exit(1)
 
 

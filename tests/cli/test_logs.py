@@ -258,3 +258,36 @@ def test_structlog_that_a_topology_sets_up_is_left_to_it(folder: Path) -> None:
     assert "number=0" in result.stdout
     assert not [one for one in events(result.stderr) if one["event"] == "seen twice"]
     assert [one for one in events(result.stderr) if one["event"] == "polling"]
+
+
+NOISY = """
+import logging
+import sys
+from counting import Number, Numbers
+from topology import Bolt, Topology
+
+
+class Noisy(Bolt):
+    def process(self, number: Number) -> None:
+        print("printed", number.value, file=sys.stderr)
+        logging.getLogger("noisy").warning("x" * 9_000)
+
+
+def topology(count: int = 300) -> Topology:
+    made = Topology("noisy")
+    made.bolt("noisy", Noisy(), made.spout("numbers", Numbers(count)).fields("value"), tasks=2)
+    return made
+"""
+
+
+def test_long_lines_of_json_are_whole_beside_what_two_workers_print(folder: Path) -> None:
+    """Longer than what a pipe takes in one piece (PIPE_BUF), from three processes."""
+    (folder / "noisy.py").write_text(NOISY)
+    result = kedge("run", "noisy.py", "--workers", "2", "--log-format", "json", cwd=folder)
+    assert result.returncode == 0
+    lines = result.stderr.splitlines()
+    printed = [line for line in lines if line.startswith("printed ")]
+    assert {*printed} == {f"printed {number}" for number in range(300)}, "what user code prints stays as it is"
+    found = [json.loads(line) for line in lines if line not in printed]
+    assert sum(one["event"] == "x" * 9_000 for one in found) == 300
+    assert (found[-1]["exit_status"], found[-1]["spouts"]["numbers"]["acked"]) == (0, 300)

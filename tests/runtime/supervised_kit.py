@@ -29,6 +29,7 @@ from topology import (
     Tuple,
 )
 from topology.groupings import Grouping
+from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
 
@@ -178,7 +179,7 @@ class Running:
             state_dir=directory / "state" if state else None,
             random=Random(20),
             told=self.told.append,
-            output=lambda *line: self.lines.append(line),
+            output=Output(lambda *line: self.lines.append(line)),
         )
 
     async def until(self, condition: Callable[[], Any], what: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from topology.runtime import hands
 from topology.runtime.control import Beat, Begin, Flush, Linked, Word
 from topology.runtime.hands import MAY_BECOME, Hand, State, how_it_ended
+from topology.runtime.relaying import Output
 
 PATIENCE_S = 20.0
 BEGIN = Begin(1, (7, 8), 1, 2, "nowhere:nothing", {}, [], "", "ipc", b"", {}, 0)
@@ -62,7 +63,7 @@ async def process(
         os.environ,
         heard=lambda _, word: heard.words.append(word),
         ended=ended,
-        output=(lambda *line: heard.lines.append(line)) if output else None,
+        output=Output(lambda *line: heard.lines.append(line)) if output else None,
     )
     try:
         yield hand, heard

@@ -30,6 +30,7 @@ from topology.runtime.embedded import EmbeddedRun, handled_signals
 from topology.runtime.hosting import run_to_end, settle_heap
 from topology.runtime.limiting import Queues, limit_of
 from topology.runtime.metrics import Snapshot
+from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.validate import warnings
 
@@ -121,12 +122,16 @@ def run(topology: Topology, options: Options) -> int:
     relay = Relay()
     # From the end of this on signals change nothing: the run is over.
     report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
-    say = terminal.say if options.as_json else terminal.put
     times = restarts if options.processes is not None else None
     try_next = options.try_next or f"{again(sys.argv)}   # the same again: what is stored is not stored twice"
-    say("\n".join(summary(report, try_next, restarts=times, limit=limit, busy=shares)))
-    if options.as_json:
-        terminal.put(json.dumps({**report.snapshot.as_json(), "restarts": restarts}))
+    lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares)]
+    figures = {**report.snapshot.as_json(), "restarts": restarts}
+    if terminal.VOICE.as_event is not None:
+        status = report.exit_status
+        terminal.say(lines[0], level="error" if status else "info", exit_status=status, **figures)
+    elif options.as_json:
+        terminal.say("\n".join(lines))
+    terminal.put(json.dumps(figures) if options.as_json else "\n".join(lines))
     if relay.problem is not None:
         raise relay.problem
     return report.exit_status
@@ -146,9 +151,16 @@ def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay")
         state_dir=state_dir,
         fresh=options.fresh,
         links=processes.links,
-        output=relay.line if terminal.live(sys.stderr) else None,  # the panel must not be torn
+        output=_relayed(relay),
         log_level=options.log_level,
     )
+
+
+def _relayed(relay: "Relay") -> Output | None:
+    """What workers write goes through here where it would tear something: the live view, or a long line of JSON."""
+    if terminal.live(sys.stderr):
+        return Output(relay.line)
+    return Output(relay.line, ("stderr",)) if terminal.VOICE.as_event is not None else None
 
 
 class Relay:
@@ -160,7 +172,7 @@ class Relay:
 
     def line(self, worker: int, stream: str, text: str) -> None:
         if stream == "stderr":
-            terminal.say(text)
+            terminal.write(text)
         elif self.problem is None:
             try:
                 terminal.put(text)
@@ -286,6 +298,9 @@ def _place(frame: FrameType | None) -> str:
 def _end_now(why: str) -> None:
     """Ends the process from within a signal handler: no lock is taken, nothing is flushed."""
     shown = "\x1b[?25h\n" if terminal.live(sys.__stderr__) else ""  # the cursor, which the live progress hides
+    text = f"ended now; {why}"
+    if terminal.VOICE.as_event is not None:
+        text = terminal.VOICE.as_event("error", text, {})
     with contextlib.suppress(OSError):
-        os.write(2, f"{shown}ended now; {why}\n".encode(errors="backslashreplace"))
+        os.write(2, f"{shown}{text}\n".encode(errors="backslashreplace"))
     os._exit(1)

@@ -45,6 +45,7 @@ from topology.runtime.control import (
 )
 from topology.runtime.hands import PRESENT, Hand, State
 from topology.runtime.losses import Loss, Parting, Told, consequences
+from topology.runtime.relaying import Output
 from topology.runtime.restarts import Health, Restarts, Vigil
 
 PART_S: Final = 1.0  # how long survivors may take to close their links to a dead worker, until trees fail without,
@@ -89,7 +90,7 @@ class Fleet:
         environment: Mapping[str, str],
         watcher: Watcher,
         told: Told,
-        output: Callable[[int, str, str], None] | None = None,
+        output: Output | None = None,
     ) -> None:
         self.hands: dict[int, Hand] = {}  # of each worker the process that is there, or was last
         self.started = False  # whether all were started once

@@ -15,12 +15,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
 
 from acker.roots import owner
 from topology.runtime.control import Begin, Order, Unpacker, Word, packed
-from topology.runtime.relaying import Lines
+from topology.runtime.relaying import Lines, Output
 from topology.runtime.spawning import command
 
 OUT_BYTES_MAX: Final = 64 * 1024 * 1024  # orders that may wait for a worker that does not read
@@ -62,7 +63,7 @@ class Hand:
 
     heard   Called with each word, on the loop, in order, and before `ended`.
     ended   Called once it is reaped. Then `why` says how it ended: "was killed by SIGKILL".
-    output  Where given, called with the worker, "stdout" or "stderr", and each line of the process; else both are ours.
+    output  Where given, is told the lines of the process; else stdout and stderr are ours.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Hand:
         *,
         heard: Callable[["Hand", Word], None],
         ended: Callable[["Hand"], None],
-        output: Callable[[int, str, str], None] | None = None,
+        output: Output | None = None,
     ) -> None:
         self.worker = begin.worker
         self.owner = owner(begin.worker, begin.incarnations[0])
@@ -96,7 +97,7 @@ class Hand:
         self._control, theirs = socket.socketpair()
         try:
             self._control.setblocking(False)
-            self._process = _spawned(theirs.fileno(), environment, piped=output is not None)
+            self._process = _spawned(theirs.fileno(), environment, piped=output.streams if output is not None else ())
             self.pid = self._process.pid
             self._start_reaper()
         except BaseException:
@@ -234,9 +235,11 @@ class Hand:
         for lines in self._lines:
             await lines.ended.wait()
 
-    def _relayed(self, output: Callable[[int, str, str], None]) -> list[Lines]:
-        streams: list[tuple[str, Any]] = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
-        return [Lines(stream, lambda line, name=name: output(self.worker, name, line)) for name, stream in streams]  # type: ignore[misc]
+    def _relayed(self, output: Output) -> list[Lines]:
+        streams = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
+        return [
+            Lines(stream, partial(output.told, self.worker, name)) for name, stream in streams if stream is not None
+        ]
 
 
 def _wait(pid: int) -> None:
@@ -259,14 +262,14 @@ def how_it_ended(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _spawned(fd: int, environment: Mapping[str, str], *, piped: bool) -> "subprocess.Popen[bytes]":
+def _spawned(fd: int, environment: Mapping[str, str], *, piped: Collection[str]) -> "subprocess.Popen[bytes]":
     """Starts the process, with SIGINT and SIGTERM held back: they come to the whole group, and would kill it before it
     can say that it leaves them to us. It lets them in again itself."""
-    pipe = subprocess.PIPE if piped else None
+    stdout, stderr = (subprocess.PIPE if name in piped else None for name in ("stdout", "stderr"))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
     try:
         return subprocess.Popen(
-            command(fd), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, pass_fds=[fd], env=dict(environment)
+            command(fd), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, pass_fds=[fd], env=dict(environment)
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

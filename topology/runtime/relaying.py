@@ -2,11 +2,21 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import IO, Final
 
 LINE_BYTES_MAX: Final = 64 * 1024  # a longer line is told in pieces
 _READ_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the lines of workers go: `told` is given the worker, the stream and each line of `streams`. What is not in
+    `streams` is inherited."""
+
+    told: Callable[[int, str, str], None]
+    streams: Collection[str] = ("stdout", "stderr")
 
 
 class Lines:

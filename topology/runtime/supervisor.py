@@ -43,6 +43,7 @@ from topology.runtime.hands import Hand, State
 from topology.runtime.hosting import finished
 from topology.runtime.metrics import Snapshot, unpacked
 from topology.runtime.provisions import Provisions
+from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.runtime.restarts import LOOK_S
 from topology.runtime.rundir import RunDir
@@ -65,7 +66,7 @@ class SupervisedRun:
     loader     "module:function" that makes the topology anew in a worker, and `arguments` for it: what msgpack carries.
     links      "ipc", or "tcp://host" or "tcp://host:port": where workers listen for one another.
     told       Is given lines for people, about deaths and returns; without it they are logged.
-    output     Where given, is called with a worker, "stdout" or "stderr", and each line of it; else both are inherited.
+    output     Where given, is told the lines that workers write; else their stdout and stderr are ours.
 
     Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where the run can't begin, and
     nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts;
@@ -84,7 +85,7 @@ class SupervisedRun:
         links: str = "ipc",
         random: Random | None = None,
         told: Callable[[str], None] = logger.warning,
-        output: Callable[[int, str, str], None] | None = None,
+        output: Output | None = None,
         log_level: int = logging.INFO,
     ) -> None:
         topology.validate()

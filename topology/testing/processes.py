@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from topology.plan import plan
 from topology.runtime.hosting import run_to_end
+from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.testing import journal
 from topology.testing.crashing import Crash, missed, worker_of
@@ -91,7 +92,7 @@ def run_processes(
             arguments=loading.recipe(found, given, topology.config),
             state_dir=state_dir or Path(folder) / "state",
             told=told.append,
-            output=lambda worker, stream, line: output.append(line),
+            output=Output(lambda worker, stream, line: output.append(line)),
         )
         placement = plan(topology, workers).placement
         killing = _Killing(run, [(one, worker_of(placement, one.worker)) for one in crashes], when)
