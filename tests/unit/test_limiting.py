@@ -24,8 +24,8 @@ def look(
     return Snapshot("t", seconds, 1, {"lines": SpoutCounts(emitted=emitted, paused_s=paused_s)}, counts)
 
 
-def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int = 0) -> BoltCounts:
-    return BoltCounts(executed=executed, busy_s=busy_s, queued=queued, held=held)
+def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int = 0, taken_s: float = 0.0) -> BoltCounts:
+    return BoltCounts(executed=executed, busy_s=busy_s, queued=queued, held=held, taken_s=taken_s)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,17 @@ def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int =
             look(paused_s=9.9, store=bolt(0.0, queued=1024, executed=0)),
             "'store' is the limit: it has done nothing, with its queue 100 % full; 'lines' pauses 99 % of the time",
             id="a sink that is away",
+        ),
+        pytest.param(
+            look(store=bolt(0.1, queued=300, taken_s=9.9)),
+            "'store' is the limit: its places for inputs that wait are taken 99 % of the time, its queue is 29 % full; "
+            "'lines' pauses 0 % of the time",
+            id="a bolt that waits as much as it may, before its source pauses",
+        ),
+        pytest.param(
+            look(alerts=bolt(0.1, taken_s=9.0)),
+            "the source 'lines' is the limit: nothing waits, it pauses 0 % of the time",
+            id="a bolt with two tasks that wait half of the time each",
         ),
         pytest.param(
             look(paused_s=4.0, parse=bolt(4.2), alerts=bolt(3.0), store=bolt(2.0)),
