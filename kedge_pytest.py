@@ -22,16 +22,17 @@ SHARED: Final = "kedge_seed"  # what processes of pytest-xdist are told it by
 JOURNAL: Final = "topology.testing.journal"  # there where a test has used the kit, by fixtures or not
 
 
-# -- fixtures
+# -- fixtures: of the session where they keep nothing, so that Hypothesis, and fixtures of any scope, can take them
 
 
-@pytest.fixture
-def kedge_seed(request: pytest.FixtureRequest) -> int:
-    """The seed of this run's fixtures: 0, or that of `--kedge-seed`. For randomness of a test's own."""
-    return _seed(request.config)
+@pytest.fixture(scope="session")
+def kedge_seed(pytestconfig: pytest.Config) -> int:
+    """The seed of this run's fixtures: 0, or that of `--kedge-seed`. For randomness of a test's own. A test that tries
+    several seeds gives them to the calls: `run_topology(build(words), seed=seed)`."""
+    return _seed(pytestconfig)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_bolt(kedge_seed: int) -> "RunBolt":
     """`topology.testing.run_bolt`, with `kedge_seed` as its seed.
 
@@ -43,7 +44,7 @@ def run_bolt(kedge_seed: int) -> "RunBolt":
     return partial(testing.run_bolt, seed=kedge_seed)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_topology(kedge_seed: int) -> "RunTopology":
     """`topology.testing.run_topology`, with `kedge_seed` as its seed.
 
@@ -70,7 +71,7 @@ def run_processes(tmp_path: Path) -> "RunProcesses":
     return partial(testing.run_processes, state_dir=tmp_path / "kedge-state")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def captured() -> "NewCaptured":
     """Makes sinks that keep what they get: `alerts = captured(Alert)`."""
     from topology import testing
@@ -79,7 +80,7 @@ def captured() -> "NewCaptured":
     return lambda cls: kind[cls]()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def virtual_time(kedge_seed: int) -> "VirtualTime":
     """Runs a coroutine on virtual time, with `kedge_seed`: minutes of timers take milliseconds.
 

@@ -140,6 +140,35 @@ def test_fixtures_and_async_tests_of_pytest_asyncio_live_together(suite: pytest.
     result.assert_outcomes(passed=2)
 
 
+def test_properties_of_hypothesis_and_fixtures_of_a_module_take_the_fixtures(suite: pytest.Pytester) -> None:
+    result = run(
+        suite,
+        """
+        import asyncio
+        import pytest
+        from hypothesis import given, settings, strategies
+        from kit import Shout, Word, build
+
+        @settings(max_examples=5, deadline=None, database=None)
+        @given(strategies.lists(strategies.just("a"), min_size=1, max_size=5))
+        def test_words_are_shouted(run_bolt, run_topology, captured, virtual_time, kedge_seed, words):
+            assert len(run_bolt(Shout(), map(Word, words)).well().outputs) == len(words)
+            sink = captured(Word)
+            run_topology(build(sink, *map(Word, words)))
+            assert len(sink.records) == len(words)
+
+        @pytest.fixture(scope="module")
+        def shouted(run_bolt):
+            return run_bolt(Shout(), [Word("a")])
+
+        @pytest.mark.parametrize("seed", [1, 2])
+        def test_shouted(shouted, run_bolt, seed):
+            assert run_bolt(Shout(), [Word("a")], seed=seed).outputs == shouted.outputs
+        """,
+    )
+    result.assert_outcomes(passed=3)
+
+
 @pytest.mark.parametrize("fixture", ["RunBolt", "RunTopology", "RunProcesses"])
 def test_the_type_of_a_fixture_says_what_its_function_takes(fixture: str) -> None:
     name = {"RunBolt": "run_bolt", "RunTopology": "run_topology", "RunProcesses": "run_processes"}[fixture]
