@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
@@ -163,6 +164,18 @@ def test_the_dead_workers_code_does_nothing_more_not_even_clean_up() -> None:
     never = report.snapshot.bolts["tidy"].executed - (len(Tidy.cleaned) - 1)
     assert never > 0
     assert f"and {never} in hand" in watch.deaths[0].in_flight
+
+
+def test_what_a_run_with_a_crash_has_sent_and_captured_is_not_kept_once_nobody_has_it() -> None:
+    def run() -> weakref.ref[Captured[Word]]:
+        captured = Captured[Word]()
+        report = run_topology(words(captured, paused_s=0.01), workers=2, crashes=[Crash(1, acked=30), Crash(0)])
+        assert report.restarts == 2
+        return weakref.ref(captured)
+
+    kept = run()
+    gc.collect()
+    assert kept() is None, "the frames of the dead are kept; a suite of thousands of crashes keeps only them"
 
 
 class ToWorkerOne(Grouping):

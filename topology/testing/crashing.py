@@ -99,6 +99,7 @@ class CrashingRun(EmbeddedRun):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failed: KedgeError | None = None
         self._over = asyncio.Event()
+        self._dead: list[MortalWorker] = []
         self._built = False
         self._closing = False
 
@@ -151,7 +152,11 @@ class CrashingRun(EmbeddedRun):
 
     async def _finish(self) -> Report:
         self._begun = asyncio.get_running_loop().time()
-        report = await super()._finish()
+        try:
+            report = await super()._finish()
+        finally:
+            for worker in self._dead:
+                worker.bury()
         if self._left and report.ended != "failed":
             raise missed([crash for crash, _ in self._left], self._now() - self._begun)
         ended = "failed" if self._failed is not None and report.ended != "aborted" else report.ended
@@ -242,6 +247,7 @@ class CrashingRun(EmbeddedRun):
         self._counts.died(worker.worker)
         self._deaths.append(Death(worker.worker, at_s, self.in_flight()))
         self._loop.kill(worker.life)
+        self._dead.append(worker)
         worker.gone.set()
         self._network.detach(worker.worker)
         self.workers.remove(worker)
@@ -274,7 +280,7 @@ class CrashingRun(EmbeddedRun):
         self._told_until[worker.owner] = at
 
         def arrives() -> None:
-            if not worker.life.over and not self._closing:
+            if not self._closing and not worker.life.over:  # in this order: at the end the dead are buried
                 order()
 
         self._loop.call_at(at, arrives)
@@ -319,7 +325,7 @@ class CrashingRun(EmbeddedRun):
         self._loop.call_soon(self._start, worker, context=self._outside)
 
     def _start(self, worker: MortalWorker) -> None:
-        if worker.started or worker.life.over or self._closing:
+        if self._closing or worker.started or worker.life.over:
             return
         if self.drains:
             worker.drain()  # what it reads now, nobody would wait for

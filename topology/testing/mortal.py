@@ -76,6 +76,12 @@ class MortalWorker(WatchedWorker):
     async def close(self) -> None:
         await self.life.task(super().close())
 
+    def bury(self) -> None:
+        """Lets go of all that it had. For one whose life and run are over: its frames are kept for good, or they would
+        clean up (`VirtualLoop.kill`), and from them hangs the whole run, with all that was sent and captured."""
+        for part in (*self.executors.values(), *self.spoutings.values(), self.peers, self):
+            vars(part).clear()
+
 
 class Herd(Protocol):
     """A run whose workers may be away."""
