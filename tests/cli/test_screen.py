@@ -8,6 +8,8 @@ import pyte
 import pytest
 
 from topology.cli import screen as screens
+from topology.cli.live import Live
+from topology.cli.rates import Shape
 from topology.cli.screen import BURST, HIDE, PENDING_MAX, SHOW, Above, Screen, shown, written_above
 
 FRAME = ["title", "row one", "row two"]
@@ -206,3 +208,12 @@ def test_a_stdout_that_is_no_terminal_is_left_alone(terminal: Terminal, monkeypa
     with written_above(Screen(terminal)):
         print("a result \x1b[2J")
     assert file.getvalue() == "a result \x1b[2J\n"
+
+
+def test_a_large_topology_is_looked_at_less_often(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal)
+    seconds = []
+    for components, workers in ((20, 4), (100, 8), (100, 64)):
+        names = {f"bolt-{number}": "bolt" for number in range(components)}
+        seconds.append(Live(Shape("large", names, {worker: {} for worker in range(workers)})).every_s)
+    assert seconds == [0.25, 0.4, 2.0]

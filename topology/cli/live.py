@@ -21,7 +21,9 @@ from topology.cli.rates import Now, Rates, Shape
 from topology.cli.screen import Screen, written_above
 from topology.runtime.metrics import Snapshot
 
-LIVE_S: Final = 0.25  # between two looks
+LIVE_S: Final = 0.25  # between two looks,
+LARGE: Final = 500  # and longer where there are more figures than so many: of each component in each worker,
+LARGE_S: Final = 2.0  # but not longer than this: a look must not cost more than some percent of a core
 LIMIT_S: Final = 4.0  # that the limit is judged by
 ROWS_LEFT: Final = 4  # one of so many is left to what is logged
 GONE_S: Final = 3600.0  # between two looks of nobody
@@ -31,7 +33,7 @@ class Live:
     """A context manager; `show` each `every_s`. Leaves nothing on the screen but what was written above."""
 
     def __init__(self, shape: Shape) -> None:
-        self.every_s = LIVE_S
+        self.every_s = min(LARGE_S, LIVE_S * max(1.0, len(shape.kinds) * len(shape.tasks) / LARGE))
         self._rates = Rates(shape, LIMIT_S)
         self._screen = Screen(sys.stderr)
         self._coloured = terminal.colours()
