@@ -183,7 +183,7 @@ def test_the_type_of_a_fixture_says_what_its_function_takes(fixture: str) -> Non
 def test_all_that_is_public_has_a_contract_with_an_example() -> None:
     public = [getattr(testing, name) for name in testing.__all__]
     calm = [one for one in public if not (isinstance(one, type) and issubclass(one, BaseException))]
-    assert [one.__name__ for one in calm if "\n        " not in (one.__doc__ or "")] == []
+    assert [one.__name__ for one in calm if "\n    " not in (inspect.getdoc(one) or "")] == []
     assert [one.__name__ for one in public if not one.__doc__] == []
 
 
