@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
+import inspect
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -13,8 +14,10 @@ from kit_topologies import SENTENCES, WORDS, Count, Sentence, Split, Word, count
 
 from topology import Bolt, Config, Grouping, Message, Spout, StartError, Task, Topology
 from topology.runtime.links import Frame
-from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology
+from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology, run_virtual
 from topology.testing.crashing import BEGIN_S
+from topology.testing.lives import Life
+from topology.testing.virtual import VirtualLoop
 
 
 def found(captured: Captured[Word]) -> list[str]:
@@ -176,6 +179,29 @@ def test_what_a_run_with_a_crash_has_sent_and_captured_is_not_kept_once_nobody_h
     kept = run()
     gc.collect()
     assert kept() is None, "the frames of the dead are kept; a suite of thousands of crashes keeps only them"
+
+
+def test_code_of_the_dead_that_had_not_begun_is_closed_so_that_python_does_not_warn_of_it_at_its_end() -> None:
+    async def given() -> None:
+        ran.append("given")
+
+    async def waits(work: Coroutine[Any, Any, None]) -> None:
+        ran.append("waits")
+        await work
+
+    async def main() -> list[str]:
+        loop, life = asyncio.get_running_loop(), Life()
+        assert isinstance(loop, VirtualLoop)
+        inner = given()
+        outer = waits(inner)
+        life.call(loop.create_task, outer)
+        loop.kill(life)
+        await asyncio.sleep(1)
+        return [inspect.getcoroutinestate(one) for one in (inner, outer)]
+
+    ran: list[str] = []
+    assert run_virtual(main()) == [inspect.CORO_CLOSED] * 2
+    assert ran == []
 
 
 class ToWorkerOne(Grouping):

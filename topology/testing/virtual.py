@@ -6,6 +6,7 @@ they might on another day. There are no sockets, signals or threads here. Must n
 
 import asyncio
 import heapq
+import inspect
 from asyncio import base_events
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -156,6 +157,9 @@ class VirtualLoop(base_events.BaseEventLoop):
         dead = [one for one, begun in self._begun.items() if begun is life]
         self._asyncgens.difference_update(dead)
         _graves.extend(dead)
+        for one in dead:
+            if isinstance(one, asyncio.Task):
+                _close_unbegun(one.get_coro())
 
     def create_task(self, coro: Any, **settings: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **settings)
@@ -245,6 +249,16 @@ def _group(handle: asyncio.Handle) -> Any:
     if args and isinstance(args[0], asyncio.Future) and not isinstance(owner, asyncio.AbstractEventLoop):
         return id(args[0])
     return id(owner) if isinstance(owner, asyncio.Task) else "plain"
+
+
+def _close_unbegun(coroutine: Any) -> None:
+    """Closes a coroutine that has not begun, and those that it was given: nothing of them runs by that, and Python says
+    of none, when it ends, that it "was never awaited"."""
+    if not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED:
+        return
+    for given in inspect.getcoroutinelocals(coroutine).values():
+        _close_unbegun(given)
+    coroutine.close()
 
 
 def _refuse_inside_a_loop(coroutine: Coroutine[Any, Any, Any]) -> None:
