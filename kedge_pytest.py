@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    import pluggy
+
     from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
 
 SEED: Final = 0  # unless told: a suite that is green stays so until its code changes; "random" is for looking further
@@ -140,11 +142,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         journal.clear()
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # not `wrapper`: before pluggy 1.2 that would break every suite, ours or not
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+) -> "Generator[None, pluggy.Result[pytest.TestReport], None]":
+    report = (yield).get_result()
     if report.failed and (journal := sys.modules.get(JOURNAL)) is not None and (text := journal.told()):
         report.sections.append(("Kedge's runs", text))
-    return report

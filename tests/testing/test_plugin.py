@@ -1,6 +1,7 @@
 """The pytest plugin, as suites meet it: theirs that use the kit, and those that only share an environment with it."""
 
 import inspect
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,18 @@ def test_all_that_is_public_has_a_contract_with_an_example() -> None:
     calm = [one for one in public if not (isinstance(one, type) and issubclass(one, BaseException))]
     assert [one.__name__ for one in calm if "\n    " not in (inspect.getdoc(one) or "")] == []
     assert [one.__name__ for one in public if not one.__doc__] == []
+
+
+def test_it_loads_where_pytest_is_7_0_and_pluggy_1_0_as_all_suites_of_the_environment_load_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hookimpl(
+        *, hookwrapper: bool = False, optionalhook: bool = False, tryfirst: bool = False, trylast: bool = False
+    ) -> Any:
+        return lambda hook: hook
+
+    monkeypatch.setattr(pytest, "hookimpl", hookimpl)
+    assert runpy.run_path(str(ROOT / "kedge_pytest.py"))["SEED"] == 0
 
 
 # -- the seed
