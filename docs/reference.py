@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from textwrap import indent
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -19,13 +18,23 @@ from sphinx.util.docutils import SphinxDirective
 ENTRY = re.compile(r"(?P<name>[a-z_]+)  +(?P<text>\S.*)")  # `max_pending        open trees a spout task; …`
 ITEM = re.compile(r"[-*] ")
 NOT_CALLED = {"topology.Stream", "topology.Input"}  # a topology makes them; how is nobody's affair
+RULE = re.compile(r"\s+\([A-E]\d+(?: [iv]+)?(?:, [A-E]\d+(?: [iv]+)?)*\)")  # the house's numbers; no page has the list
+FACTORY = re.compile(r"<(?:factory|function [^=]*?<lambda>)>")  # a default that is made anew; Python can't say it
+FIRST_LINE = re.compile(r"(?:async )?def |@")  # of an example whose indentation was taken for the docstring's
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 
 
 def as_rst(lines: list[str]) -> list[str]:
     """A docstring of ours as reStructuredText: aligned names become a definition list, an indented block after a
-    paragraph an example, and lists get the empty line that reStructuredText wants before them."""
-    return [*_as_rst(lines)]
+    paragraph an example, and lists get the empty line that reStructuredText wants before them. Numbers of rules are
+    left out."""
+    return [*_as_rst(_indented(RULE.sub("", "\n".join(lines)).split("\n")))]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Puts the indentation of an example back, taken for the docstring's where nothing else follows its first line."""
+    begin = next((index for index, line in enumerate(lines) if FIRST_LINE.match(line)), len(lines))
+    return [*lines[:begin], *(f"    {line}" if line.strip() else line for line in lines[begin:])]
 
 
 def _as_rst(lines: list[str]) -> Iterator[str]:
@@ -82,7 +91,10 @@ def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, 
 def _signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    return ("", "") if name in NOT_CALLED else None
+    """None leaves it as it is. A Protocol is not called either; a default that can't be written is three dots."""
+    if name in NOT_CALLED or getattr(obj, "_is_protocol", False):
+        return "", ""
+    return (FACTORY.sub("...", signature), returns) if signature and FACTORY.search(signature) else None
 
 
 class CommandLine(SphinxDirective):
@@ -111,15 +123,10 @@ class Fixtures(SphinxDirective):
 
 
 def fixtures(source: str) -> list[tuple[str, list[str]]]:
-    """Name and docstring of each function that `@pytest.fixture` decorates. The plugin itself is not imported.
-
-    Where an example is all that follows the first line, its indentation is taken for the docstring's: it is put back.
-    """
+    """Name and docstring of each function that `@pytest.fixture` decorates. The plugin itself is not imported."""
     functions = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
     decorated = (one for one in functions if any("pytest.fixture" in ast.unparse(by) for by in one.decorator_list))
-    example = re.compile(r"^def .*", re.MULTILINE | re.DOTALL)
-    docs = ((one.name, ast.get_docstring(one) or "") for one in decorated)
-    return [(name, example.sub(lambda match: indent(match[0], "    "), doc).split("\n")) for name, doc in docs]
+    return [(one.name, (ast.get_docstring(one) or "").split("\n")) for one in decorated]
 
 
 def command_line() -> str:

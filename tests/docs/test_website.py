@@ -1,0 +1,59 @@
+"""The pages as HTML: built without a warning, as `make docs` builds them, and readable.
+
+The build begins with the first test of this folder, and goes on while snippets, before these tests, wait for a demo.
+"""
+
+import html
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from topology import Config
+from topology.cli.main import COMMANDS
+
+
+def test_the_pages_build_without_a_warning(built: Path) -> None:
+    assert (built / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("reference/command-line.html", [*(f"kedge {name}" for name in COMMANDS), "--workers"]),
+        ("reference/configuration.html", [*(field.name for field in fields(Config)), "open trees a spout task"]),
+        ("reference/topology.html", ["local_or_shuffle", "Equal values of these fields go to the same task"]),
+        ("reference/testing.html", ["run_bolt", "ScriptedSpout"]),
+    ],
+)
+def test_the_reference_says_what_the_code_says(built: Path, page: str, words: list[str]) -> None:
+    text = re.sub(r"<[^>]+>", "", (built / page).read_text("utf-8"))
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        r"\*args, \*\*kwargs",
+        r"<(?:factory|function)",
+        r"~[a-z_]+\.",
+        r" at 0x",
+        r"^ ?(?:async )?def \w+\(.*\) -> None: *\w",
+    ],
+)
+def test_signatures_and_examples_of_the_reference_can_be_read(built: Path, unreadable: str) -> None:
+    for page in (built / "reference").glob("*.html"):
+        text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text("utf-8")))
+        assert re.findall(unreadable, text, re.MULTILINE) == [], page.name
+
+
+@pytest.mark.parametrize("page", ["topology", "spouts", "bolts", "testing", "configuration"])
+def test_numbers_of_rules_which_no_page_explains_are_left_out(built: Path, page: str) -> None:
+    text = re.sub(r"<[^>]+>", "", (built / f"reference/{page}.html").read_text("utf-8"))
+    assert re.findall(r".*\([A-E]\d+\b.*", text) == []
+
+
+def test_no_page_asks_the_network_for_anything(built: Path) -> None:
+    loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["'](?:https?:)?//[^"']+""")
+    assert [page.name for page in built.rglob("*.html") if loaded.search(page.read_text("utf-8"))] == []
