@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kit_topologies import SENTENCES, WORDS, Count, Sentence, Split, Word, counted, words
 
-from topology import Bolt, Config, Grouping, Message, Spout, StartError, Task, Topology
+from topology import Bolt, Collector, Config, Grouping, Message, Spout, StartError, Task, Topology, Tuple
 from topology.runtime.links import Frame
 from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology, run_virtual
 from topology.testing.crashing import BEGIN_S
@@ -248,6 +248,32 @@ def test_a_worker_in_an_endless_call_can_crash_and_the_run_ends() -> None:
     topology.bolt("captured", captured, hangs.shuffle())
     report = run_topology(topology, crashes=[Crash("hangs", at_s=1)])
     assert (report.exit_status, len(captured.distinct), len(lives)) == (0, 5, 2)
+
+
+def test_a_worker_that_crashes_while_its_bolt_is_flushed_is_flushed_again_and_the_run_ends() -> None:
+    class Holds(Bolt):
+        def __init__(self) -> None:
+            self.held: list[Tuple[Sentence]] = []
+
+        def execute(self, tup: Tuple[Sentence], out: Collector[Word]) -> None:
+            self.held.append(tup)
+
+        async def flush(self, out: Collector[Word]) -> None:
+            await asyncio.sleep(1)
+            for tup in self.held:
+                out.emit(Word(tup.record.text), anchors=[tup])
+                out.ack(tup)
+            self.held.clear()
+
+    captured, watch = Captured[Word](), Watch()
+    topology = Topology("flushed")
+    sentences = topology.spout("sentences", ScriptedSpout(SENTENCES[:20]))
+    holds = topology.bolt("holds", Holds(), sentences.shuffle(), tasks=2)
+    topology.bolt("captured", captured, holds.shuffle())
+    report = run_topology(topology, workers=2, crashes=[Crash(1, at_s=0.5)], watch=watch)
+    assert (report.exit_status, report.ended, report.restarts) == (0, "ended", 1)
+    assert len(captured.distinct) == 20
+    assert watch.deaths[0].at_s == pytest.approx(0.5, abs=0.1)
 
 
 # -- what can't be, and what was not hit

@@ -58,6 +58,8 @@ class MortalWorker(WatchedWorker):
 
     async def flush_component(self, name: str) -> None:
         """Returns when that is done, or its life is over: a replacement has not had the inputs."""
+        if self.life.over:
+            return
         flushing, gone = self.life.task(super().flush_component(name)), asyncio.ensure_future(self.gone.wait())
         try:
             await asyncio.wait({flushing, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,8 +120,7 @@ class MortalCrew:
 
     async def flush(self, component: str) -> None:
         await self._herd.until(lambda: self._herd.complete)
-        for worker in [*self._herd.workers]:
-            await worker.flush_component(component)
+        await asyncio.gather(*(worker.flush_component(component) for worker in self._herd.workers))
 
     def drain(self) -> None:
         self._herd.drains = True
