@@ -5,6 +5,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 from cli_kit import KEDGE, Started, environment, kedge
 
+from examples.demo import _make
 from topology.cli.main import status_of
+from topology.codes.loading import K142
+from topology.errors import ConfigurationError
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -187,3 +191,60 @@ def test_a_kill_that_cannot_be_caught_leaves_the_folder_that_was_named_and_no_pr
     (left,) = (tmp_path / "tmp").glob("kedge-demo-*")
     assert f"  writes to {left}, and removes it at the end" in run.said()
     assert (left / "auth.log").stat().st_size > 1_000_000
+
+
+def test_a_disk_that_is_full_is_a_sentence_and_leaves_no_part_of_what_was_to_be_kept(tmp_path: Path) -> None:
+    """A limit of a file's size stands for the disk."""
+    told = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -f 100; exec '{KEDGE}' demo --keep a/b"],
+        cwd=tmp_path,
+        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 2, told.stderr
+    assert f"kedge: {tmp_path}/a/b/auth.log can't be written: File too large" in told.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_demos_that_keep_in_one_folder_do_not_write_over_each_other(tmp_path: Path) -> None:
+    (tmp_path / "auth.log").write_text("theirs")  # since it was looked whether the folder is empty
+    with pytest.raises(ConfigurationError, match=r"is not empty: it has auth\.log") as raised:
+        _make(tmp_path / "auth.log", 1000)
+    assert raised.value.code is K142
+    assert (tmp_path / "auth.log").read_text() == "theirs"
+
+
+STARTING = """
+import signal
+from pathlib import Path
+from topology.cli.undoing import end_at_once, interruptible
+
+with interruptible():
+    end_at_once(lambda: Path("made").unlink())
+    try:
+        signal.raise_signal(signal.{name})
+    finally:
+        Path("an exception").touch()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_while_the_run_starts_undoes_and_ends_it_without_an_exception(tmp_path: Path, name: str) -> None:
+    (tmp_path / "made").touch()
+    told = subprocess.run(
+        [sys.executable, "-c", STARTING.replace("{name}", name)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stderr) == (1, "kedge: interrupted before anything ran\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rate_that_takes_for_ever_is_told_in_words(tmp_path: Path) -> None:
+    told = kedge("demo", "--rate", "1e-300", "--lines", "1000", "--for", "0.1", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "  takes more than a year; Ctrl-C ends it sooner" in told.stderr.splitlines()

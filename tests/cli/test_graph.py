@@ -159,6 +159,12 @@ def test_a_file_that_can_not_be_renamed_into_its_place_leaves_what_was_there(
     assert (tmp_path / "x.svg").read_text() == "old"
 
 
+def test_a_name_as_long_as_the_system_allows_is_no_trouble(tmp_path: Path) -> None:
+    for name in ("é" * 125 + ".svg", "日" * 83 + ".svg", "a" * 251 + ".svg"):
+        write_whole(tmp_path / name, "drawn\n")
+        assert (tmp_path / name).read_text() == "drawn\n"
+
+
 def test_what_is_no_regular_file_is_written_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -2,6 +2,7 @@
 in `tests/install`."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from cli_kit import KEDGE, PATIENCE_S, environment, kedge, wait_for
 
 from topology.cli.commands.new import FILES, _write
 from topology.cli.main import status_of
+from topology.cli.undoing import held, interruptible
 from topology.frames import PACKAGES
 
 UNWRITABLE = Path("/proc" if Path("/proc/self").exists() else "/dev/null")  # for root, too
@@ -187,3 +189,51 @@ def test_a_signal_between_two_files_leaves_neither(here: Path, number: signal.Si
         process.kill()
         process.wait()
     assert not (here / "a").exists()
+
+
+def test_a_signal_waits_until_what_is_made_is_known_to_who_undoes_it() -> None:
+    made = []
+
+    def make() -> None:
+        with held():
+            signal.raise_signal(signal.SIGTERM)
+            made.append("a folder")
+        pytest.fail("the signal was lost")
+
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        make()
+    assert made == ["a folder"]
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("name", [b"-dash", b"two words", b"it's", b"line\nend", b"\xff\xfebad", b"a\\n\tb'"])
+def test_the_way_into_the_folder_can_be_typed_whatever_it_is_called(here: Path, name: bytes) -> None:
+    told = subprocess.run(
+        [KEDGE, "new", "--", name], cwd=here, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    (cd,) = (line.strip() for line in told.stdout.splitlines() if line.startswith("  cd "))
+    entered = subprocess.run(["bash", "-c", f"{cd} && test -f alerts.py"], cwd=here, check=False)
+    assert entered.returncode == 0, cd
+
+
+def test_a_current_folder_that_is_gone_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "gone").mkdir()
+    os.chdir(here / "gone")
+    (here / "gone").rmdir()
+    said = refused(capsys, "new", "one")
+    assert "one can't be made: the current folder is gone" in said
+    assert "(K143" in said
+
+
+def test_who_makes_the_same_folder_at_the_same_time_is_told_and_loses_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "same").mkdir()
+    (here / "same/alerts.py").write_text("theirs")
+    monkeypatch.setattr("topology.cli.commands.new.refuse_what_is_there", lambda *_, **__: None)
+    said = refused(capsys, "new", "same")
+    assert "same is there already: it was made in the meantime, or same/alerts.py was" in said
+    assert "(K142" in said
+    assert [path.read_text() for path in (here / "same").iterdir()] == ["theirs"]
