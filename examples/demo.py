@@ -8,10 +8,11 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import inf
 from pathlib import Path
+from shutil import rmtree
 from typing import Annotated, Any, Final
 
 import typer
@@ -21,14 +22,15 @@ from topology.cli.command import given_as
 from topology.cli.commands.new import refuse_what_is_there, typed
 from topology.cli.commands.run import WORKERS_MAX, start
 from topology.cli.options import DebugOption
-from topology.cli.undoing import interruptible
-from topology.codes.loading import K143, K144
+from topology.cli.undoing import end_at_once, held, interruptible
+from topology.codes.loading import K142, K143, K144
 from topology.errors import ConfigurationError
 from topology.text import printable
 
 ALERTS: Final = Path(__file__).with_name("ssh_alerts.py")
 LINES_MIN: Final = 1_000  # fewer have no room for an attack
 LINES_MAX: Final = 1_000_000  # they are made in memory, and take about 100 bytes each
+YEAR_S: Final = 366 * 86_400.0
 EXAMPLES: Final = (
     ("kedge demo", "for about 17 s, so that there is time to kill a worker"),
     ("kedge demo --rate 0 --keep demo", "as fast as it can; the log and the stored alerts are kept in the folder demo"),
@@ -69,6 +71,7 @@ def demo(
         else:
             command = f"{typed('kedge')} run {shlex.join([str(ALERTS), *same])}"
             try_next = f"{printable(command)}   # the same log again: nothing is stored twice"
+        end_at_once(lambda: rmtree(folder, ignore_errors=True) if keep is None else None)
         status = start(
             str(ALERTS),
             set_=[*values, f"rate={rate!r}"],
@@ -98,32 +101,71 @@ def _told(folder: Path, lines: int, rate: float, workers: int, *, kept: bool) ->
     """What will happen, how to stop it, and what it leaves."""
     processes = f"{workers} worker process{'es' * (workers != 1)}"
     yield f"kedge demo: finds brute-force attacks in an sshd log of {lines:,} lines that it makes, on {processes}"
-    yield f"  {f'takes about {lines / rate:,.0f} s' if rate else 'reads as fast as it can'}; Ctrl-C ends it sooner"
+    takes = f"takes about {lines / rate:,.0f} s" if lines < YEAR_S * rate else "takes more than a year"
+    yield f"  {takes if rate else 'reads as fast as it can'}; Ctrl-C ends it sooner"
     left = "keeps it" if kept else "removes it at the end (--keep DIR keeps it)"
     yield f"  writes to {printable(str(folder))}, and {left}"
 
 
 @contextmanager
 def _folder(keep: str | None) -> Iterator[Path]:
-    """Where the demo writes: a new temporary folder, which is gone afterwards, or the one to keep."""
+    """Where the demo writes: a new temporary folder, which is gone afterwards, or the one to keep, which is only where
+    something is in it."""
+    made: list[Path] = []
+    try:
+        with held():
+            made += _made(keep)
+        yield made[-1] if keep is None else Path(keep).absolute()
+    except BaseException:
+        _take_away(made)
+        raise
+    finally:
+        if keep is None and made:
+            with held():
+                rmtree(made[-1], ignore_errors=True)
+
+
+def _made(keep: str | None) -> list[Path]:
+    """Makes the folder; returns what was not there before, outermost first."""
     if keep is None:
         try:
-            made = tempfile.TemporaryDirectory(prefix="kedge-demo-", ignore_cleanup_errors=True)
+            return [Path(tempfile.mkdtemp(prefix="kedge-demo-"))]
         except OSError as error:
             raise ConfigurationError(f"no temporary folder can be made: {error.strerror}", code=K143) from None
-        with made as name:
-            yield Path(name)
-    else:
-        try:
-            os.makedirs(keep, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=K143) from None
-        yield Path(keep).absolute()
+    made: list[Path] = []
+    try:
+        folder = Path(keep).absolute()
+        for missing in (one for one in (*reversed(folder.parents), folder) if not one.exists()):
+            missing.mkdir(exist_ok=True)
+            made.append(missing)
+    except OSError as error:
+        _take_away(made)
+        raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=K143) from None
+    return made
+
+
+def _take_away(made: list[Path]) -> None:
+    """Removes folders that are empty, innermost first."""
+    for path in reversed(made):
+        with suppress(OSError):
+            path.rmdir()
 
 
 def _make(log: Path, lines: int) -> None:
+    """Writes the log, or nothing. Raises ConfigurationError; where it is there by now, another demo has made it."""
     maker: Any = import_module(f"{__package__}.auth_log")
+    made = maker.auth_log(count=lines)
     try:
-        maker.write(maker.auth_log(count=lines), log)
+        log.open("x").close()
+    except FileExistsError:
+        raise ConfigurationError(f"{log.parent} is not empty: it has {log.name}", code=K142) from None
     except OSError as error:
         raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from None
+    try:
+        maker.write(made, log)
+    except BaseException as error:
+        with suppress(OSError):
+            log.unlink()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from None
+        raise

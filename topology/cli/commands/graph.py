@@ -28,6 +28,7 @@ EXAMPLES: Final = (
     ("kedge graph alerts.py --output alerts.svg", "a picture for a page; .mmd and .md are Mermaid, .txt is text"),
     ("kedge graph alerts.py --workers 4", "with the tasks that each worker would have"),
 )
+NAMED: Final = 50  # characters of a name in another one: systems take 255 bytes, and a character has up to 4
 FILE_COLUMNS: Final = 80  # of text that goes into a file
 
 
@@ -131,7 +132,7 @@ def write_whole(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
         return
     real = Path(os.path.realpath(file))
-    beside = real.with_name(f".{real.name[:200]}.{os.getpid()}.new")
+    beside = real.with_name(f".{real.name[:NAMED]}.{os.getpid()}.new")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with open(descriptor, "w", encoding="utf-8") as opened:

@@ -21,7 +21,7 @@ import typer
 
 from topology.cli import terminal
 from topology.cli.options import DebugOption
-from topology.cli.undoing import interruptible
+from topology.cli.undoing import held, interruptible
 from topology.codes.loading import K140, K141, K142, K143
 from topology.errors import ConfigurationError
 from topology.frames import PACKAGES
@@ -65,6 +65,9 @@ def new(
     try:
         with interruptible():
             _write(folder, _texts(called))
+    except FileExistsError as error:  # in the meantime: somebody else is at it, too
+        text = f"{directory} is there already: it was made in the meantime, or {error.filename} was"
+        raise ConfigurationError(text, code=K142) from error
     except OSError as error:
         raise ConfigurationError(f"{directory} can't be made: {error.strerror or error}", code=K143) from error
     terminal.put(printable(f"{called}: a topology to start from, in {directory}"))
@@ -73,7 +76,11 @@ def new(
 
 def _name(folder: Path, given: str | None) -> str:
     """What the topology is called. Raises ConfigurationError where that can't be."""
-    last = os.path.basename(os.path.abspath(folder))
+    try:
+        last = os.path.basename(os.path.abspath(folder))
+    except OSError as error:  # of the current folder
+        text = f"{folder} can't be made: the current folder is gone ({error.strerror})"
+        raise ConfigurationError(text, code=K143, next="change to a folder that is there: cd ~") from error
     derived = re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-_")[:64].strip("-_")
     called = derived if given is None else given
     if ours := next((one for one in (last, called) if one in PACKAGES), None):
@@ -134,17 +141,19 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
     made: list[Path] = []
     try:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
-            missing.mkdir()
-            made.append(missing)
+            with held():
+                missing.mkdir()
+                made.append(missing)
         for name, text in texts.items():
             path = folder / name
-            with path.open("x", encoding="utf-8", newline="\n") as file:  # x: never another's
+            with held(), path.open("x", encoding="utf-8", newline="\n") as file:  # x: never another's
                 made.append(path)
                 file.write(text)
     except BaseException:
-        for path in reversed(made):
-            with contextlib.suppress(OSError):
-                path.rmdir() if path.is_dir() else path.unlink()
+        with held():
+            for path in reversed(made):
+                with contextlib.suppress(OSError):
+                    path.rmdir() if path.is_dir() else path.unlink()
         raise
 
 
@@ -155,9 +164,18 @@ def _told(folder: Path) -> Iterator[str]:
     install = "" if find_spec("pytest") else f"{typed('pip')} install pytest && "
     yield "try next:"
     if not folder.samefile(Path()):
-        yield f"  cd {printable(shlex.quote(str(folder)))}"
+        yield f"  cd {_as_argument(str(folder))}"
     yield f"  {typed('kedge')} run alerts.py"
     yield f"  {install}{typed('pytest')}"
+
+
+def _as_argument(path: str) -> str:
+    """A path as it can be typed into a shell, though it begins with a dash or has what no terminal shows."""
+    path = f"./{path}" if path.startswith("-") else path
+    if path.isprintable():
+        return printable(shlex.quote(path))
+    quoted = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\{byte:03o}" for byte in os.fsencode(path))
+    return f"$'{''.join(quoted)}'"
 
 
 def typed(tool: str) -> str:
