@@ -68,8 +68,7 @@ class Host(Spout):
             at = self.clock.utc()
             self.last = max(self.last + 1, int(at.timestamp() * 1_000_000))
             self.due = [Message(Reading(what, read(), at), self.last, what, at) for what, read in READERS.items()]
-        polled, self.due = self.due[:limit], self.due[limit:]
-        return polled
+        return [self.due.pop(0) for _ in self.due[:limit]]
 
     def partitions(self) -> Mapping[str, str]:
         return self.epochs
@@ -79,11 +78,12 @@ class Watch(Bolt):
     """Reading → Alert. The state of a kind: whether it is over, and how many readings in a row say the contrary."""
 
     def __init__(self, patience: int = 3, **limits: float) -> None:
+        if wrong := [f"{what}={limit}" for what, limit in limits.items() if not limit >= 0]:
+            raise ConfigurationError(f"a limit is a number of percent, 0 or more, not {', '.join(wrong)}")
         self.patience, self.limits = patience, limits  # readings; kind → percent
 
     def process(self, reading: Reading, state: State[tuple[bool, int]]) -> Iterator[Alert]:
-        over, in_a_row = state.get((False, 0))
-        limit = self.limits[reading.what]
+        (over, in_a_row), limit = state.get((False, 0)), self.limits[reading.what]
         in_a_row = in_a_row + 1 if (reading.percent < 0.9 * limit if over else reading.percent > limit) else 0
         if in_a_row == self.patience:
             over, in_a_row = not over, 0

@@ -124,6 +124,12 @@ def test_all_limits_can_be_set() -> None:
     assert watch.limits == dict(zip(READERS, (1.0, 2.0, 3.0, 4.0), strict=True))
 
 
+@pytest.mark.parametrize("limit", [float("nan"), -5.0])
+def test_a_limit_that_is_no_percentage_is_refused(limit: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"a limit is a number of percent, 0 or more, not disk={limit}"):
+        topology(disk=limit)
+
+
 # -- this machine
 
 

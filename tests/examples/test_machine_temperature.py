@@ -112,6 +112,7 @@ def test_pages_do_not_depend_on_how_readings_are_batched_or_replayed(
 @pytest.mark.parametrize(
     "row",
     ["", "2013-12-02 21:15:00", "2013-12-02 21:15:00,1,2", "21:15,1", "2013-12-02 21:15:00,warm", "value,timestamp"]
+    + ["0001-01-01 00:00:00+05:00,80", "9999-12-31 23:59:59-12:00,80"]
     + [f"2013-12-02 21:15:00,{value}" for value in ("nan", "inf", "-inf", "")],
 )
 def test_what_is_no_row_is_rejected_with_the_reason(row: str) -> None:
@@ -119,6 +120,11 @@ def test_what_is_no_row_is_rejected_with_the_reason(row: str) -> None:
     assert [one.record for one in done.failed] == [Line(row)]
     assert "not a row of timestamp,value: " in done.failed[0].reason or "the value is " in done.failed[0].reason
     assert done.outputs == [Reading("m", datetime(2013, 12, 2, 21, 15, tzinfo=UTC), 73.96732207)]
+
+
+def test_a_time_with_a_zone_is_that_moment_in_utc() -> None:
+    done = run_bolt(ParseRow("m"), [Line("2013-12-02 21:15:00+05:00,80")])
+    assert done.outputs == [Reading("m", datetime(2013, 12, 2, 16, 15, tzinfo=UTC), 80.0)]
 
 
 def test_a_bad_row_ends_dead_and_the_rest_pages_all_the_same(tmp_path: Path) -> None:
