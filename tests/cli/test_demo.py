@@ -35,11 +35,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 WRONG = {
     "no workers": (["--workers", "0"], "--workers takes a whole number from 1 to 64, not 0"),
     "too many workers": (["--workers", "65"], "--workers takes a whole number from 1 to 64, not 65"),
-    "half a worker": (["--workers", "1.5"], "Invalid value for '--workers': "),
+    "half a worker": (["--workers", "1.5"], "--workers takes a whole number, not '1.5'"),
     "a rate below 0": (["--rate", "-1"], "--rate takes a number of lines a second, or 0 for as fast as it can, not -1"),
     "a rate without an end": (["--rate", "inf"], "--rate takes a number of lines a second"),
     "a rate that is not a number": (["--rate", "nan"], "--rate takes a number of lines a second"),
-    "a rate in words": (["--rate", "fast"], "Invalid value for '--rate': "),
+    "a rate in words": (["--rate", "fast"], "--rate takes a number, not 'fast'"),
     "too short a log": (["--lines", "999"], "--lines takes a whole number from 1,000 to 1,000,000, not 999"),
     "too long a log": (["--lines", "1000001"], "--lines takes a whole number from 1,000 to 1,000,000, not 1000001"),
     "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0"),
@@ -47,9 +47,9 @@ WRONG = {
     "a folder that is not empty": (["--keep", "full"], "full is not empty: it has mine"),
     "a folder in a file": (["--keep", "file/one"], "file/one can't be made: Not a directory"),
     "nothing to keep in": (["--keep", ""], "a folder without a name can't be made"),
-    "a target, as of run": (["alerts.py"], "unexpected extra argument"),
-    "an option that there is not": (["--works", "2"], "No such option: --works"),
-    "an option without its value": (["--rate"], "Option '--rate' requires an argument"),
+    "a target, as of run": (["alerts.py"], "kedge demo takes no argument, not 'alerts.py'"),
+    "an option that there is not": (["--works", "2"], "there is no option --works; did you mean '--workers'?"),
+    "an option without its value": (["--rate"], "--rate takes a value, LINES, and there is none"),
 }
 
 

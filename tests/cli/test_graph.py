@@ -33,10 +33,10 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Missing argument"),
+        ([], "kedge graph needs FILE-OR-MODULE[:NAME]"),
         (["conting.py"], "there is no file conting.py; did you mean 'counting.py'?"),
         (["counting.py", "--format", "png"], "'png' is not one of 'text', 'mermaid', 'svg'"),
-        (["counting.py", "--formt", "svg"], "No such option: --formt"),
+        (["counting.py", "--formt", "svg"], "there is no option --formt; did you mean '--format'?"),
         (["counting.py", "--output", "x.png"], "--output x.png: its name tells no format; .svg, .mmd, .md, .txt do"),
         (
             ["counting.py", "--output", "x.svgz"],
@@ -47,10 +47,10 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
         (["counting.py", "--output", "folder.svg"], "folder.svg can't be written: Is a directory"),
         (["counting.py", "--output", "counting.py", "--format", "svg"], "a picture does not take the place of code"),
         (["counting.py", "--workers", "0"], "--workers takes a whole number from 1 to 64, not 0"),
-        (["counting.py", "--workers", "two"], "Invalid value for '--workers'"),
+        (["counting.py", "--workers", "two"], "--workers takes a whole number, not 'two'"),
         (["counting.py", "--set", "cuont=1"], "counting.py:topology takes no 'cuont'; did you mean 'count'?"),
         (["counting.py", "--config", "max_pendin=1"], "there is no setting 'max_pendin'; did you mean 'max_pending'?"),
-        (["counting.py", "endless.py"], "unexpected extra argument"),
+        (["counting.py", "endless.py"], "takes one argument and no more, not 'endless.py' too"),
     ],
 )
 def test_a_wrong_use_is_answered_in_one_sentence_and_status_2(folder: Path, arguments: list[str], said: str) -> None:

@@ -38,9 +38,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 WRONG = {
-    "no folder": ([], "Missing argument 'DIR'"),
-    "two folders": (["one", "two"], "unexpected extra argument"),
-    "an option that there is not": (["one", "--nmae", "x"], "No such option: --nmae"),
+    "no folder": ([], "kedge new needs DIR"),
+    "two folders": (["one", "two"], "kedge new takes one argument and no more, not 'two' too"),
+    "an option that there is not": (["one", "--nmae", "x"], "there is no option --nmae; did you mean '--name'?"),
     "a name that is none": (["one", "--name", "two words"], "--name 'two words' is no name"),
     "a name too long": (["one", "--name", "x" * 65], "is no name"),
     "an empty name": (["one", "--name", ""], "--name '' is no name"),

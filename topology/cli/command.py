@@ -17,6 +17,7 @@ import typer
 import typer.core
 
 from topology.cli import terminal
+from topology.cli.usage import USAGE_ERROR, extra, note_value
 from topology.config import Config
 from topology.errors import did_you_mean
 from topology.text import printable
@@ -42,12 +43,20 @@ class Command(typer.core.TyperCommand):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         for parameter in self.params:
+            note_value(parameter)
             if options := _long(parameter):
                 _take_from_environment(parameter, options)
 
     def variables(self) -> dict[str, Any]:
         """Variable → the option that it gives a value to."""
         return {one.envvar: one for one in self.params if isinstance(one.envvar, str) and _long(one)}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        further, ctx.allow_extra_args = ctx.allow_extra_args, True
+        left = parsed(super().parse_args, ctx, args)
+        if left and not further and not ctx.resilient_parsing:
+            raise extra(ctx, left)
+        return left
 
     def invoke(self, ctx: Any) -> Any:
         _given_as.set(
@@ -96,6 +105,15 @@ class Command(typer.core.TyperCommand):
         super().format_epilog(ctx, formatter)
 
 
+def parsed(parse: Any, ctx: Any, args: list[str]) -> list[str]:
+    """What is left of the words. Errors know whose they are, which Typer leaves out of some."""
+    try:
+        return list(parse(ctx, args))
+    except USAGE_ERROR as error:
+        error.ctx = error.ctx or ctx
+        raise
+
+
 def _called(argument: Any) -> str:
     return str(argument.metavar or argument.name.upper())
 
@@ -118,7 +136,7 @@ def _take_from_environment(option: Any, names: list[str]) -> None:
         option.envvar = PREFIX + names[0].removeprefix("--").replace("-", "_").upper()
     option.show_envvar = True
     option.from_environment = False
-    look, hint = option.value_from_envvar, option.get_error_hint
+    look = option.value_from_envvar
 
     def value(ctx: Any) -> Any:
         found = look(ctx) if not option.multiple else _words(option, ctx)
@@ -126,16 +144,6 @@ def _take_from_environment(option: Any, names: list[str]) -> None:
         return found
 
     option.value_from_envvar = value
-    option.get_error_hint = lambda *_: f"'{option.envvar}'" if option.from_environment else _plain(hint, option)
-
-
-def _plain(hint: Any, option: Any) -> str:
-    """Typer's own words, which would name the variable even where the value was typed."""
-    option.show_envvar = False
-    try:
-        return str(hint())
-    finally:
-        option.show_envvar = True
 
 
 def _words(option: Any, ctx: Any) -> list[str] | None:

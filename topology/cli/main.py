@@ -9,6 +9,7 @@ have EXAMPLES, ("command line", "what it is for") each, which end the command's 
 """
 
 import os
+import shlex
 import sys
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -18,10 +19,12 @@ import typer.core
 import typer.main
 
 from topology.cli import terminal
-from topology.cli.command import Command
+from topology.cli.command import Command, parsed
 from topology.cli.options import json_asked_for
+from topology.cli.usage import USAGE_ERROR
 from topology.codes.loading import K153
 from topology.errors import ConfigurationError, did_you_mean
+from topology.text import printable
 from topology.version import version
 
 INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
@@ -60,10 +63,15 @@ class Commands(typer.core.TyperGroup):
         except Exception as error:  # somebody else's package: its trouble must not hide the other commands
             return _command(cmd_name, _unusable(cmd_name, entry.value, error))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return parsed(super().parse_args, ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and not ctx.resilient_parsing:
             near = did_you_mean(args[0], self.list_commands(ctx))
-            ctx.fail(f"No such command {args[0]!r:.80}{near}")
+            if args[0].endswith(".py"):
+                near = f"; did you mean kedge run {printable(args[0])}?"
+            ctx.fail(f"there is no command {args[0]!r:.80}{near}")
         return super().resolve_command(ctx, args)
 
 
@@ -146,6 +154,11 @@ def status_of(arguments: list[str]) -> int:
 
 def _meant(arguments: list[str]) -> list[str]:
     """`kedge` alone and `kedge help [COMMAND]` ask for help, as in git."""
-    if not arguments or arguments == ["help"]:
+    if not arguments:
         return ["--help"]
-    return [arguments[1], "--help"] if arguments[0] == "help" else arguments
+    if arguments[0] != "help":
+        return arguments
+    about = [word for word in arguments[1:] if word not in (*SETTINGS["help_option_names"], "help")]
+    if len(about) > 1:
+        raise USAGE_ERROR(f"kedge help takes one command and no more, not {shlex.join(about)!r:.80}")
+    return [*about, "--help"]

@@ -134,11 +134,15 @@ def described(kind: Any) -> str:
     if origin is typing.Annotated:
         return f"{described(inner[0])} within its limits"
     if origin is Literal:
-        return " or ".join(repr(one) for one in inner)
+        return _either([repr(one) for one in inner])
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(described(one) for one in inner)
+        return _either([described(one) for one in inner])
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return " or ".join(repr(one.value) for one in kind)
+        return _either([repr(one.value) for one in kind])
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return "a path"
     return f"a {kind if origin else getattr(kind, '__name__', kind)}"
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -7,20 +7,17 @@ All of it goes to stderr, made safe (S11): lines besides the sentence are indent
 """
 
 import traceback
-from typing import Any, Final
+from typing import Any
 
 import typer
 
 from topology.cli import terminal
+from topology.cli.usage import USAGE_ERROR, sentence
 from topology.codes.code import Code
 from topology.codes.loading import K101, K134, K137
 from topology.errors import ConfigurationError, DeclarationError, KedgeError, advice
 from topology.frames import users_place
 from topology.text import printable
-
-USAGE_ERROR: Final[Any] = (
-    typer.BadParameter.__base__
-)  # of options, arguments and commands; Typer exports no name for it
 
 
 def told(error: Any, *, debug: bool) -> int:
@@ -28,7 +25,7 @@ def told(error: Any, *, debug: bool) -> int:
     frames, place, next_step = "", "", ""
     code: Code | None = None
     if isinstance(error, USAGE_ERROR):
-        text, status, code = error.format_message(), 2, K101
+        text, status, code = sentence(error), 2, K101
         next_step = f"see what there is: {error.ctx.command_path} --help" if error.ctx is not None else ""
     elif isinstance(error, KedgeError):
         text, status, code = (

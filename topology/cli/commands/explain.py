@@ -1,6 +1,7 @@
 """`kedge explain`: what a code means and what to do, out of the catalogue; without a code, all there are."""
 
 from functools import partial
+from string import digits
 from textwrap import fill
 from typing import Annotated, Final
 
@@ -11,8 +12,9 @@ from topology.cli.options import DebugOption
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
 from topology.codes.loading import K135
-from topology.errors import ConfigurationError, did_you_mean
+from topology.errors import ConfigurationError
 
+SHOWN_MAX: Final = 80  # characters of what is no code
 WIDTH: Final = 88  # columns that a text is wrapped to
 EXAMPLES: Final = (("kedge explain K112", "what the code of an error means"),)
 
@@ -28,9 +30,15 @@ def explain(code: CodeArgument = None, debug: DebugOption = False) -> None:
         return
     found = CODES.get(code.strip().upper())
     if found is None:
-        text = f"there is no code {code.strip()!r:.80}{did_you_mean(code.strip(), CODES)}"
+        text = f"there is no code {code.strip()!r:.{SHOWN_MAX}}{_near(code)}"
         raise ConfigurationError(text, code=K135)
     terminal.put("\n".join(_one(found)))
+
+
+def _near(code: str) -> str:
+    """What was meant, where the digits are right: one code is as near to another as the next."""
+    meant = "K" + "".join(c for c in code[:SHOWN_MAX].upper().replace("O", "0") if c in digits)
+    return f"; did you mean {meant!r}?" if meant in CODES else ""
 
 
 def _all() -> list[str]:

@@ -1,0 +1,113 @@
+"""A mistake of a command line in one sentence of ours, out of what Typer raises: its own words are those of the
+libraries below it, and differ from version to version.
+
+Knows errors, options and commands, and not who tells the sentence.
+"""
+
+import inspect
+import types
+import typing
+from typing import Any, Final
+
+import typer
+
+from topology.errors import did_you_mean
+from topology.text import printable
+
+USAGE_ERROR: Final[Any] = (
+    typer.BadParameter.__base__
+)  # of options, arguments and commands; Typer exports no name for it
+GIVEN: Final = "given"  # an attribute of errors: the value that could not be converted
+SHOWN_MAX: Final = 80  # characters of a value, or of a word, in a sentence
+
+
+def sentence(error: Any) -> str:
+    """What is wrong. Of what a command of another package has raised by itself, its own words."""
+    name = shown_name(error)
+    context: Any = error.ctx
+    command = getattr(context, "command", None)
+    path = getattr(context, "command_path", "kedge")
+    match type(error).__name__:  # Typer exports these neither
+        case "NoSuchOption":
+            near = did_you_mean(error.option_name, _options(command))
+            return f"there is no option {printable(error.option_name):.{SHOWN_MAX}}{near}"
+        case "BadOptionUsage":
+            option = next((one for one in command.params if error.option_name in one.opts), None) if command else None
+            if option is None or getattr(option, "is_flag", False):
+                return f"{error.option_name} takes no value"
+            return f"{error.option_name} takes a value, {option.metavar or option.name.upper()}, and there is none"
+        case "MissingParameter" if name:
+            return f"{path} needs {name}"
+        case "BadParameter" if GIVEN in vars(error):
+            kind = _kind(command, error.param)
+            who = name if error.param.param_type_name == "option" else path
+            near = did_you_mean(str(error.given), _choices(kind))
+            return f"{who} takes {_described(kind)}, not {error.given!r:.{SHOWN_MAX}}{near}"
+        case "BadParameter" if name:
+            return f"{name}: {error.message}"
+    return str(error.format_message())
+
+
+def shown_name(error: Any) -> str:
+    """What the user has called the option by; the argument as the help calls it."""
+    parameter = getattr(error, "param", None)
+    if parameter is None:
+        return ""
+    if getattr(parameter, "from_environment", False):
+        return str(parameter.envvar)
+    if parameter.param_type_name == "option":
+        return str(parameter.opts[0])
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def note_value(parameter: Any) -> None:
+    """Has errors about this parameter's type carry the value that was `given`, which Typer leaves out."""
+    convert = parameter.process_value
+
+    def process(ctx: Any, value: Any) -> Any:
+        try:
+            return convert(ctx, value)
+        except typer.BadParameter as error:
+            if error.__cause__ is not None:  # of what was converted; else a callback's own words say it
+                setattr(error, GIVEN, value)
+            raise
+
+    parameter.process_value = process
+
+
+def extra(ctx: Any, words: list[str]) -> Any:
+    """The error for arguments that a command has no use for."""
+    count = sum(one.param_type_name == "argument" for one in ctx.command.params)
+    most = {0: "no argument", 1: "one argument and no more"}.get(count, f"{count} arguments and no more")
+    return USAGE_ERROR(
+        f"{ctx.command_path} takes {most}, not {' '.join(words)!r:.{SHOWN_MAX}}{' too' * bool(count)}", ctx
+    )
+
+
+def _options(command: Any) -> list[str]:
+    if command is None:
+        return []
+    return ["--help", *(name for one in command.params if one.param_type_name == "option" for name in one.opts)]
+
+
+def _kind(command: Any, parameter: Any) -> Any:
+    """The type of a parameter's value: that of the command's function, without the None of an option left out."""
+    annotation = inspect.signature(command.callback, eval_str=True).parameters[parameter.name].annotation
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        kinds = [one for one in typing.get_args(annotation) if one is not type(None)]
+        annotation = kinds[0] if len(kinds) == 1 else annotation
+    return annotation
+
+
+def _choices(kind: Any) -> list[str]:
+    from enum import Enum
+
+    return [str(one.value) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+
+
+def _described(kind: Any) -> str:
+    from topology.cli.settings import described
+
+    return described(kind)
