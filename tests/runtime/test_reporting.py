@@ -40,5 +40,5 @@ def test_kinds_beyond_a_thousand_are_counted_together_and_nothing_grows(caplog: 
     reporter.remind()
     assert told(caplog) == [
         "again, 500 times: failures of other kinds than the first 1,000",
-        "again, 1 times: failed by the bolt in 'bolt7'",
+        "again, once: failed by the bolt in 'bolt7'",
     ]

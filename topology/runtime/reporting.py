@@ -59,7 +59,7 @@ class Reporter:
     def remind(self) -> None:
         """Tells how often each kind has happened since it was told last."""
         for kind, count in self._since.items():
-            logger.warning("again, %d times: %s", count, kind)
+            logger.warning("again, %s: %s", "once" if count == 1 else f"{count:,} times", kind)
         self._since.clear()
 
 
