@@ -24,7 +24,10 @@ from typing import Any, Final
 from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = ("acker", "topology", "spouts", "bolts", "bridge", "kedge.py", "kedge_pytest.py", "examples", "tests", "pyproject.toml")
+COPIED: Final = (
+    *("acker", "topology", "spouts", "bolts", "bridge", "kedge.py", "kedge_pytest.py"),
+    *("examples", "tests", "pyproject.toml"),
+)
 NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".*", "*.db*")
 TEST_LIMIT_S: Final = 20.0  # of one test; longer hangs
 REST_LIMIT_S: Final = 40.0  # of all else that a process does; longer, and it is killed
