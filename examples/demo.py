@@ -21,7 +21,7 @@ from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.commands.new import refuse_what_is_there, typed
 from topology.cli.commands.run import WORKERS_MAX, start
-from topology.cli.options import DebugOption
+from topology.cli.options import DebugOption, LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from topology.cli.undoing import end_at_once, held, interruptible
 from topology.codes.loading import K142, K143, K144
 from topology.errors import ConfigurationError
@@ -49,6 +49,8 @@ def demo(
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Make the log and the store in DIR, and keep them.")
     ] = None,
+    log_format: LogFormatOption = LogFormat.AUTO,
+    log_level: LogLevelOption = LogLevel.INFO,
     debug: DebugOption = False,
 ) -> None:
     """Watch a run that finds attacks in an sshd log.
@@ -78,6 +80,8 @@ def demo(
             for_s=for_s,
             state_dir=state,
             workers=workers,
+            log_format=log_format,
+            log_level=log_level,
             debug=debug,
             try_next=try_next,
         )

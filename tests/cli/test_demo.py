@@ -1,5 +1,6 @@
 """`kedge demo`: what it says, what it refuses, and that it leaves nothing behind, however it ends."""
 
+import json
 import os
 import re
 import signal
@@ -87,6 +88,17 @@ def test_it_says_what_will_happen_and_how_to_stop_it_then_what_it_found_and_what
     assert "198.18.0.19       7         2025-12-31T17:10:21Z  2025-12-31T17:10:21Z" in told.stdout
     assert told.stdout.splitlines()[-1] == "try next: kedge new my-alerts   # a topology of your own, with its tests"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_options_of_the_log_hold_for_it_whichever_way_they_are_given(tmp_path: Path) -> None:
+    given = {"KEDGE_LOG_FORMAT": "console", "KEDGE_LOG_LEVEL": "debug", "KEDGE_LINES": "1000", "TMPDIR": str(tmp_path)}
+    told = kedge("demo", "--rate", "0", "--workers", "1", cwd=tmp_path, env=given)
+    assert told.returncode == 0, told.stderr
+    assert "sshd log of 1,000 lines" in told.stderr
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d debug ", told.stderr, re.M), told.stderr
+    options = ("--log-format", "json", "--log-level", "info")
+    typed = kedge("demo", "--rate", "0", "--workers", "1", *options, cwd=tmp_path, env=given)
+    assert {json.loads(line)["level"] for line in typed.stderr.splitlines()} == {"info"}
 
 
 def test_what_is_kept_can_be_run_again_by_the_command_that_it_ends_with_which_stores_nothing_twice(

@@ -35,7 +35,7 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
     [
         ([], "kedge graph needs FILE-OR-MODULE[:NAME]"),
         (["conting.py"], "there is no file conting.py; did you mean 'counting.py'?"),
-        (["counting.py", "--format", "png"], "'png' is not one of 'text', 'mermaid', 'svg'"),
+        (["counting.py", "--format", "png"], "--format takes 'text', 'mermaid' or 'svg', not 'png'"),
         (["counting.py", "--formt", "svg"], "there is no option --formt; did you mean '--format'?"),
         (["counting.py", "--output", "x.png"], "--output x.png: its name tells no format; .svg, .mmd, .md, .txt do"),
         (
