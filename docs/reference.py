@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
-ENTRY = re.compile(r"(?P<name>[a-z_]+)  +(?P<text>\S.*)")  # `max_pending        open trees a spout task; …`
+ENTRY = re.compile(r"(?P<name>[a-z_]+(?:, [a-z_]+)*)  +(?P<text>\S.*)")  # `max_pending   open trees a spout task; …`
 ITEM = re.compile(r"[-*] ")
 NOT_CALLED = {"topology.Stream", "topology.Input"}  # a topology makes them; how is nobody's affair
 RULE = re.compile(r"\s+\([A-E]\d+(?: [iv]+)?(?:, [A-E]\d+(?: [iv]+)?)*\)")  # the house's numbers; no page has the list

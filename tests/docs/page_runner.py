@@ -19,6 +19,7 @@ import pytest
 from snippets import Block, missing
 
 LIMIT_S = 120.0  # that one command may take on a loaded machine
+USAGE = 2  # the exit status for what one sentence is enough for
 
 
 class PageRunner:
@@ -96,6 +97,8 @@ class PageRunner:
         self.printed = ran.stdout.decode()
         if ran.returncode != int(block.comments.get("exits", 0)):
             pytest.fail(f"{block.place}: exit status {ran.returncode} of\n{text}\n{self.printed}", pytrace=False)
+        if ran.returncode == USAGE and "Traceback" in self.printed:
+            pytest.fail(f"{block.place}: a mistake of use is told with a traceback:\n{self.printed}", pytrace=False)
         if place.exists():
             self.here = Path(place.read_text().strip())
 
