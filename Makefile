@@ -9,7 +9,7 @@ RUNS := runs
 
 # Through the environment, so that the shell takes a path with spaces or quotes for a path.
 LOG ?=
-export LOG
+export LOG RATE
 
 # Lines a second that `make run` reads of the log that it makes: enough to watch for a while. Your own LOG is read as
 # fast as it can be.
@@ -32,7 +32,7 @@ run: $(VENV)/.installed $(RUNS)/.log-made
 	@run="$(RUNS)/$$(date -u +%Y%m%dT%H%M%SZ)-$$$$" && mkdir -p "$$run" && \
 	set -- --set "store=$$run/alerts.db" --state-dir "$$run/state" --workers 2 $(ARGS) && \
 	if [ -n "$$LOG" ]; then set -- --set "path=$$LOG" "$$@"; \
-	else set -- --set "path=$(RUNS)/auth.log" --set rate=$(RATE) "$$@"; fi && \
+	else set -- --set "path=$(RUNS)/auth.log" --set "rate=$$RATE" "$$@"; fi && \
 	echo "$(BIN)/kedge run examples/ssh_alerts.py $$*" >&2 && \
 	KEDGE_HINT=1 exec $(BIN)/kedge run examples/ssh_alerts.py "$$@"
 

@@ -110,6 +110,13 @@ def test_a_log_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_a_rate_that_is_none_is_one_sentence_and_reaches_no_shell(tmp_path: Path) -> None:
+    result = make("run", f"RUNS={tmp_path}", f"RATE=1; touch '{tmp_path}/typed' #")
+    assert result.returncode == 2, result.stderr
+    assert "touch" in next(line for line in result.stderr.splitlines() if line.startswith("kedge: --set rate="))
+    assert not (tmp_path / "typed").exists()
+
+
 def test_a_python_that_is_too_old_or_missing_is_one_sentence(tmp_path: Path) -> None:
     old = tmp_path / "python3.9"
     old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.9.2\n[ "$1" = -V ]\n')
