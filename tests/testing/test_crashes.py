@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import inspect
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -179,6 +181,39 @@ def test_what_a_run_with_a_crash_has_sent_and_captured_is_not_kept_once_nobody_h
     kept = run()
     gc.collect()
     assert kept() is None, "the frames of the dead are kept; a suite of thousands of crashes keeps only them"
+
+
+CRASHED_IN_FLUSH = """
+import asyncio, gc, logging
+from topology import Bolt, Collector, Record, Topology, Tuple
+from topology.testing import Crash, ScriptedSpout, run_topology, virtual
+
+class Word(Record):
+    text: str
+
+class Holds(Bolt):
+    def execute(self, tup: Tuple[Word], out: Collector[Word]) -> None:
+        self.held = tup
+
+    async def flush(self, out: Collector[Word]) -> None:
+        try:
+            await asyncio.sleep(1)
+            out.ack(self.held)
+        finally:
+            print("cleaned up", flush=True)
+
+logging.disable()
+topology = Topology("held")
+topology.bolt("holds", Holds(), topology.spout("words", ScriptedSpout([Word("a")])).shuffle())
+print(run_topology(topology, crashes=[Crash(0, at_s=0.5)]).restarts)
+vars(virtual).clear()  # as Python does at its end, in an order that hangs on what else is loaded
+gc.collect()
+"""
+
+
+def test_the_dead_workers_code_does_nothing_at_pythons_end_either() -> None:
+    ran = subprocess.run([sys.executable, "-c", CRASHED_IN_FLUSH], capture_output=True, text=True, timeout=60)
+    assert (ran.stdout.split("\n"), ran.stderr) == (["cleaned up", "1", ""], ""), "once, by the replacement"
 
 
 def test_code_of_the_dead_that_had_not_begun_is_closed_so_that_python_does_not_warn_of_it_at_its_end() -> None:

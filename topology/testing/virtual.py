@@ -5,6 +5,7 @@ they might on another day. There are no sockets, signals or threads here. Must n
 """
 
 import asyncio
+import ctypes
 import heapq
 import inspect
 from asyncio import base_events
@@ -156,6 +157,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         life.over = self._killed = True
         dead = [one for one, begun in self._begun.items() if begun is life]
         self._asyncgens.difference_update(dead)
+        if not _graves:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(_graves))  # kept at Python's end too, which empties modules
         _graves.extend(dead)
         for one in dead:
             if isinstance(one, asyncio.Task):
