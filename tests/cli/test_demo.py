@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from cli_kit import KEDGE, Started, environment, kedge
+from kedge_examples.demo import _make
 
-from examples.demo import _make
 from topology.cli.main import status_of
 from topology.codes.loading import K142
 from topology.errors import ConfigurationError
