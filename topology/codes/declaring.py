@@ -145,7 +145,7 @@ K222: Final = Code(
     "K222",
     "One stream read twice by one bolt",
     "Both deliveries of a record have one identity, so the bolt can't tell them apart, and the tree would be done "
-    "too early (A18).",
+    "too early.",
     "keep one of the two inputs, or declare a second bolt for the other.",
 )
 K223: Final = Code(
@@ -163,8 +163,8 @@ K224: Final = Code(
 K225: Final = Code(
     "K225",
     "A grouping that does not go with the bolt or the emitter",
-    "State needs fields(…) or global_(), so that a replay meets the task that has it (D8); a bolt that is not "
-    "deterministic needs a grouping that replays alike (B2); direct() needs an emitter with execute.",
+    "State needs fields(…) or global_(), so that a replay meets the task that has it; a bolt that is not "
+    "deterministic needs a grouping that replays alike; direct() needs an emitter with execute.",
     "choose one of the groupings that are named.",
 )
 K226: Final = Code(
@@ -178,12 +178,12 @@ K227: Final = Code(
     "K227",
     "Inputs that disagree about the key of the state",
     "A bolt with state that reads several streams by fields(…) has one state for each key, so the keys have to be of "
-    "the same number and the same types (D8).",
+    "the same number and the same types.",
     "group the streams by fields of the same types.",
 )
 K228: Final = Code(
     "K228",
     "State in an attribute of a bolt (a warning)",
-    "What a bolt keeps in self from record to record is counted twice by a replay, and forgotten by a restart (B4).",
+    "What a bolt keeps in self from record to record is counted twice by a replay, and forgotten by a restart.",
     "keep it as process(self, record, state: State[…]).",
 )

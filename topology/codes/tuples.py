@@ -76,7 +76,7 @@ K612: Final = Code(
     "K612",
     "A tuple that is finished already",
     "A bolt has emitted on, acked or failed a tuple that it had acked or failed before, or that the runtime has "
-    "given up (A3, A4).",
+    "given up.",
     "finish each tuple once, and emit before that.",
 )
 K613: Final = Code(
@@ -89,7 +89,7 @@ K614: Final = Code(
     "K614",
     "A state's value that can change",
     "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in "
-    "place (D9).",
+    "place.",
     "use tuples, frozensets and records.",
 )
 K615: Final = Code(
