@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from topology.runtime.control import Log
-from topology.runtime.failures import shown
+from topology.runtime.failures import described, shown
 from topology.runtime.here import HERE
+from topology.text import printable
 
 TEXT_MAX: Final = 10_000  # characters of a text, and of a traceback
 VALUE_MAX: Final = 2_000  # characters of one field
@@ -48,12 +49,12 @@ def about(text: str, *, trace: str = "", component: str = "", fields: Mapping[st
 
 
 def entry_of(record: logging.LogRecord) -> Entry:
-    """What a record says. Call it where the record was made: the task is the one whose code runs here. Raises what a
-    record's own arguments raise."""
+    """What a record says. Call it where the record was made: the task is the one whose code runs here. Of a call whose
+    text can't be made, why, and where it is: who logs has no use for an exception, and the entry is not lost."""
     said = getattr(record, SAID, None)
     if isinstance(said, Entry) and said.at:
         return said  # whole: it comes from a worker, or was taken apart before
-    entry = said if isinstance(said, Entry) else Entry(record.getMessage(), fields=_extras(record))
+    entry = said if isinstance(said, Entry) else Entry(_text(record), fields=_extras(record))
     place = HERE.get()
     if place is not None:
         same = entry.component in ("", place.component)
@@ -62,10 +63,10 @@ def entry_of(record: logging.LogRecord) -> Entry:
     return replace(
         entry,
         text=cut(entry.text.rstrip()),
-        trace=cut(entry.trace or _trace(record)),
-        fields={str(name)[:VALUE_MAX]: _plain(value) for name, value in [*entry.fields.items()][:FIELDS_MAX]},
+        trace=_cut_inside(entry.trace or _trace(record)),
+        fields={_name(name): _plain(value) for name, value in [*entry.fields.items()][:FIELDS_MAX]},
         level=record.levelno,
-        logger=record.name,
+        logger=cut(record.name),
         at=record.created,
     )
 
@@ -106,11 +107,51 @@ def unpacked_entry(log: Log, worker: int) -> Entry:
     return Entry(log.text, log.trace, log.component, log.task, worker, log.fields, log.level, log.logger, log.at)
 
 
+def as_text(entry: Entry) -> str:
+    """Level, component, text and traceback for people, where nothing else can show it; safe (S11), and each line after
+    the first is indented."""
+    place = f" [{entry.component}.{entry.task}]" if entry.component else ""
+    first, *others = f"{entry.text}\n{entry.trace}".rstrip().split("\n")
+    head = f"{logging.getLevelName(entry.level).lower()}{place} {first}  logger={entry.logger}"
+    return "\n".join([printable(head), *(f"    {printable(line)}" for line in others)])
+
+
 def cut(text: str) -> str:
     """The text's beginning, without lone surrogates, which no encoding takes; and how much is left out."""
     if len(text) > TEXT_MAX:
         text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX:,} more characters)"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def put_together(text: object, arguments: Any) -> str:
+    """The text of a call with its arguments, as the standard library does it. Of arguments that do not fit, or that
+    raise, what they are and why not."""
+    try:
+        made = str(text)
+        return made % arguments if arguments else made
+    except Exception as error:
+        what = shown(text, VALUE_MAX) + (f" with {shown(arguments, VALUE_MAX)}" if arguments else "")
+        return f"a log entry can't be put together, of {what}: {described(error)}"
+
+
+def _text(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:
+        return f"{put_together(record.msg, record.args)} ({record.pathname}:{record.lineno})"
+
+
+def _cut_inside(trace: str) -> str:
+    """As `cut`, from the middle: what was raised last stands at the end."""
+    left_out = len(trace) - TEXT_MAX
+    if left_out > 0:
+        half = TEXT_MAX // 2
+        trace = f"{trace[:half]}\n… {left_out:,} more characters …\n{trace[-half:]}"
+    return trace.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _name(name: object) -> str:
+    return cut((name if isinstance(name, str) else shown(name, VALUE_MAX))[:VALUE_MAX])
 
 
 def _trace(record: logging.LogRecord) -> str:

@@ -7,10 +7,10 @@ the handler does.
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from topology.runtime.entries import about
+from topology.runtime.entries import about, put_together
 
 KEDGE: Final = "kedge"
 WARNINGS: Final = "py.warnings"  # where the standard library logs what `warnings.warn` is told
@@ -57,7 +57,6 @@ def route_structlog() -> None:
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.filter_by_level,
-            structlog.stdlib.PositionalArgumentsFormatter(),
             _as_arguments,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -67,8 +66,14 @@ def route_structlog() -> None:
 
 def _as_arguments(_: object, __: str, event: dict[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     """The last processor: what the standard library's logger is called with."""
-    text = str(event.pop("event", ""))
+    text = put_together(event.pop("event", ""), _positional(event.pop("positional_args", ())))
     passed: dict[str, Any] = {
         name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event
     }
     return (text,), {**passed, "extra": about(text, fields=event)}
+
+
+def _positional(arguments: tuple[Any, ...]) -> Any:
+    """A single mapping stands for its names, as in calls of logging."""
+    one = arguments[0] if len(arguments) == 1 else None
+    return one if isinstance(one, Mapping) and one else arguments

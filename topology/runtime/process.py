@@ -24,14 +24,14 @@ from topology.errors import KedgeError, StartError
 from topology.plan import Plan, plan
 from topology.runtime import rundir, standing
 from topology.runtime.control import Begin, CannotStart, Closed, Incarnations, Log, Noted
-from topology.runtime.entries import cut, entry_of, packed_entry
+from topology.runtime.entries import as_text, cut, entry_of, packed_entry
 from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.hosting import run_to_end
 from topology.runtime.lent import Lent
 from topology.runtime.listening import listen
 from topology.runtime.obeying import Life
 from topology.runtime.pulse import Pulse, safe
-from topology.writing import open_standard_streams
+from topology.writing import open_standard_streams, write_line
 
 GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to close
 SWITCH_S: Final = 0.0005  # as long as half a slice: threads of sinks get their turn beside a loop that is busy
@@ -207,14 +207,20 @@ def planned_from(begin: Begin) -> Plan:
 
 
 class _Heard(logging.Handler):
-    """Sends entries of the log to the supervisor, which shows them. Never blocks and never raises."""
+    """Sends entries of the log to the supervisor, which shows them. Never blocks and never raises. In a copy of this
+    process, `multiprocessing`'s say, no thread is there that would send them: they go to stderr as text."""
 
     def __init__(self, pulse: Pulse) -> None:
         super().__init__()
         self._pulse = pulse
+        self._process = os.getpid()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._pulse.say(packed_entry(entry_of(record)))
+            entry = entry_of(record)
+            if os.getpid() == self._process:
+                self._pulse.say(packed_entry(entry))
+            else:
+                write_line(sys.stderr, as_text(entry))
         except Exception:
             self.handleError(record)
