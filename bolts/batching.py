@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, Never, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Never, Protocol, TypeAlias, TypeVar
 
 from bolts.keys import Tally
 from topology.codes.given import K320, K321, K322
@@ -72,6 +72,8 @@ class BatchingSink(Bolt):
     `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, replays that were dropped,
     rows under a known identity with another content (they are in `stored` too), and tuples failed.
     """
+
+    drops_replays: ClassVar = True  # the command says so at the end of a run
 
     def __init__(self, *, batch: int, within_ms: float) -> None:
         kind = type(self).__name__

@@ -113,7 +113,8 @@ def terminal(folder: Path, *arguments: str, columns: int = 100, rows: int = 24, 
     finally:
         if process.poll() is None:
             with contextlib.suppress(OSError):
-                os.killpg(os.tcgetpgrp(ours), signal.SIGKILL)
+                if (job := os.tcgetpgrp(ours)) > 0:  # 0: none has come to be yet, and 0 would be ourselves
+                    os.killpg(job, signal.SIGKILL)
             process.kill()
             process.wait()
         os.close(ours)

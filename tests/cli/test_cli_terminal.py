@@ -41,7 +41,24 @@ class Says(Bolt):
 
 def topology() -> Topology:
     topology = Topology("prints")
-    topology.bolt("says", Says(), topology.spout("ticks", Ticker(0.02)).shuffle())
+    topology.bolt("says", Says(), topology.spout("ticks", Ticker(0.005)).shuffle())
+    return topology
+"""
+
+WRITES = """
+from spouts import Tick, Ticker
+from topology import Bolt, Topology
+
+
+class Writes(Bolt):
+    def process(self, tick: Tick) -> None:
+        with open("written", "a") as file:
+            file.write("x")
+
+
+def topology() -> Topology:
+    topology = Topology("writes")
+    topology.bolt("writer", Writes(), topology.spout("ticks", Ticker(0.005)).shuffle())
     return topology
 """
 
@@ -75,7 +92,7 @@ def on_a_terminal(folder: Path, *arguments: str, columns: int = 200, **changes: 
 
 
 def test_a_terminal_shows_a_row_for_each_component_and_leaves_only_the_summary(folder: Path) -> None:
-    with terminal(folder, "run", "endless.py", "--for", "2") as run:
+    with terminal(folder, "run", "endless.py", "--for", "1.2") as run:
         run.until_shown("is the limit")
         top = next(number for number, line in enumerate(run.lines()) if TITLES in line)
         figures, _, ticks, hold, limit = run.lines()[top - 1 : top + 4]
@@ -85,7 +102,7 @@ def test_a_terminal_shows_a_row_for_each_component_and_leaves_only_the_summary(f
         assert limit.startswith("the source 'ticks' is the limit")
         assert not run.cursor_shown
         assert run.end() == 0
-        assert 5 <= len(FIGURES.findall(run.written)) <= 16, "several times a second"
+        assert 3 <= len(FIGURES.findall(run.written)) <= 10, "several times a second"
         assert run.cursor_shown
         assert not [line for line in run.everything() if FIGURES.search(line) or line.startswith("──")]
         assert "endless was stopped and has drained" in "\n".join(run.lines())
@@ -93,7 +110,7 @@ def test_a_terminal_shows_a_row_for_each_component_and_leaves_only_the_summary(f
 
 def test_ctrl_c_drains_and_the_view_says_what_is_left(folder: Path) -> None:
     with terminal(folder, "run", "endless.py", "--set", "seconds=1.5") as run:
-        run.until_shown("is the limit")
+        run.until(lambda: re.search(r"  pending [1-9]", "\n".join(run.lines())), "something to do")
         run.type(b"\x03")
         run.until(
             lambda: any(re.match(r"draining: [\d,]+ messages? left, at most 2\d s", line) for line in run.lines()), "it"
@@ -123,6 +140,22 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(folder: Path) -> None:
         assert run.end() == 0
 
 
+def test_a_terminal_that_ctrl_s_has_stopped_does_not_hold_the_run_up(folder: Path) -> None:
+    (folder / "writes.py").write_text(WRITES)
+    written = folder / "written"
+    with terminal(folder, "run", "writes.py") as run:
+        run.until_shown("is the limit")
+        run.type(b"\x13")
+        size = written.stat().st_size
+        wait_for(lambda: written.stat().st_size > size + 200, "200 records, with several looks meanwhile")
+        run.type(b"\x11")
+        before = run.written.count("records/s")
+        run.until(lambda: run.written.count("records/s") > before + 1, "frames")
+        run.type(b"\x03")
+        assert run.end() == 0
+        assert run.cursor_shown
+
+
 def test_what_a_bolt_prints_stands_above_the_view_and_tears_nothing(folder: Path) -> None:
     (folder / "prints.py").write_text(PRINTS)
     with terminal(folder, "run", "prints.py", rows=16) as run:
@@ -142,11 +175,11 @@ def test_what_a_bolt_prints_stands_above_the_view_and_tears_nothing(folder: Path
 
 def test_a_terminal_that_is_resized_keeps_one_view_and_a_whole_one(folder: Path) -> None:
     with terminal(folder, "run", "endless.py", columns=120, rows=30) as run:
-        run.until_shown("is the limit")
+        run.until_shown(TITLES)
         for columns, rows in ((60, 20), (40, 10), (100, 24), (30, 6), (80, 24)):
             run.resize(columns, rows)
             before = run.written.count("endless")
-            run.until(lambda before=before: run.written.count("endless") > before + 2, "frames")  # type: ignore[misc]
+            run.until(lambda before=before: run.written.count("endless") > before + 1, "frames")  # type: ignore[misc]
             assert len([line for line in run.lines() if re.match(r"endless( +0:|$)", line)]) == 1, run.lines()
         run.type(b"\x03")
         assert run.end() == 0
@@ -158,6 +191,7 @@ def test_a_worker_that_dies_is_told_above_and_its_row_remembers(folder: Path) ->
         (folder / "endless.py").read_text().replace("ticks.shuffle()", "ticks.shuffle(), tasks=2")
     )
     with terminal(folder, "run", "apart.py", "--workers", "2", columns=160) as run:
+        run.until(lambda: "starting" in run.lines(), "the view, before a worker has said anything")
         row = re.compile(r"worker 1  pid (\d+)")
         run.until(lambda: any(map(row.match, run.lines())), "a row for each worker")
         pid = next(int(found[1]) for found in map(row.match, run.lines()) if found)
@@ -194,14 +228,15 @@ def test_no_color_takes_the_colours_and_leaves_the_progress(folder: Path) -> Non
 
 
 def test_no_color_leaves_the_view_in_place(folder: Path) -> None:
-    with terminal(folder, "run", "endless.py", "--for", "1.5", NO_COLOR="1") as run:
+    with terminal(folder, "run", "endless.py", NO_COLOR="1") as run:
         run.until_shown(TITLES)
+        run.type(b"\x03")
         assert run.end() == 0
         assert not COLOUR.search(run.written)
 
 
 def test_a_dumb_terminal_gets_plain_lines(folder: Path) -> None:
-    _, written = on_a_terminal(folder, "run", "endless.py", "--for", "1.5", TERM="dumb")
+    _, written = on_a_terminal(folder, "run", "endless.py", "--for", "1.2", TERM="dumb")
     assert "\x1b" not in written
     assert re.search(r"0:00:0\d  [\d,]+ records/s  acked [\d,]+  failed \d+  pending \d+  latency p50 ", written)
 
@@ -209,7 +244,7 @@ def test_a_dumb_terminal_gets_plain_lines(folder: Path) -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 24), (40, 10), (60, 3), (80, 1)])
 def test_a_small_terminal_has_a_small_view_that_does_not_scroll(folder: Path, columns: int, rows: int) -> None:
     with terminal(folder, "run", "endless.py", columns=columns, rows=rows) as run:
-        for frames in range(4):
+        for frames in range(2):
             run.until(lambda frames=frames: run.written.count("endless") > 3 + frames, "frames")  # type: ignore[misc]
             assert len([line for line in run.everything() if re.match(r"endless(  0|$|…)", line)]) <= 1, (
                 run.everything()

@@ -2,7 +2,9 @@
 
 import io
 import logging
+import os
 import sys
+import time
 
 import pyte
 import pytest
@@ -177,6 +179,50 @@ def test_a_line_without_an_end_has_a_bound(terminal: Terminal) -> None:
     for _ in range(12):
         above.write("x" * (PENDING_MAX // 10))
     assert terminal.written.count("\n") == 1
+
+
+@pytest.mark.parametrize("state", ["\r{} % done", "{} % done\r"])
+def test_a_line_that_is_written_over_and_over_takes_no_memory_and_ends_as_it_was_last(
+    terminal: Terminal, state: str
+) -> None:
+    above = Above(Screen(terminal), terminal)
+    for done in range(PENDING_MAX // 2):
+        above.write(state.format(done))
+    assert terminal.written == ""
+    above.write("\n")
+    assert terminal.display() == [f"{PENDING_MAX // 2 - 1} % done"]
+
+
+def test_a_line_of_single_characters_costs_no_more_the_longer_it_is(terminal: Terminal) -> None:
+    above = Above(Screen(terminal), terminal)
+    begun = time.process_time()
+    for _ in range(PENDING_MAX):
+        above.write(".")
+    assert time.process_time() - begun < 1.0, "it would be some 10 s, were all of it copied each time"
+    assert terminal.written == ""
+
+
+def test_bytes_go_the_way_of_text(terminal: Terminal) -> None:
+    screen = Screen(terminal)
+    screen.draw(FRAME, FRAME)
+    above = Above(screen, terminal)
+    half = "häuser \x1b[2J\n".encode()
+    above.buffer.write(half[:2])
+    above.buffer.write(half[2:])
+    above.buffer.flush()
+    assert terminal.display() == ["häuser \\x1b[2J", *FRAME]
+
+
+def test_nothing_is_drawn_while_the_terminal_is_another_job_s(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "fileno", lambda: 2, raising=False)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
+    screen = Screen(terminal)
+    screen.draw(FRAME, FRAME)
+    assert terminal.written == ""
+    screen.above(["a line of the log"])
+    assert terminal.display() == ["a line of the log"]
 
 
 def test_prints_and_handlers_of_the_log_go_above_and_are_given_back(

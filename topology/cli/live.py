@@ -86,7 +86,8 @@ def _out_of_the_way(screen: Screen) -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        with contextlib.suppress(OSError):
+        # RuntimeError: amid a write that the terminal holds up, and that no other may cut into.
+        with contextlib.suppress(OSError, RuntimeError):
             screen.clear()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTSTP)  # returns once we go on

@@ -45,6 +45,12 @@ class Shape:
         order = sorted(kinds, key=lambda name: kinds[name] != "spout")
         return cls(topology.name, {name: kinds[name] for name in order}, tasks, topology.config.drain_timeout_s)
 
+    def starting(self) -> Snapshot:
+        """What is known before anybody has said anything."""
+        spouts = {name: SpoutCounts() for name, kind in self.kinds.items() if kind == "spout"}
+        bolts = {name: BoltCounts() for name, kind in self.kinds.items() if kind == "bolt"}
+        return Snapshot(self.topology, 0.0, len(self.tasks), spouts, bolts, limit="starting")
+
     def count(self, component: str) -> int:
         """How many tasks it has."""
         return sum(here.get(component, 0) for here in self.tasks.values())

@@ -123,7 +123,7 @@ def run(topology: Topology, options: Options) -> int:
     # From the end of this on signals change nothing: the run is over.
     report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
-    try_next = options.try_next or f"{again(sys.argv)}   # the same again: what is stored is not stored twice"
+    try_next = options.try_next or f"{again(sys.argv)}   # the same again{_kept(topology)}"
     lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares)]
     figures = {**report.snapshot.as_json(), "restarts": restarts}
     if terminal.VOICE.as_event is not None:
@@ -181,6 +181,12 @@ class Relay:
                 self.failed()
 
 
+def _kept(topology: Topology) -> str:
+    """What is promised of a second run, where there are sinks that drop what they have seen, as all of ours do."""
+    sinks = [one for one in topology.components if getattr(one.prototype, "drops_replays", False)]
+    return ": what is stored is not stored twice" * bool(sinks)
+
+
 def again(argv: list[str]) -> str:
     """The command line once more, as it can be typed."""
     command = argv[0]
@@ -212,7 +218,7 @@ async def _run(
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
     with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort():
-        showing = loop.create_task(_show(one, shown, queues, hint=_hints(options)), name="progress")
+        showing = loop.create_task(_show(one, shown, shape, queues, hint=_hints(options)), name="progress")
         try:
             report = await one.finish()
             signals.over = True
@@ -238,17 +244,26 @@ def _hints(options: Options) -> bool:
     return not options.as_json and (terminal.live(sys.stderr) or bool(os.environ.get(HINT)))
 
 
-async def _show(run: Run, shown: Display, queues: Queues, hint: bool) -> None:
+async def _show(run: Run, shown: Display, shape: Shape, queues: Queues, hint: bool) -> None:
+    """Shows the run until cancelled. What goes wrong in that is told once, and ends nothing."""
+    well = True
     while True:
-        snapshot = run.snapshot()
-        if snapshot is not None:
-            now = Now(snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining)
-            if hint and len(now.processes) > 1 and snapshot.total("emitted"):
-                hint = False
-                worker, pid = max(now.processes.items())
-                terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
-            queues.look(now.workers)
-            shown.show(now)
+        try:
+            snapshot = run.snapshot()
+            if snapshot is None:
+                shown.show(Now(shape.starting(), {}, draining=run.draining))
+            else:
+                now = Now(snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining)
+                if hint and len(now.processes) > 1 and snapshot.total("emitted"):
+                    hint = False
+                    worker, pid = max(now.processes.items())
+                    terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
+                queues.look(now.workers)
+                shown.show(now)
+        except Exception:
+            if well:
+                logger.warning("the run goes on, but can't be shown", exc_info=True)
+            well = False
         await asyncio.sleep(shown.every_s)
 
 

@@ -4,11 +4,13 @@ Knows cursors and escape sequences, and nothing of what the lines say. No line w
 drawn. When the terminal gets narrower it has rewrapped them itself (but for a few old ones), which is reckoned with.
 """
 
+import codecs
 import contextlib
 import io
 import logging
 import os
 import re
+import select
 import shutil
 import sys
 import threading
@@ -54,7 +56,9 @@ class Screen:
 
     def draw(self, frame: list[str], plain: list[str]) -> None:
         """Shows these lines in place of those before; `plain` are the same without styles. Writes nothing where they
-        stand there already."""
+        stand there already, where the terminal takes nothing (Ctrl-S), or where it is another job's (`bg`)."""
+        if not self._takes():
+            return
         columns, rows = self.size()
         with self._lock:
             self._above = 0
@@ -65,8 +69,8 @@ class Screen:
             # being erased first, so that nothing flickers.
             narrower = self._drawn and columns < self._columns
             self._frame, self._cells, self._columns = frame, [cell_len(line) for line in plain], columns
+            self._drawn = True  # before it is: a handler of signals may clear meanwhile
             self._write(begin + ERASE_BELOW * narrower + self._lines())
-            self._drawn = True
 
     def above(self, lines: list[str]) -> None:
         """Writes lines above the frame; they are text that a terminal may be given."""
@@ -74,15 +78,16 @@ class Screen:
             self._above += len(lines)
             text = self._erasure() + "".join(f"{line}\n" for line in lines)
             again = bool(self._frame) and self._above <= BURST
-            self._write(text + (self._lines() if again else ""))
             self._drawn = again
+            self._write(text + (self._lines() if again else ""))
 
     def clear(self) -> None:
         """Takes the frame away, and gives the cursor back."""
         with self._lock:
-            self._write(self._erasure() + SHOW)
+            text = self._erasure() + SHOW
             self._drawn = False
             self._frame = []
+            self._write(text)
 
     def _lines(self) -> str:
         """The frame; the cursor is at the start of its last line then, where an echoed ^C does least harm."""
@@ -100,6 +105,17 @@ class Screen:
             up = sum(max(1, -(-cells // columns)) for cells in self._cells[:-1])
         return "\r" + f"\x1b[{min(up, rows - 1)}A" * bool(up)
 
+    def _takes(self) -> bool:
+        """Whether a frame can be written without waiting for the terminal, and without a word into another job."""
+        try:
+            descriptor = self._stream.fileno()
+        except (OSError, ValueError):
+            return True  # none to ask
+        with contextlib.suppress(OSError):  # it is not the terminal that controls us, which has no say
+            if os.tcgetpgrp(descriptor) != os.getpgrp():
+                return False
+        return bool(select.select([], [descriptor], [], 0)[1])
+
     def _write(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         self._stream.write(text.encode(encoding, "replace").decode(encoding))
@@ -114,27 +130,49 @@ class Above(io.TextIOBase):
     def __init__(self, screen: Screen, stream: TextIO) -> None:
         self._screen = screen
         self._stream = stream
-        self._pending = ""
+        self._pending: list[str] = []
+        self._waiting = 0  # characters in it
+        self._bytes = _Bytes(self)
         self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
         with self._lock:
-            *lines, self._pending = (self._pending + text).split("\n")
-            if len(self._pending) > PENDING_MAX:
-                lines.append(self._pending)
-                self._pending = ""
+            *lines, rest = text.split("\n")
+            if lines:
+                lines[0] = self._taken() + lines[0]
+            if "\r" in rest[:-1]:  # what was before it is written over
+                self._taken()
+                rest = rest[rest.rfind("\r", 0, -1) :]
+            self._wait(rest)
+            if self._waiting > PENDING_MAX:
+                whole = self._taken()
+                last = whole[whole.rfind("\r", 0, -1) + 1 :]
+                if len(last) < len(whole):
+                    self._wait(last)
+                else:
+                    lines.append(whole)
         if lines:
             self._screen.above([shown(line) for line in lines])
         return len(text)
 
     def end(self) -> None:
         """Writes what has no end."""
-        pending, self._pending = self._pending, ""
+        with self._lock:
+            pending = self._taken()
         if pending:
             self._screen.above([shown(pending)])
 
+    def _wait(self, text: str) -> None:
+        if text:
+            self._pending.append(text)
+            self._waiting += len(text)
+
+    def _taken(self) -> str:
+        pending, self._pending, self._waiting = "".join(self._pending), [], 0
+        return pending
+
     def flush(self) -> None:
-        return None
+        """Nothing: whole lines are written at once, and what has no end yet waits for it."""
 
     def isatty(self) -> bool:
         return True
@@ -146,6 +184,10 @@ class Above(io.TextIOBase):
         return True
 
     @property
+    def buffer(self) -> io.RawIOBase:
+        return self._bytes
+
+    @property
     def encoding(self) -> str:  # type: ignore[override]
         return self._stream.encoding
 
@@ -154,7 +196,29 @@ class Above(io.TextIOBase):
         return self._stream.errors
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)  # buffer, and whatever else a stream may have
+        return getattr(self._stream, name)  # whatever else a stream may have
+
+
+class _Bytes(io.RawIOBase):
+    """The `buffer` of an Above: bytes go the same way as text."""
+
+    def __init__(self, above: Above) -> None:
+        self._above = above
+        self._decoder = codecs.getincrementaldecoder(above.encoding or "utf-8")("replace")
+
+    def write(self, data: Any) -> int:
+        octets = bytes(data)
+        self._above.write(self._decoder.decode(octets))
+        return len(octets)
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._above.fileno()
 
 
 def shown(line: str) -> str:

@@ -1,0 +1,69 @@
+"""What shows a run ends nothing by its own mistakes, and has something to show from the first moment on."""
+
+import asyncio
+import logging
+from typing import Self
+
+import pytest
+from figures_kit import APART
+
+from topology.cli import running
+from topology.cli.rates import Now, Rates
+from topology.runtime.limiting import Queues
+from topology.runtime.metrics import Snapshot
+
+
+class Starting(running.InOneProcess):
+    """Nothing is built yet."""
+
+    def __init__(self) -> None:
+        return None
+
+    draining = False
+
+    def snapshot(self) -> None:
+        return None
+
+
+class Fails:
+    every_s = 0.001
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.enough = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return None
+
+    def last(self, snapshot: Snapshot) -> None:
+        return None
+
+    def show(self, now: Now) -> None:
+        self.looks += 1
+        if self.looks == 5:
+            self.enough.set()
+        raise ZeroDivisionError("a mistake in the view")
+
+
+def test_a_view_that_raises_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def watched() -> None:
+        shown = Fails()
+        showing = asyncio.ensure_future(running._show(Starting(), shown, APART, Queues(APART.tasks), hint=False))
+        await asyncio.wait_for(shown.enough.wait(), 10)
+        assert not showing.done()
+        showing.cancel()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(watched())
+    (said,) = caplog.records
+    assert said.getMessage() == "the run goes on, but can't be shown"
+    assert said.exc_info is not None
+
+
+def test_before_any_worker_has_said_something_every_component_is_there_and_starting() -> None:
+    seen = Rates(APART, 4.0).of(Now(APART.starting(), {}))
+    assert [one.name for one in seen.components] == [*APART.kinds]
+    assert (seen.limit, seen.rate, {*seen.counts.values()}) == ("starting", 0.0, {0})
