@@ -42,10 +42,12 @@ from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
 from topology.frames import HOME, PACKAGES
 from topology.graph import Topology, only_declaring
+from topology.runtime.failures import text_of
 
 ATTRIBUTE: Final = "topology"  # what is looked for where none is named
 OF_EXTRAS: Final = {"psutil": "host"}  # modules that come with an extra of Kedge's only → that extra
 MAIN: Final = "__main__"
+SAID_MAX: Final = 500  # characters of what an exception of the user's says, in a sentence
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
     try:
         with only_declaring(str(target)):
             made = found(**values)
-    except KedgeError:
+    except (KedgeError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, or a class of the user's own: none of them ends the command unsaid
         raise ConfigurationError(f"{target} raised {_described(error, target)}", code=K123) from error
     if not isinstance(made, Topology):
         if inspect.iscoroutine(made):
@@ -143,7 +145,7 @@ def _imported(target: Target) -> types.ModuleType:
     try:
         with only_declaring(target.where):
             return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
-    except KedgeError:
+    except (KedgeError, KeyboardInterrupt):
         raise
     except SyntaxError as error:
         text = f"{error.filename or target.where}:{error.lineno or 1}: {error.msg}"
@@ -156,7 +158,7 @@ def _imported(target: Target) -> types.ModuleType:
         if not target.file and error.name and (target.where + ".").startswith(error.name + "."):
             raise ConfigurationError(_no_module(target.where, error.name), code=K113) from None
         raise _not_imported(target, error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise _not_imported(target, error) from error
 
 
@@ -241,8 +243,9 @@ def _makes_one(value: Any) -> bool:
 
 def _described(error: BaseException, target: Target) -> str:
     """An exception of the user's in a sentence, with the last line of theirs that it went through."""
-    first, *others = str(error).split("\n")  # the traceback has all of it
-    text = f"{type(error).__name__}: {first}{' …' * bool(others)}" if str(error) else type(error).__name__
+    said = text_of(error)
+    first = said.split("\n")[0][:SAID_MAX]  # the traceback has all of it
+    text = f"{type(error).__name__}: {first}{' …' * (first != said)}" if said else type(error).__name__
     folder = target.file.resolve().parent if target.file else Path.cwd()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)

@@ -9,6 +9,7 @@ from typing import Final
 from topology.cli.numbers import duration, percent, short
 from topology.errors import KedgeError, advice
 from topology.graph import Topology
+from topology.runtime.failures import described as described_error
 from topology.runtime.histogram import Histogram
 from topology.runtime.metrics import RARE, Snapshot, input_s, percentiles_ms
 from topology.runtime.report import Report
@@ -140,5 +141,5 @@ def _why(report: Report) -> str:
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")
     if report.error is not None:
-        reasons.append(printable(f"{type(report.error).__name__}: {report.error}"))
+        reasons.append(printable(described_error(report.error)))
     return "; ".join(reasons) or f"the run {_ended(report)}"

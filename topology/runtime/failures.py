@@ -98,8 +98,8 @@ def text_of(error: BaseException) -> str:
 
 
 def described(error: BaseException) -> str:
-    """The class of an exception, and its text."""
-    return f"{type(error).__name__}: {text_of(error)}"
+    """The class of an exception, and its text where it has one."""
+    return ": ".join(filter(None, [type(error).__name__, text_of(error)]))
 
 
 def shown(value: object, most: int) -> str:
