@@ -19,7 +19,9 @@ class Starting(running.InOneProcess):
     def __init__(self) -> None:
         return None
 
-    draining = False
+    @property
+    def draining(self) -> bool:
+        return False
 
     def snapshot(self) -> None:
         return None
