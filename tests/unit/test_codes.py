@@ -25,6 +25,7 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K142": "kedge new and kedge demo --keep find something there, at the look or at the moment of making it",
     "K143": "kedge new and kedge demo --keep make a folder, each in its own way",
     "K533": "a part of the runtime dies in a worker, in a run of one process, or in the supervisor: three ways to tell",
     "K521": "a source has raised here, or in a worker, whose word is taken for it",
