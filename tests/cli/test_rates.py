@@ -112,6 +112,8 @@ def test_a_run_that_drains_says_how_much_is_left_and_how_long_it_may_take() -> N
     assert rates.of(Now(at(1.0, pending=2), {})).draining == ""
     assert rates.of(Now(at(2.0, pending=1), {}, draining=True)).draining == "draining: 1 message left, at most 25 s"
     assert rates.of(Now(at(30.0, pending=7), {}, draining=True)).draining == "draining: 7 messages left, at most 0 s"
+    untracked = Now(at(30.0, queued=3, held=1), {}, draining=True)
+    assert rates.of(untracked).draining == "draining: 4 inputs left, at most 0 s", "at-most-once nothing is pending"
 
 
 # -- numbers

@@ -270,7 +270,9 @@ class Rates:
         if self._drain_at is None:
             self._drain_at = now.whole.seconds
         left_s = max(0.0, self._shape.drain_timeout_s - (now.whole.seconds - self._drain_at))
-        left = counted(now.whole.total("pending"), "message")
+        pending, bolts = now.whole.total("pending"), now.whole.bolts.values()
+        inputs = sum(one.queued + one.held for one in bolts)  # all that is known where no tree is followed
+        left = counted(inputs, "input") if inputs and not pending else counted(pending, "message")
         return f"draining: {left} left, at most {left_s:.0f} s"
 
 
