@@ -171,6 +171,9 @@ def test_lines_are_written_above_once_they_end_and_what_has_none_at_the_end(term
     assert terminal.display() == ["half a line", "and another", *FRAME]
     above.end()
     assert terminal.display() == ["half a line", "and another", "no end", *FRAME]
+    screen.clear()
+    print("at exit", end="", file=above)
+    assert terminal.display() == ["half a line", "and another", "no end", "at exit"]
     assert above.isatty()
 
 
@@ -217,12 +220,23 @@ def test_nothing_is_drawn_while_the_terminal_is_another_job_s(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminal, "fileno", lambda: 2, raising=False)
-    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
     screen = Screen(terminal)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
     screen.draw(FRAME, FRAME)
     assert terminal.written == ""
     screen.above(["a line of the log"])
     assert terminal.display() == ["a line of the log"]
+
+
+def test_who_never_had_the_foreground_draws_as_under_the_timeout_command(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(os.devnull, "w") as file:
+        monkeypatch.setattr(terminal, "fileno", file.fileno, raising=False)
+        monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
+        Screen(terminal).draw(FRAME, FRAME)
+    assert terminal.display() == FRAME
 
 
 def test_prints_and_handlers_of_the_log_go_above_and_are_given_back(

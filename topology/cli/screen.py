@@ -44,6 +44,7 @@ class Screen:
         self._drawn = False
         self._columns = 0  # of the terminal when it was drawn
         self._above = 0  # lines written above since then
+        self._foreground = self._in_foreground()  # not so under `timeout`, which draws all the same
 
     def size(self) -> tuple[int, int]:
         """Columns and rows of the terminal at this moment."""
@@ -107,14 +108,19 @@ class Screen:
 
     def _takes(self) -> bool:
         """Whether a frame can be written without waiting for the terminal, and without a word into another job."""
+        if self._foreground and self._in_foreground() is False:
+            return False
         try:
-            descriptor = self._stream.fileno()
+            return bool(select.select([], [self._stream.fileno()], [], 0)[1])
         except (OSError, ValueError):
-            return True  # none to ask
-        with contextlib.suppress(OSError):  # it is not the terminal that controls us, which has no say
-            if os.tcgetpgrp(descriptor) != os.getpgrp():
-                return False
-        return bool(select.select([], [descriptor], [], 0)[1])
+            return True  # writing tells
+
+    def _in_foreground(self) -> bool | None:
+        """Whether the terminal is this job's; None where it is not the one that controls us, or there is none."""
+        try:
+            return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
+        except (OSError, ValueError):
+            return None
 
     def _write(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
@@ -132,11 +138,14 @@ class Above(io.TextIOBase):
         self._stream = stream
         self._pending: list[str] = []
         self._waiting = 0  # characters in it
+        self._over = False
         self._bytes = _Bytes(self)
         self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
         with self._lock:
+            if self._over:
+                return self._stream.write(text)
             *lines, rest = text.split("\n")
             if lines:
                 lines[0] = self._taken() + lines[0]
@@ -156,8 +165,9 @@ class Above(io.TextIOBase):
         return len(text)
 
     def end(self) -> None:
-        """Writes what has no end."""
+        """Writes what has no end; from now on all is written as it comes, for who has kept this stream."""
         with self._lock:
+            self._over = True
             pending = self._taken()
         if pending:
             self._screen.above([shown(pending)])
@@ -172,7 +182,9 @@ class Above(io.TextIOBase):
         return pending
 
     def flush(self) -> None:
-        """Nothing: whole lines are written at once, and what has no end yet waits for it."""
+        """Whole lines are written at once, and what has no end yet waits for it."""
+        if self._over:
+            self._stream.flush()
 
     def isatty(self) -> bool:
         return True
