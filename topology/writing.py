@@ -13,9 +13,17 @@ def write_line(stream: TextIO | None, line: str) -> None:
     reader has gone."""
     if stream is None or stream.closed:
         return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.write(encoded(stream, line).decode(_encoding(stream)))
     stream.flush()
+
+
+def encoded(stream: TextIO, line: str) -> bytes:
+    """The line with its end, as the stream has it."""
+    return f"{line}\n".encode(_encoding(stream), "backslashreplace")
+
+
+def _encoding(stream: TextIO) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
 
 
 def discard(stream: TextIO) -> None:

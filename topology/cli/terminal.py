@@ -7,11 +7,15 @@ lines (S11): what people read goes through `topology.text.printable` first, or t
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
+from topology.cli.outlet import Outlet, may_be_slow
 from topology.text import printable
-from topology.writing import discard, write_line
+from topology.writing import discard, encoded, write_line
+
+LAST_S: Final = 5.0  # how long the end waits for a reader of stderr that is slow
 
 
 def block(text: str) -> str:
@@ -25,6 +29,7 @@ class Voice:
     has to be an event of its own (`--log-format json`); None: texts are written as they are."""
 
     as_event: Callable[[str, str, dict[str, Any]], str] | None = None
+    outlet: Outlet | None = None  # takes what stderr has no room for, while a run must not wait for it
 
 
 VOICE: Final = Voice()
@@ -38,10 +43,50 @@ def say(text: str, *, level: str = "info", **figures: Any) -> None:
 
 def write(lines: str) -> None:
     """Writes lines to stderr as they are; as `say` otherwise."""
+    stream = sys.stderr
+    if stream is None or stream.closed:
+        return
     try:
-        write_line(sys.stderr, lines)
+        if VOICE.outlet is not None:
+            data = encoded(stream, lines)
+            if not VOICE.outlet.has_room(len(data)):
+                VOICE.outlet.put(data)
+                return
+        write_line(stream, lines)
     except OSError:
-        discard(sys.stderr)
+        discard(stream)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Until its end, `say` and `write` never wait for who reads stderr (F60): what it has no room for is written later,
+    or left out and counted. The end waits LAST_S at most; what nobody has read by then is lost."""
+    stream = sys.stderr
+    try:
+        slow = stream is not None and not stream.closed and may_be_slow(stream.fileno())
+    except (OSError, ValueError):  # no real stream
+        slow = False
+    if stream is None or not slow:
+        yield
+        return
+
+    def left_out(count: int) -> bytes:
+        text = f"{count:,} lines for stderr had no room, since nobody read it, and are left out"
+        return encoded(stream, VOICE.as_event("warning", text, {}) if VOICE.as_event is not None else text)
+
+    VOICE.outlet = Outlet(stream.fileno(), left_out)
+    os.register_at_fork(after_in_child=_wait_again)
+    try:
+        yield
+    finally:
+        outlet, VOICE.outlet = VOICE.outlet, None
+        if not outlet.written(LAST_S):
+            discard(stream)
+
+
+def _wait_again() -> None:
+    """In a copy of this process, whose outlet has no thread."""
+    VOICE.outlet = None
 
 
 def put(text: str) -> None:

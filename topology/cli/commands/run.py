@@ -109,9 +109,9 @@ def start(
     from topology.cli import running
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
-    return running.run(
-        topology, running.Options(state_dir, fresh, for_s, as_json, logs.level_of(level), processes, try_next)
-    )
+    options = running.Options(state_dir, fresh, for_s, as_json, logs.level_of(level), processes, try_next)
+    with terminal.unhurried():
+        return running.run(topology, options)
 
 
 def check_processes(workers: int | None, links: str | None) -> None:
