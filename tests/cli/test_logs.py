@@ -251,6 +251,22 @@ def test_logging_that_a_topology_sets_up_is_left_to_it_and_ours_comes_all_the_sa
     assert [one["logger"] for one in events(failing.stderr) if one["event"].startswith("message 3")] == ["kedge"]
 
 
+@pytest.mark.parametrize("workers", [(), ("--workers", 2)])
+def test_logging_that_a_bolt_sets_up_as_it_opens_does_not_silence_ours(
+    folder: Path, workers: tuple[object, ...]
+) -> None:
+    (folder / "opening.py").write_text(
+        "import logging.config\nfrom counting import Odd, Numbers\nfrom topology import Topology\n"
+        "class Sets(Odd):\n    def open(self, task):\n"
+        "        logging.config.dictConfig({'version': 1, 'disable_existing_loggers': True})\n"
+        "def topology():\n    made = Topology('opening')\n"
+        "    made.bolt('sets', Sets(3), made.spout('numbers', Numbers(5)).shuffle())\n    return made\n"
+    )
+    result = kedge("run", "opening.py", *workers, "--config", "max_replays=0", cwd=folder)
+    assert result.returncode == 1
+    assert [one["logger"] for one in events(result.stderr) if one["event"].startswith("message 3")] == ["kedge"]
+
+
 def test_structlog_that_a_topology_sets_up_is_left_to_it(folder: Path) -> None:
     setup = "structlog.configure(processors=[structlog.processors.KeyValueRenderer()])"
     (folder / "speaking.py").write_text(SPEAKING.format(setup=setup))

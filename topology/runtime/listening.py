@@ -18,12 +18,21 @@ WARNINGS: Final = "py.warnings"  # where the standard library logs what `warning
 Remaining = Callable[[], None]
 
 
+class _Enabled(logging.Logger):
+    """Can't be disabled: `dictConfig` disables all loggers that it does not name, in a bolt's `open` as well, and dead
+    messages would go unsaid."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, False if name == "disabled" else value)
+
+
 def listen(handler: logging.Handler, level: int) -> Remaining:
     """Gives it Kedge's own entries from `level` on, and warnings. Call what is returned once the user's code is loaded:
     then it gets everybody's from `level` on, unless that code has set up logging. Until then it gets what would have
     gone to stderr otherwise."""
     handler.setLevel(level)
     kedge = logging.getLogger(KEDGE)
+    kedge.__class__ = _Enabled
     kedge.addHandler(handler)
     kedge.setLevel(level)
     kedge.propagate = False
@@ -34,8 +43,9 @@ def listen(handler: logging.Handler, level: int) -> Remaining:
     warned.propagate = False
 
     def to_others() -> None:
-        for name in [*logging.root.manager.loggerDict]:  # `dictConfig` disables what it does not name
+        for name in [*logging.root.manager.loggerDict]:
             if name == KEDGE or name.startswith(f"{KEDGE}."):
+                logging.getLogger(name).__class__ = _Enabled
                 logging.getLogger(name).disabled = False
         root = logging.getLogger()
         warned.removeHandler(handler)
