@@ -296,14 +296,28 @@ def topology(count: int = 300) -> Topology:
 """
 
 
-def test_long_lines_of_json_are_whole_beside_what_two_workers_print(folder: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("log_format", ["auto", "json"])
+def test_long_lines_of_json_are_whole_beside_what_two_workers_print(
+    folder: Path, log_format: str, unbuffered: str
+) -> None:
     """Longer than what a pipe takes in one piece (PIPE_BUF), from three processes."""
     (folder / "noisy.py").write_text(NOISY)
-    result = kedge("run", "noisy.py", "--workers", "2", "--log-format", "json", cwd=folder)
+    env = {"PYTHONUNBUFFERED": unbuffered}
+    result = kedge("run", "noisy.py", "--workers", "2", "--log-format", log_format, cwd=folder, env=env)
     assert result.returncode == 0
     lines = result.stderr.splitlines()
     printed = [line for line in lines if line.startswith("printed ")]
     assert {*printed} == {f"printed {number}" for number in range(300)}, "what user code prints stays as it is"
-    found = [json.loads(line) for line in lines if line not in printed]
+    found = [json.loads(line) for line in lines if "x" * 100 in line or (log_format == "json" and line not in printed)]
     assert sum(one["event"] == "x" * 9_000 for one in found) == 300
-    assert (found[-1]["exit_status"], found[-1]["spouts"]["numbers"]["acked"]) == (0, 300)
+    if log_format == "json":
+        assert (found[-1]["exit_status"], found[-1]["spouts"]["numbers"]["acked"]) == (0, 300)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_lines_that_two_workers_print_on_the_same_stdout_are_whole(folder: Path, unbuffered: str) -> None:
+    (folder / "noisy.py").write_text(NOISY.replace("file=sys.stderr", "number.value, 'end', file=sys.stdout"))
+    result = kedge("run", "noisy.py", "--workers", "2", cwd=folder, env={"PYTHONUNBUFFERED": unbuffered})
+    printed = [line for line in result.stdout.splitlines() if "printed" in line or "end" in line.split()]
+    assert {*printed} == {f"printed {number} {number} end" for number in range(300)}

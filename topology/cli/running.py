@@ -157,10 +157,12 @@ def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay")
 
 
 def _relayed(relay: "Relay") -> Output | None:
-    """What workers write goes through here where it would tear something: the live view, or a long line of JSON."""
+    """What workers write goes through here where it would tear something: the live view, or a long line of JSON, which
+    the log is wherever nobody watches."""
     if terminal.live(sys.stderr):
         return Output(relay.line)
-    return Output(relay.line, ("stderr",)) if terminal.VOICE.as_event is not None else None
+    watched = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+    return None if watched and terminal.VOICE.as_event is None else Output(relay.line, ("stderr",))
 
 
 class Relay:

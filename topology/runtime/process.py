@@ -48,7 +48,8 @@ def main(fd: int) -> NoReturn:
     sys.setswitchinterval(SWITCH_S)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)  # several processes share it: none breaks into another's line
+            # Several processes share it: none breaks into another's line, with PYTHONUNBUFFERED neither.
+            stream.reconfigure(line_buffering=True, write_through=False)
     connection = socket.socket(fileno=fd)
     connection.set_inheritable(False)  # a bolt's children must neither read keys nor keep the socket open (S15)
     sys.exit(WorkerProcess(connection).run())
