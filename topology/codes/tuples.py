@@ -88,8 +88,7 @@ K613: Final = Code(
 K614: Final = Code(
     "K614",
     "A state's value that can change",
-    "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in "
-    "place.",
+    "A value is kept as it is until the input is done, and put back where it fails, so nothing may change it in place.",
     "use tuples, frozensets and records.",
 )
 K615: Final = Code(
