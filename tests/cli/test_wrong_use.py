@@ -139,6 +139,17 @@ def test_debug_shows_the_whole_traceback(folder: Path) -> None:
     assert result.stderr.splitlines()[-2].startswith("kedge: broken.py can't be imported")
 
 
+def test_what_was_mistyped_has_no_traceback_even_with_debug(folder: Path) -> None:
+    result = kedge("run", "counting.py", cwd=folder, env={"KEDGE_DEBUG": "ouch"})
+    assert (result.returncode, one_sentence(result)) == (2, "KEDGE_DEBUG takes true or false, not 'ouch'")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_that_can_not_be_looked_for_is_named(folder: Path) -> None:
+    name = "a" * 300 + ".py"
+    assert f"{name} can't be read: File name too long" in refused(folder, "run", name)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_named(folder: Path) -> None:
     (folder / "counting.py").chmod(0)

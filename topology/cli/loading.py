@@ -77,12 +77,23 @@ def target_of(text: str) -> Target:
             raise ConfigurationError(f"{where} is what Python was started with, and no module to run", code=K131)
         return Target(where, attribute, None)
     file = Path(where)
+    try:
+        _refuse_no_file(file, where)
+        return Target(where, attribute, file.absolute())  # importing it may change the current folder
+    except OSError as error:  # a folder on the way that may not be entered, a name that is too long
+        raise _unreadable(where, error) from error
+
+
+def _refuse_no_file(file: Path, where: str) -> None:
     if file.is_dir():
         raise ConfigurationError(f"{where} is a folder", code=K111)
     if not file.exists():
         beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
         raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}", code=K112)
-    return Target(where, attribute, file.absolute())  # importing it may change the current folder
+
+
+def _unreadable(where: str, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"{where} can't be read: {error.strerror or error}", code=K114)
 
 
 def load(target: Target, given: Mapping[str, str]) -> Topology:
@@ -152,7 +163,7 @@ def _imported(target: Target) -> types.ModuleType:
         raise ConfigurationError(text, code=K116) from error
     except OSError as error:
         if target.file and error.filename == str(target.file.resolve()):
-            raise ConfigurationError(f"{target.where} can't be read: {error.strerror}", code=K114) from error
+            raise _unreadable(target.where, error) from error
         raise _not_imported(target, error) from error
     except ModuleNotFoundError as error:
         if not target.file and error.name and (target.where + ".").startswith(error.name + "."):

@@ -256,7 +256,7 @@ async def _show(run: Run, shown: Display, shape: Shape, queues: Queues, hint: bo
                 shown.show(Now(shape.starting(), {}, draining=run.draining))
             else:
                 now = Now(snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining)
-                if hint and len(now.processes) > 1 and snapshot.total("emitted"):
+                if hint and len(now.processes) > 1 and snapshot.total("emitted") and not now.draining:
                     hint = False
                     worker, pid = max(now.processes.items())
                     terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")

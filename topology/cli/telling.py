@@ -42,7 +42,7 @@ def told(error: Any, *, debug: bool) -> int:
     else:
         error.add_note(advice(K137.next, K137))
         raise error
-    if debug:
+    if debug and code is not K101:  # of what was mistyped, a traceback shows nothing
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
     frames_lines = [printable(f"  {line}") for line in frames.split("\n") if line]
