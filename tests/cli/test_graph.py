@@ -30,6 +30,11 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
 # -- wrong uses
 
 
+def files(folder: Path) -> list[str]:
+    """What is in it, but for Python's own cache."""
+    return sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -55,13 +60,13 @@ def drawn(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
 )
 def test_a_wrong_use_is_answered_in_one_sentence_and_status_2(folder: Path, arguments: list[str], said: str) -> None:
     (folder / "folder.svg").mkdir()
-    before = sorted(path.name for path in folder.iterdir())
+    before = files(folder)
     result = kedge("graph", *arguments, cwd=folder)
     errors = [line for line in result.stderr.splitlines() if line.startswith("kedge: ")]
     assert (result.returncode, result.stdout, len(errors)) == (2, "", 1)
     assert said in errors[0]
     assert "Traceback" not in result.stderr
-    assert sorted(path.name for path in folder.iterdir()) == before
+    assert files(folder) == before
     assert (folder / "counting.py").read_text() == COUNTING
 
 
@@ -118,7 +123,7 @@ def test_the_files_name_tells_the_format(folder: Path, name: str, start: str) ->
     assert written.startswith(start)
     assert written.endswith("\n")
     assert written.count("```") == 2 * (name == "x.md")
-    assert sorted(path.name for path in folder.iterdir()) == sorted(["counting.py", "endless.py", name])
+    assert files(folder) == sorted(["counting.py", "endless.py", name])
 
 
 def test_a_format_that_is_named_wins_over_the_files_name(folder: Path) -> None:
