@@ -9,7 +9,7 @@ Pure. This file must not know what a record, a task or a ledger is, nor how edge
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-MAX_ROOTS: Final = 8  # of one tuple; each ack of a tuple costs one (root, value) pair a root
+MAX_ROOTS: Final = 8  # of one tuple, as each of its acks is one (root, value) pair a root; with more it is a sub-tree
 
 A = TypeVar("A")
 
@@ -50,5 +50,5 @@ def distinct(anchors: Iterable[A]) -> tuple[A, ...]:
 
 
 def roots_of(anchors: Iterable[OpenTuple]) -> tuple[int, ...]:
-    """The union of the anchors' roots, in order of first appearance. The caller refuses more than MAX_ROOTS (A16)."""
+    """The union of the anchors' roots, in order of first appearance. The caller makes one of more than MAX_ROOTS."""
     return tuple(dict.fromkeys(root for anchor in anchors for root in anchor.values))

@@ -98,6 +98,12 @@ def derive(identity: int, seed: int) -> int:
     return xxh3_64_intdigest(identity.to_bytes(8, "little"), seed) or 1
 
 
+def death_identity(identity: int, attempts: int, died_at_us: int) -> int:
+    """The identity of the news that a message is dead: one death is one, served however often; a message that dies
+    again after it was replayed by hand is another."""
+    return derive(identity, xxh3_64_intdigest(_encode(["dead", attempts, died_at_us])))
+
+
 def mixed(values: Iterable[int]) -> int:
     """One 64-bit value for several anchors' identities (or origins), whatever their order (B7)."""
     return sum(xxh3_64_intdigest(value.to_bytes(8, "little")) for value in values) & MASK or 1

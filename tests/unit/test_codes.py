@@ -25,11 +25,13 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K612": "the runtime refuses a second ack, and the conformance suite of sinks does in its place",
     "K142": "kedge new and kedge demo --keep find something there, at the look or at the moment of making it",
     "K143": "kedge new and kedge demo --keep make a folder, each in its own way",
     "K533": "a part of the runtime dies in a worker, in a run of one process, or in the supervisor: three ways to tell",
     "K521": "a source has raised here, or in a worker, whose word is taken for it",
     "K531": "the supervisor, and the test kit's run whose workers crash, end by one rule",
+    "K436": "a store has no room as it is opened, and a worker that could not start for that is waited for",
     "K408": "a worker that could not start is told of at once, and again where it was the last one that may",
 }
 

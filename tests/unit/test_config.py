@@ -8,7 +8,7 @@ import pytest
 
 from topology import Config, ConfigurationError
 
-COUNTS = {"max_pending": 1, "max_replays": 0, "max_restarts": 0}
+COUNTS = {"max_pending": 1, "max_replays": 0, "max_restarts": 0, "max_dead": 1, "max_lag": 1}
 SECONDS = ("tree_timeout_s", "process_timeout_s", "drain_timeout_s", "blocked_timeout_s")
 CHOICES = ("guarantee", "on_dead")
 

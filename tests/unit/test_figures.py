@@ -8,6 +8,7 @@ from topology.plan import Plan, plan
 from topology.runtime.figures import Figures
 from topology.runtime.losses import Loss, consequences
 from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
+from topology.runtime.report import Report
 from topology.runtime.watch import BoltFacts, Facts, SpoutFacts, together
 
 
@@ -86,6 +87,18 @@ def test_the_figures_of_another_topology_are_no_figures_of_this_run() -> None:
     figures = Figures(planned())
     figures.take(0, replace(snapshot(10, 10), bolts={"others": BoltCounts()}), 1.0)
     assert figures.all() is None
+
+
+def test_a_dead_letter_whose_count_died_with_its_worker_is_known_by_the_letter() -> None:
+    """Or a run in which a message ended dead could end with status 0."""
+    figures = Figures(planned())
+    figures.take(0, replace(snapshot(100, 90), letters=3), 1.0)
+    figures.died(0)
+    figures.take(0, replace(snapshot(10, 10), letters=4), 3.0)
+    whole, new = figures.whole(), figures.new_letters
+    assert (whole.total("dead"), new) == (0, 1)
+    assert Report(whole, new_letters=new).exit_status == 1
+    assert Report(whole).exit_status == 0
 
 
 def test_several_deaths_add_up() -> None:
@@ -209,6 +222,8 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
     memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
     assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
+    kept = "'numbers' is read again from its last kept position, and counted again by other workers"
+    assert consequences(planned(), 0, draining=False, keeps=True) == [memory, kept]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
     assert consequences(planned("at-most-once"), 1, draining=False) == [

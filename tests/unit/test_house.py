@@ -36,7 +36,7 @@ MAY_IMPORT = {
 
 UPWARDS: dict[tuple[str, str], str] = {}  # (file, imported name) → why it has to be
 
-ACKER_MAY_USE = {"collections", "hashlib", "struct", "typing", "msgspec", "xxhash", "acker"}
+ACKER_MAY_USE = {"collections", "hashlib", "itertools", "operator", "struct", "typing", "msgspec", "xxhash", "acker"}
 
 # The declaring part of `topology`, and what it may not import: it does no I/O and starts nothing.
 DECLARING = (
@@ -61,20 +61,32 @@ DEFERRED = {
 MAY_USE_MSGSPEC = {
     "acker/identity.py": "one byte form of the seeds' parts, fixed by golden vectors",
     "acker/ledger.py": "an open tree is a struct that the garbage collector need not visit",
+    "topology/cli/letters.py": "a dead letter is shown without the class of its record",
     "topology/cli/settings.py": "the text of a --set becomes a value of the parameter's type",
     "topology/components.py": "messages and tuples: the cheapest typed struct there is",
     "topology/groupings.py": "the byte form of a key that is a record",
     "topology/records.py": "records and their codecs",
+    "topology/durable/shape.py": "what an earlier run has noted is read by type",
+    "topology/durable/values.py": "what is stored",
+    "topology/durable/positions.py": "a changed copy of a value that is stored",
+    "topology/durable/moving.py": "a changed copy of a value that is stored",
+    "topology/durable/asking.py": "a changed copy of a value that is stored",
+    "topology/durable/refiling.py": "a changed copy of a value that is stored",
+    "topology/durable/packing.py": "what is stored, as bytes",
+    "topology/durable/sqlite.py": "what is stored, as bytes",
     "topology/runtime/metrics.py": "a snapshot crosses from a worker to its supervisor",
     "topology/runtime/crew.py": "a status comes from a worker",
     "topology/runtime/ending.py": "a status crosses from a worker to its supervisor",
+    "topology/runtime/commanding.py": "messages between a command and a run",
     "topology/runtime/control.py": "messages between processes",
+    "topology/runtime/letters.py": "changed copies of stored values",
     "topology/runtime/links.py": "frames are structs",
     "topology/runtime/columns.py": "the parts of a frame's body are structs",
     "topology/runtime/wire.py": "the byte form of frames",
     "topology/runtime/obeying.py": "a status becomes bytes on the control socket",
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
     "bolts/jsonlines_store.py": "where bytes are stored",
+    "bolts/postgres_table.py": "where bytes are stored",
     "bolts/sqlite_table.py": "where bytes are stored",
     "bolts/values.py": "where bytes are stored",
 }
@@ -93,7 +105,8 @@ CHANCE = {"random.Random()", "random.SystemRandom", "os.urandom", "uuid.uuid1", 
 MAY_ASK = {
     ("topology/runtime/process.py", "time.monotonic"): "control threads beat while there is no loop yet to ask",
     ("topology/runtime/clock.py", "datetime.datetime.now"): "the one place that asks for the wall clock",
-    ("topology/runtime/statedir.py", "secrets.token_hex"): "the key for outsiders' ids must not be guessable (S19)",
+    ("topology/durable/statedir.py", "secrets.token_bytes"): "the key for outsiders' ids must not be guessable (S19)",
+    ("topology/runtime/beginning.py", "secrets.token_bytes"): "the same, where a run opens its state directory",
     ("topology/runtime/embedded.py", "secrets.randbits"): "the seed of a run that was given none",
     ("topology/runtime/supervisor.py", "secrets.randbits"): "the seed of a run that was given none",
 }

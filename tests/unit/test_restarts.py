@@ -187,3 +187,10 @@ def test_a_worker_that_was_paused_with_its_supervisor_is_not_blamed_for_it_f5() 
     assert one.look(600.25) == []
     one.beat(1, 0.0, "", 600.3)
     assert one.look(600.5) == []
+
+
+def test_what_is_waited_for_spends_no_restart_however_often_it_is_tried_f15_f16() -> None:
+    restarts = Restarts(1)
+    assert [restarts.died(0, now * 5.0, outside=True) for now in range(10)] == [5.0] * 10
+    assert restarts.total == 0
+    assert restarts.died(0, 50.0) == 0.0

@@ -2,12 +2,13 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from topology.durable.statedir import StateDir
 from topology.errors import StartError
-from topology.runtime.statedir import StateDir
 
 
 def opened(path: Path, topology: str = "t", *, fresh: bool = False) -> StateDir:
@@ -48,6 +49,22 @@ def test_a_second_run_on_it_is_refused_and_the_first_one_is_not_disturbed_F24(tm
     first.set("a", "1")
     first.close()
     opened(tmp_path / "s").close()
+
+
+def test_who_only_looks_for_a_moment_keeps_no_run_from_starting(tmp_path: Path) -> None:
+    """As commands do: whether a run is there is seen by its lock."""
+    first = opened(tmp_path / "s")
+    looking = threading.Timer(0.1, first.close)
+    looking.start()
+    opened(tmp_path / "s").close()
+    looking.join()
+
+
+def test_nothing_is_made_in_a_directory_that_is_no_state_directory(tmp_path: Path) -> None:
+    """As a command is given one by mistake."""
+    with pytest.raises(StartError, match=r"there is no state\.json in it"):
+        StateDir(tmp_path, None)
+    assert os.listdir(tmp_path) == []
 
 
 def test_one_of_another_topology_is_refused_F26(tmp_path: Path) -> None:
@@ -103,6 +120,6 @@ def test_damage_is_told_in_one_sentence_and_left_as_it_is_F22(tmp_path: Path, co
 
 def test_a_newer_format_is_refused_F26(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "state.json").write_text(json.dumps({**sound(), "format": 2}))
-    with pytest.raises(StartError, match="has format 2; this Kedge reads format 1"):
+    (tmp_path / "s" / "state.json").write_text(json.dumps({**sound(), "format": 3, "more": []}))
+    with pytest.raises(StartError, match="has format 3; this Kedge reads formats up to 2"):
         opened(tmp_path / "s")

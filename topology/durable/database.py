@@ -1,0 +1,222 @@
+"""A SQLite database for one process and one connection, opened so that what a commit has said holds after a loss of
+power, and each error told as what it means: no room, or nothing to trust any more.
+
+Its own SQLite (apsw), without the bug of 3.7.0 to 3.51.2 that could damage a log. Must not know what is in the tables.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from topology.codes.running import K537
+from topology.durable.files import FULL, Files
+from topology.durable.log import commits_passed_over
+from topology.durable.store import StoreBroken, StoreFull
+
+APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
+PAGE_BYTES: Final = 4_096
+LOG_PAGES: Final = 1_000  # of the write-ahead log, 4 KiB each; then what it has goes into the file, and it begins anew
+LOG_PAGES_FULL: Final = 16_000  # while that can't be done for want of room, nothing is committed beyond this
+LOG_BYTES_MAX: Final = 1 << 30  # of a log that is looked through; more pages than that no commit of ours makes
+
+_SETTINGS: Final = {
+    "page_size": str(PAGE_BYTES),  # of a new file
+    "journal_mode": "WAL",
+    "synchronous": "FULL",  # a commit is durable when it returns
+    "fullfsync": "ON",  # on macOS, where fsync alone is not enough
+    "checkpoint_fullfsync": "ON",
+    "wal_autocheckpoint": "0",  # SQLite's own passes over errors of fsync, which nobody may (F18)
+    "cache_spill": "OFF",  # a page is in the log once a commit, which `log` counts by
+    "mmap_size": "0",
+    "temp_store": "MEMORY",
+    "cell_size_check": "ON",
+    "trusted_schema": "OFF",
+}
+
+logger = logging.getLogger("kedge")
+
+
+class Damaged(Exception):
+    """What is there is not what was written. The text says what was found."""
+
+
+class Unusable(Exception):
+    """The system does not give it: another process has it, it may not be written, or can't be read. The text says
+    which."""
+
+
+class Database:
+    """One connection. `commit` and `rows` raise StoreFull and StoreBroken; after the latter nothing is tried again.
+
+    Opening raises Damaged or Unusable.
+    """
+
+    def __init__(self, files: Files, path: Path, *, new: bool = False) -> None:
+        self.path = path
+        self.broken = ""
+        self._log_pages = 0
+        self._left_log = False  # behind the last commit in the log something may be left: of a process that was
+        # killed, or of a commit that had no room
+        self._connection: apsw.Connection | None = None
+        try:
+            if not new:
+                self._check_before(files)
+            self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=files.vfs or None)
+            if self._connection.readonly("main"):  # SQLite would go on, until it has to write
+                raise Unusable("it may only be read")
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what has failed is not tried again
+            self._connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            self._connection.pragma("locking_mode", "EXCLUSIVE")  # before the log is used: no memory is shared
+            if not new:
+                self._check_header()
+            for name, value in _SETTINGS.items():
+                self._connection.pragma(name, value)
+            self._connection.set_wal_hook(self._logged)
+            if not new:
+                self._check_pages()
+        except (apsw.Error, OSError, StoreFull, StoreBroken) as error:
+            told = self.while_opening(error)
+            self.close()
+            raise told from error
+        except BaseException:
+            self.close()
+            raise
+        logger.debug("%s is open with SQLite %s", path, apsw.sqlite_lib_version())
+
+    def _check_before(self, files: Files) -> None:
+        """SQLite would begin a new database in a file that is too short for one, and passes over a log's end."""
+        found = files.look(self.path)
+        if found is not None and found.size < PAGE_BYTES:
+            raise Damaged(f"it has {found.size} bytes")
+        log = self.path.with_name(f"{self.path.name}-wal")
+        content = files.read(log, LOG_BYTES_MAX) if files.look(log) is not None else b""
+        self._left_log = bool(content)
+        if (lost := commits_passed_over(content)) > 1:
+            raise Damaged(f"the last {lost} commits in {log.name} can't be read")
+
+    def _check_header(self) -> None:
+        if (found := self.number("application_id")) != APPLICATION:
+            raise Damaged(f"it is no database of Kedge's (application id {found})")
+        if (mode := self.rows("PRAGMA journal_mode")[0][0]) != "wal":
+            raise Damaged(f"its log is of another kind ({mode})")
+
+    def _check_pages(self) -> None:
+        found = str(self.rows("PRAGMA quick_check(1)")[0][0])
+        if found != "ok":
+            raise Damaged(found.splitlines()[-1])
+
+    def number(self, pragma: str) -> int:
+        """A number of the header: `application_id`, `user_version`."""
+        return int(self.rows(f"PRAGMA {pragma}")[0][0])
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query. Raises StoreBroken."""
+        with self._told():
+            return self._open().execute(sql, tuple(values)).fetchall()
+
+    def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one. Raises StoreBroken."""
+        with self._told():
+            yield from self._open().execute(sql, tuple(values))
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator["Database"]:
+        """All that is done within is durable at its end, or nothing of it is done. Raises StoreFull, StoreBroken."""
+        if self._left_log or self._log_pages >= LOG_PAGES_FULL:
+            self.checkpoint()  # so that what is behind the last commit in the log is only ever of one more
+        with self._told():
+            connection = self._open()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield self
+                connection.execute("COMMIT")
+            except BaseException:
+                self._left_log = True
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        self._tidy()
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Within a transaction."""
+        self._open().execute(sql, tuple(values))
+
+    def checkpoint(self) -> None:
+        """What the log has goes into the file, durably, and the log is empty. Raises StoreFull, StoreBroken."""
+        with self._told():
+            self._open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._log_pages = 0
+            self._left_log = False
+
+    def close(self) -> None:
+        """Gives the file back as it is. Does not raise. May be called twice."""
+        if self._connection is not None:
+            with contextlib.suppress(apsw.Error, OSError):
+                self._connection.close()
+            self._connection = None
+
+    def _tidy(self) -> None:
+        """Keeps the log short. The commit holds, whatever comes of it, unless nothing can be trusted any more."""
+        if self._log_pages >= LOG_PAGES:
+            with contextlib.suppress(StoreFull):  # there is room for commits yet, or the next one says so
+                self.checkpoint()
+
+    def _logged(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        """SQLite says, after each commit, how long the log is now."""
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            raise StoreBroken(f"{self.path} is closed")
+        return self._connection
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        if self.broken:
+            raise StoreBroken(self.broken)
+        try:
+            yield
+        except (apsw.Error, OSError) as error:
+            told = self._meaning(error)
+            if isinstance(told, StoreBroken):
+                self.broken = str(told)
+            raise told from error
+
+    def while_opening(self, error: BaseException) -> Damaged | Unusable:
+        """What an error means to who opens a file: nothing was written yet, so nothing is broken by it."""
+        if isinstance(error, StoreFull | StoreBroken):
+            error = error.__cause__ or error
+        if isinstance(error, apsw.BusyError):
+            return Unusable("another process has it open")
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
+            return Damaged(str(error))
+        if isinstance(error, OSError):
+            return Unusable(error.strerror or str(error))
+        number = self._connection.system_errno if self._connection is not None else 0
+        return Unusable(f"{error}: {os.strerror(number)}" if number else str(error))
+
+    def _meaning(self, error: apsw.Error | OSError) -> StoreFull | StoreBroken:
+        if isinstance(error, OSError):
+            number, failed = error.errno or 0, error.errno not in FULL
+        else:
+            number = self._connection.system_errno if self._connection is not None else 0
+            failed = not (
+                isinstance(error, _NO_ROOM) or (getattr(error, "extendedresult", 0) in _WRITES and number in FULL)
+            )
+        if failed:
+            return StoreBroken(f"what {self.path} has on the disk is not known any more: {error} ({K537})")
+        number = errno.ENOSPC if isinstance(error, apsw.FullError) else number
+        why = os.strerror(number) if number in FULL else str(error) or type(error).__name__
+        return StoreFull(f"{self.path} can't be written: {why}")
+
+
+# Nothing of the commit was kept, and it may be tried again.
+_NO_ROOM: Final = (apsw.FullError, apsw.ReadOnlyError, apsw.NoMemError, apsw.CantOpenError)
+_WRITES: Final = {apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE}  # nothing was synced that went wrong later

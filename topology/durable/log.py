@@ -1,0 +1,74 @@
+"""What SQLite's write-ahead log says about commits that it would pass over.
+
+SQLite takes a log as far as its checksums hold, and forgets the rest in silence: right for a torn tail, since a commit
+that was not synced was never reported, and wrong for a byte that has flipped in the middle, behind which commits were
+synced, reported and acted on (F22). One commit is synced before the next one is written, and the log is begun anew
+only when it is empty, so more than one commit behind the last good frame is damage. A flip in the last commit itself
+can't be told from a torn one, and is taken for it. Pure.
+"""
+
+from collections import Counter
+from struct import Struct
+from typing import Final
+
+_HEADER: Final = 32  # bytes, before the first frame
+_FRAME: Final = 24  # bytes, before each page
+_MAGIC: Final = 0x377F0682  # its last bit says which way round the checksum's words are
+_MASK: Final = 0xFFFF_FFFF
+
+_header = Struct(">8I").unpack_from
+_frame = Struct(">6I").unpack_from
+
+
+def commits_passed_over(log: bytes) -> int:
+    """How many commits are in the log behind the last one that SQLite will take. 0 or 1 is sound."""
+    if len(log) < _HEADER + _FRAME:
+        return 0
+    magic, _, page_bytes, _, salt_1, salt_2, *check = _header(log)
+    order = ">" if magic & 1 else "<"
+    sound = magic & ~1 == _MAGIC and list(_check(order, log[:24], 0, 0)) == check
+    if not sound:  # page size and salts may be what has flipped: those of the first frame, and any size there is
+        _, _, salt_1, salt_2, *_ = _frame(log, _HEADER)
+        sizes = [1 << shift for shift in range(9, 17)]
+        return max(_commits_behind(log, _HEADER, size, salt_1, salt_2) for size in sizes)
+    at, (one, two) = _HEADER, check
+    whole = Struct(f"{order}{page_bytes // 4}I").unpack_from
+    taken = at
+    while at + _FRAME + page_bytes <= len(log):
+        _, pages, first, second, *found = _frame(log, at)
+        if (first, second) != (salt_1, salt_2):
+            break
+        one, two = _check(order, log[at : at + 8], one, two)
+        one, two = _sum(whole(log, at + _FRAME), one, two)
+        if [one, two] != found:
+            break
+        at += _FRAME + page_bytes
+        if pages:
+            taken = at
+    return _commits_behind(log, taken, page_bytes, salt_1, salt_2)
+
+
+def _commits_behind(log: bytes, at: int, page_bytes: int, salt_1: int, salt_2: int) -> int:
+    """At least so many: each has a frame that says so, and writes a page once, and one page in all of them. The byte
+    that has flipped may be of a frame's salts, or be what says so."""
+    commits = 0
+    writes: Counter[int] = Counter()
+    while at + _FRAME <= len(log):
+        page, pages, first, second, *_ = _frame(log, at)
+        if page and (first == salt_1 or second == salt_2):
+            commits += bool(pages)
+            writes[page] += 1
+        at += _FRAME + page_bytes
+    return max(commits, *writes.values(), 0)
+
+
+def _check(order: str, data: bytes, one: int, two: int) -> tuple[int, int]:
+    return _sum(Struct(f"{order}{len(data) // 4}I").unpack(data), one, two)
+
+
+def _sum(words: tuple[int, ...], one: int, two: int) -> tuple[int, int]:
+    pairs = iter(words)
+    for first, second in zip(pairs, pairs, strict=True):
+        one = (one + first + two) & _MASK
+        two = (two + second + one) & _MASK
+    return one, two

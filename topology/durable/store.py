@@ -1,0 +1,55 @@
+"""What is promised of a worker's store, whatever it is made of. The one of a real run is `sqlite`'s."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from topology.durable.values import Changes, Letter, Loaded
+
+
+class StoreFull(Exception):
+    """Nothing of this commit was kept, and nothing before it was lost: no space, a quota, a disk that is read-only now.
+    The same changes may be committed again later. The text is the reason, for people."""
+
+
+class StoreBroken(Exception):
+    """What is on the disk is not known any more: an fsync failed, or a page is damaged. Nothing may be acked on it, and
+    nothing be tried again: the process ends, and the next one reads what is there (F18, D10)."""
+
+
+class Store(Protocol):
+    """One worker's. All methods block and are called one after the other, from one thread at a time."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """What it held when it was opened."""
+        ...
+
+    @property
+    def commits(self) -> int:
+        """How many commits the file has seen, over all runs: what the manifest is compared with (D12)."""
+        ...
+
+    def commit(self, changes: Changes) -> None:
+        """All of it or nothing, durable when it returns: it survives a loss of power. Raises StoreFull, StoreBroken."""
+
+    def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
+        """Dead letters, oldest first: those of these names, or up to `limit` after the one named.
+
+        Raises StoreBroken.
+        """
+        ...
+
+    def listed(self, after: str = "", limit: int = 1_000) -> list[Letter]:
+        """As `letters`, without records and tracebacks; perhaps fewer than `limit` where they are long, though at least
+        one where there is one. Raises StoreBroken."""
+        ...
+
+    def names(self) -> list[str]:
+        """Of all letters, oldest first."""
+        ...
+
+    def ended_in_order(self) -> None:
+        """Says, durably, that the worker has closed: `loaded.deaths` is 0 next time. Raises StoreFull, StoreBroken."""
+
+    def close(self) -> None:
+        """Gives the file back. Does not raise. May be called twice."""

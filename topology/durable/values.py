@@ -1,0 +1,117 @@
+"""What a worker's store holds: marks, dead letters, trials. Values, with no behaviour and no I/O.
+
+Whoever gathers them is in `topology.runtime`; whoever writes them is a `Store`. Must not know either.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from acker.identity import MessageId
+
+
+class Span(NamedTuple):
+    """Messages that are done, one after the other in the order of their emission, both ends included. Ids that are
+    ints grow within an epoch, so this covers every int between; names (str, bytes) stand alone: first == last."""
+
+    first: MessageId
+    last: MessageId
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far one task has come with one epoch of one partition (E3, E4).
+
+    `position` is where to resume: the id of the oldest message that was emitted and is not done, back-off and dead
+    letters not yet stored included; where all are done, that of the newest. `done` are those that are done from
+    `position` on, so a source that resumes at `position` may give them again, and the runtime passes over them.
+    """
+
+    component: str
+    task: int
+    partition: str
+    epoch: str
+    position: MessageId
+    done: tuple[Span, ...]
+    newest: MessageId  # the id that was emitted last
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """That a task of a spout has run, as one of so many: its marks, or that it has none yet, count from then on."""
+
+    component: str
+    task: int
+    tasks: int
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A dead letter: a message that nobody will process any more, with everything to look at it and to replay it."""
+
+    name: str  # "3-17": the store that it was first kept in, and its number there; never used again
+    component: str  # the spout
+    task: int
+    partition: str
+    epoch: str
+    id: MessageId
+    at: datetime | None  # the message's event time
+    origin: int
+    identity: int
+    record_class: str  # the name of its stream
+    record: bytes  # as `topology.records.encode` gives it
+    text: str  # the record for people, cut
+    failed_in: str  # the component that failed
+    reason: str  # of failures.Reason, its value
+    code: str  # of the catalogue, or empty
+    problem: str  # the exception in one line, cut
+    traceback: str  # the user's frames, cut
+    attempts: int
+    deaths: int  # of workers, that are laid to it (E7)
+    died_at: datetime
+    replaying: bool = False  # somebody has asked for its replay, which is not done yet
+    served: bool = True  # False: subscribers of the spout's dead letters have not processed it yet
+    unheard: str = ""  # why they never will: it was given up after as many attempts as a message has
+    begun: int = 0  # times that it was served or replayed alone, and its worker died before that had ended
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A suspect that is replayed alone, or will be: so many workers have died while it was (E7)."""
+
+    component: str
+    task: int
+    partition: str
+    epoch: str
+    id: MessageId
+    deaths: int
+    running: bool  # it is under way now: one more death, and it is laid to it
+
+
+@dataclass
+class Changes:
+    """What becomes durable together, in one transaction. Later entries for the same thing replace earlier ones."""
+
+    marks: list[Mark] = field(default_factory=list)
+    over: list[Mark] = field(default_factory=list)  # not kept any more; only what they are of counts
+    begun: list[Begun] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)  # new, or changed
+    gone: list[str] = field(default_factory=list)  # names of letters that were replayed or dropped
+    trials: list[Trial] = field(default_factory=list)
+    acquitted: list[Trial] = field(default_factory=list)  # trials that are over
+
+    def __bool__(self) -> bool:
+        return any((self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted))
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a store held when it was opened."""
+
+    marks: tuple[Mark, ...] = ()
+    begun: tuple[Begun, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    letters: int = 0  # how many there are,
+    letter_bytes: int = 0  # and how long their records, texts and tracebacks are together
+    next_letter: int = 1  # the number of the next one
+    unserved: tuple[str, ...] = ()  # names of those that subscribers have not processed
+    replaying: tuple[str, ...] = ()  # and of those whose replay is asked for
+    deaths: int = 0  # how often the worker has died since it last ended in order
