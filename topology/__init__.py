@@ -1,7 +1,8 @@
 """Topologies: declare a graph of spouts and bolts, run it, and know that every tuple was processed."""
 
-from topology.components import Bolt, Collector, Message, Notes, Spout, State, Task, Tuple
+from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task, Tuple
 from topology.config import Config
+from topology.deadletters import DeadLetter
 from topology.errors import (
     ConfigurationError,
     DeclarationError,
@@ -16,12 +17,14 @@ from topology.functions import FunctionBolt, bolt
 from topology.graph import Input, Stream, Topology
 from topology.groupings import Grouping
 from topology.records import Record
+from topology.secret import Secret
 
 __all__ = [
     "Bolt",
     "Collector",
     "Config",
     "ConfigurationError",
+    "DeadLetter",
     "DeclarationError",
     "EmitError",
     "FunctionBolt",
@@ -30,9 +33,11 @@ __all__ = [
     "KedgeError",
     "Message",
     "Notes",
+    "Positions",
     "Record",
     "RecordError",
     "Reject",
+    "Secret",
     "Spout",
     "StartError",
     "State",

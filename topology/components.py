@@ -115,6 +115,22 @@ class State(Protocol[S]):
         """Forgets the key."""
 
 
+class Positions(dict[str, MessageId]):
+    """Where to resume: partition → the id of the oldest message that was emitted and is not done, or of the newest
+    where all are done; empty for a new run. `epochs` says of each partition which epoch that id belongs to (C2): in
+    another one it means nothing, and `of` gives None."""
+
+    def __init__(
+        self, positions: Mapping[str, MessageId] | None = None, epochs: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(positions or {})
+        self.epochs: Mapping[str, str] = dict(epochs or {})
+
+    def of(self, partition: str, epoch: str) -> MessageId | None:
+        """Where to resume in this epoch of the partition; None where it was never read, or only in another epoch."""
+        return self.get(partition) if self.epochs.get(partition, epoch) == epoch else None
+
+
 class Clock(Protocol):
     """Both times that a component may ask for. Virtual in tests."""
 
@@ -176,9 +192,17 @@ class Bolt(Component):
     `tick(now)`, where defined and the bolt is declared with `every`, and `flush(out)` may emit too: what they emit
     without an anchor has a random identity, at most once. `flush` is called once when all inputs of a bounded run have
     ended, and again only if a replay has brought the bolt inputs after that; not when a run drains.
+
+    deterministic  False: the output is not a function of the input and the state alone.
+    away    Set by the bolt while something that it depends on is away: why, for people. As long as it is not empty, the
+            inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43), and whoever asks
+            what holds the run up is told. The bolt has to ask again by itself, and to set it to "" once it can go on.
+    broken  Set by the bolt where this process can't go on: the runtime ends the process without another ack (F18).
     """
 
-    deterministic: ClassVar[bool] = True  # False: the output is not a function of the input and the state alone
+    deterministic: ClassVar[bool] = True
+    away: str = ""
+    broken: BaseException | None = None
 
     def open(self, task: Task) -> Awaitable[None] | None:
         """Takes resources; may be async. Raises ConfigurationError for what the user has to mend."""
@@ -198,8 +222,9 @@ class Spout(Component):
 
     outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
 
-    def open(self, task: Task, positions: Mapping[str, MessageId]) -> Awaitable[None] | None:
-        """Takes resources; may be async. `positions`: partition → where to resume, empty for a new run."""
+    def open(self, task: Task, positions: Positions) -> Awaitable[None] | None:
+        """Takes resources; may be async. `positions`: where to resume, see `Positions`. What a source gives again from
+        there on the runtime passes over where it is done already."""
         return None
 
     def partitions(self) -> Mapping[str, str]:

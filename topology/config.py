@@ -22,6 +22,10 @@ class Config:
                        blocks the loop can't be interrupted, so give long computations to `run_in_executor`.
     max_replays        replays of a message whose own tuples fail; then it is dead.
     on_dead            'continue', or 'stop': the first dead message ends the run.
+    max_dead           dead letters that are kept; at that many the sources wait until some are replayed or dropped.
+    max_lag            messages that a task of a spout may be ahead of its oldest one that is not done; there it waits.
+                       Where ids are str or bytes 20,000, or twice max_pending if that is more, at most: each that is
+                       done is written with every commit.
     drain_timeout_s    how long open trees may take to finish once the run is asked to stop.
     max_restarts       restarts within a minute, of all workers together; one death more ends the run. 0: none.
     blocked_timeout_s  a worker process whose event loop one call blocks for longer is killed and replaced.
@@ -33,6 +37,8 @@ class Config:
     process_timeout_s: float = 30.0
     max_replays: int = 5
     on_dead: Literal["continue", "stop"] = "continue"
+    max_dead: int = 10_000
+    max_lag: int = 1_000_000
     drain_timeout_s: float = 25.0
     max_restarts: int = 10
     blocked_timeout_s: float = 120.0
@@ -47,7 +53,7 @@ class Config:
                 raise ConfigurationError(
                     f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}", code=K301
                 )
-        lowest = {"max_pending": 1, "max_replays": 0, "max_restarts": 0}
+        lowest = {"max_pending": 1, "max_dead": 1, "max_lag": 1, "max_replays": 0, "max_restarts": 0}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in lowest:

@@ -19,6 +19,7 @@ from topology.codes.declaring import K212, K213
 from topology.codes.loading import K133
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
+from topology.deadletters import DeadLetter
 from topology.errors import ConfigurationError, DeclarationError, Mistake, Problem
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
@@ -81,19 +82,30 @@ class Input(Generic[RC]):
     cls: type[Record] | None  # None: the component emits none or several, and none was chosen
     grouping: Grouping
     place: Place
+    dead: bool = False  # the stream of the component's dead letters
 
 
 class Stream(Generic[RC]):
     """The handle of what a component emits. With several classes, `handle[Class]` is the stream of one of them."""
 
-    def __init__(self, topology: "Topology", component: str, classes: Classes) -> None:
+    def __init__(self, topology: "Topology", component: str, classes: Classes, dead: bool = False) -> None:
         self._topology = topology
         self._component = component
         self._classes = classes
+        self._dead = dead
 
     def __getitem__(self, cls: type[R]) -> "Stream[R]":
         """The stream of one record class. That the component emits it is checked with the rest."""
-        return Stream(self._topology, self._component, (cls,))
+        return Stream(self._topology, self._component, (cls,), self._dead)
+
+    @property
+    def dead(self) -> "Stream[DeadLetter]":
+        """Of a spout: its messages that have ended dead, whichever bolt has failed them, each once it is kept. Whoever
+        reads it changes nothing for the messages; a bolt that raises gets the letter again, up to max_replays times.
+
+            topology.bolt("page", Page(), lines.dead.shuffle())
+        """
+        return Stream(self._topology, self._component, (DeadLetter,), dead=True)
 
     def shuffle(self) -> Input[RC]:
         """One task after the other."""
@@ -129,7 +141,7 @@ class Stream(Generic[RC]):
 
     def _input(self, grouping: Grouping) -> Input[RC]:
         cls = self._classes[0] if len(self._classes) == 1 else None
-        return Input(self._topology, self._component, cls, grouping, _caller())
+        return Input(self._topology, self._component, cls, grouping, _caller(), self._dead)
 
 
 class Topology:
@@ -298,14 +310,18 @@ class Topology:
 def _not_an_input(given: object, topology: Topology) -> str:
     """What to write in place of something that was given as an input."""
     if isinstance(given, Stream):
-        return f"a stream is not an input yet; choose a grouping: {given._component}.shuffle()"
+        return f"a stream is not an input yet; choose a grouping: {_said(given)}.shuffle()"
     if callable(given) and isinstance(stream := getattr(given, "__self__", None), Stream):
-        return f"a grouping is called; write {stream._component}.{getattr(given, '__name__', 'shuffle')}()"
+        return f"a grouping is called; write {_said(stream)}.{getattr(given, '__name__', 'shuffle')}()"
     if isinstance(given, str) and any(given == one.name for one in topology.components):
         return f"a name is not an input; use the handle of {given!r} with a grouping: {given}.shuffle()"
     if isinstance(given, list | tuple):
         return "its inputs are given one by one, not as a list"
     return f"{type(given).__name__} is not an input; give a stream with a grouping: lines.shuffle()"
+
+
+def _said(stream: Stream[Any]) -> str:
+    return f"{stream._component}{'.dead' * stream._dead}"
 
 
 def _caller() -> Place:

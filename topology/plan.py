@@ -30,6 +30,7 @@ class Subscription:
     index: int
     subscriber: str
     grouping: Grouping
+    dead: bool = False  # it reads the emitter's dead letters
 
     @property
     def tag(self) -> int:
@@ -53,15 +54,20 @@ class Plan:
     placement: dict[tuple[str, int], int]
 
     def readers(self, emitter: str) -> list[Subscription]:
-        """Who reads this component, by stream and then by index."""
-        return [one for one in self.subscriptions if one.emitter == emitter]
+        """Who reads what this component emits, by stream and then by index."""
+        return [one for one in self.subscriptions if one.emitter == emitter and not one.dead]
 
-    def below(self, component: str) -> set[str]:
-        """All components that what this one emits can reach."""
+    def dead_readers(self, spout: str) -> list[Subscription]:
+        """Who reads the dead letters of this spout."""
+        return [one for one in self.subscriptions if one.emitter == spout and one.dead]
+
+    def below(self, component: str, *, dead: bool = False) -> set[str]:
+        """All components that what this one emits can reach; with `dead`, those that its dead letters can reach."""
         found: set[str] = set()
         waiting = [component]
         while waiting:
-            for reader in self.readers(waiting.pop()):
+            at = waiting.pop()
+            for reader in self.dead_readers(at) if dead and at == component else self.readers(at):
                 if reader.subscriber not in found:
                     found.add(reader.subscriber)
                     waiting.append(reader.subscriber)
@@ -122,7 +128,7 @@ def _subscriptions(topology: Topology) -> Iterator[Subscription]:
                 grouping, Shuffle | LocalOrShuffle
             ):
                 grouping = ByIdentity()  # so that a replay meets the same task (B2)
-            yield Subscription(one.component, one.cls, index, declared.name, grouping)
+            yield Subscription(one.component, one.cls, index, declared.name, grouping, one.dead)
 
 
 def order(components: list[Declared]) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Any
 
-from topology.codes.declaring import K222, K223, K224, K225, K226, K227
+from topology.codes.declaring import K222, K223, K224, K225, K226, K227, K229, K230
+from topology.deadletters import DeadLetter
 from topology.errors import Problem, did_you_mean
 from topology.graph import Declared, Input, Place, Topology
 from topology.groupings import (
@@ -40,7 +41,8 @@ def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Proble
             *(Problem(K224, text) for text in _of_fields(one)),
             *_of_grouping(one, bolt, topology),
         ]
-        for problem in (*(Problem(K223, text) for text in _of_stream(one, bolt, topology)), *wrong):
+        of_dead = [*_of_dead(one, topology)] if one.dead else []
+        for problem in (*of_dead, *(Problem(K223, text) for text in _of_stream(one, bolt, topology)), *wrong):
             yield one.place, problem.of(said(one))
         if bolt.shape == "state" and isinstance(one.grouping, KEYED) and is_record(one.cls) and not wrong:
             types = _field_types(one.cls) or {}
@@ -52,11 +54,11 @@ def problems(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Proble
 def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Problem]]:
     """Each stream is read by one input of a bolt: both deliveries of a record carry one identity, so what the bolt
     emits for them has one identity and one edge, twice; they cancel, and the tree completes too early (A18)."""
-    first: dict[tuple[str, type[Record]], Input[Any]] = {}
+    first: dict[tuple[str, type[Record], bool], Input[Any]] = {}
     for one in bolt.inputs:
         if one.topology is not topology or not is_record(one.cls) or not isinstance(one.component, str):
             continue  # told of by _of_stream
-        stream = one.component, one.cls
+        stream = one.component, one.cls, one.dead
         if stream in first:
             text = (
                 f"it reads this stream already, by {said(first[stream])}, and can't tell the two deliveries of a "
@@ -68,9 +70,38 @@ def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Pro
 
 def said(one: Input[Any]) -> str:
     """An input as its user wrote it, by the names of components: `parse[Failure].fields('source_ip')`."""
+    if one.dead:
+        return f"{one.component!s:.80}.dead.{one.grouping!s:.200}"
     several = sum(len(declared.streams) for declared in one.topology.components if declared.name == one.component) > 1
     chosen = f"[{one.cls.__name__}]" if several and is_record(one.cls) else ""
     return f"{one.component!s:.80}{chosen}.{one.grouping!s:.200}"
+
+
+def _of_dead(one: Input[Any], topology: Topology) -> Iterator[Problem]:
+    """Dead letters: a spout has them, and a stream of this class besides would be taken for theirs."""
+    for emitter in (declared for declared in topology.components if declared.name == one.component):
+        if emitter.kind != "spout":
+            yield Problem(
+                K229,
+                f"{one.component!r} is a bolt, and a message that a bolt fails is dead at its spout; read the dead "
+                f"letters of that: {_spout_above(one.component, topology)}.dead",
+            )
+        elif any(cls.__name__ == DeadLetter.__name__ for cls in emitter.streams):
+            text = f"{one.component!r} emits a class called DeadLetter itself; rename that class"
+            yield Problem(K230, text)
+
+
+def _spout_above(name: str, topology: Topology) -> str:
+    """A spout whose tuples reach this bolt."""
+    seen, waiting = {name}, [name]
+    for at in waiting:
+        for declared in (one for one in topology.components if one.name == at):
+            if declared.kind == "spout":
+                return declared.name
+            above = dict.fromkeys(read.component for read in declared.inputs if read.component not in seen)
+            seen.update(above)
+            waiting += above
+    return "lines"
 
 
 def _of_stream(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[str]:
@@ -84,6 +115,8 @@ def _of_stream(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[
         yield f"there is no component of this name{did_you_mean(str(one.component), names)}"
         return
     emitter, emitted = emitters[0], [cls for declared in emitters for cls in declared.streams]
+    if one.dead:
+        emitted = [DeadLetter]
     if not all(declared.readable for declared in emitters) and one.cls not in emitted:
         return  # what it emits can't be told before its own mistakes are mended
     choices = " or ".join(f"{emitter.name}[{cls.__name__}]" for cls in emitted)
@@ -99,6 +132,8 @@ def _of_stream(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[
             yield f"a stream is chosen by its class, {emitter.name}[{name}], not by a text"
         else:
             hint = did_you_mean(name, known)
+            if one.cls is DeadLetter and emitter.kind == "spout":
+                hint = f"; its dead letters are {emitter.name}.dead"
             yield f"it emits no {name:.80}" + (hint or f"; it emits {', '.join(known) or 'nothing that could be read'}")
         return
     if bolt.takes and not issubclass(one.cls, bolt.takes):

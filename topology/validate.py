@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from topology import instance_state, plan, subscriptions
-from topology.codes.declaring import K201, K202, K203, K204, K205, K206, K207, K208, K209, K210, K211, K228
+from topology.codes.declaring import K201, K202, K203, K204, K205, K206, K207, K208, K209, K210, K211, K228, K231
 from topology.components import Bolt, Spout
 from topology.config import Config
 from topology.errors import Mistake, Problem
@@ -40,10 +40,24 @@ def mistakes(topology: Topology) -> list[Mistake]:
 def warnings(topology: Topology) -> list[Mistake]:
     """What is no mistake, and yet gives wrong results after a replay: state in a bolt's attributes (B4).
 
-    For `kedge check`; a topology that follows no trees replays nothing, and has none.
+    For `kedge check`; a topology that follows no trees replays nothing, and has no such bolt. It has no dead letters
+    either, so who reads them is warned of there.
     """
-    if not isinstance(topology.config, Config) or topology.config.guarantee == "at-most-once":
+    config: object = topology.config
+    if not isinstance(config, Config):
         return []
+    if config.guarantee == "at-most-once":
+        return _in_order(
+            [
+                topology.mistake(
+                    Problem(K231, f"{one.name!r:.80} gets no dead letter: at most once, no message is followed"),
+                    read.place,
+                )
+                for one in topology.components
+                for read in one.inputs
+                if read.dead
+            ]
+        )
     found = []
     for one in topology.components:
         found += [
@@ -94,7 +108,7 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
         yield from _copy_problems(one)
     yield from _class_problems(one, seen)
     if one.kind == "spout" and not any(
-        read.component == one.name and read.topology is topology
+        read.component == one.name and read.topology is topology and not read.dead
         for reader in topology.components
         for read in reader.inputs
     ):

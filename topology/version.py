@@ -1,8 +1,11 @@
 """The version of what is installed. Knows nothing else, and asks only when it is asked."""
 
+from functools import cache
 
+
+@cache
 def version() -> str:
-    """As the package's metadata have it."""
+    """As the package's metadata have it, which are read once."""
     from importlib import metadata
 
     try:

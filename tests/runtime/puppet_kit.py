@@ -1,6 +1,7 @@
 """A fleet of puppets: real processes, that say what a test wants.
 
 A puppet tells its supervisor, as an entry of the log, each order that it gets; what it does then is code by order.
+It beats while it has nothing to do, as a worker does: one that is silent is killed, and a test may take that long.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from topology.runtime.restarts import LOOK_S
 
 PATIENCE_S = 20.0
 PUPPET = """
-import os, socket, sys, time
+import os, select, socket, sys, time
 from topology.runtime.control import *
 s, u, joined, does = socket.socket(fileno=int(sys.argv[1])), Unpacker(orders=True), 0, {}
 def say(*words): s.sendall(b"".join(map(packed, words)))
@@ -36,9 +37,14 @@ def obey(order):
     told = [peer.worker for peer in order.peers] if name == "Join" else getattr(order, "owner", "")
     say(Log(20, f"{name} {told}".strip()))
     exec(does.get(name, ""))
-while data := s.recv(65536):
-    for order in u.fed(data):
-        obey(order)
+while True:
+    if not select.select([s], [], [], 0.5)[0]:
+        say(Beat())
+    elif data := s.recv(65536):
+        for order in u.fed(data):
+            obey(order)
+    else:
+        break
 """
 GOOD = {  # what a worker does that all is well with
     "Begin": "say(Ready(f'at {order.worker}', order.key.decode()))",

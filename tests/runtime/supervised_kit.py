@@ -6,6 +6,7 @@ Everything is real: processes, sockets, signals, and SQLite at the end, whose ro
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import sqlite3
 import time
@@ -68,6 +69,11 @@ class Paced(Spout):
         await asyncio.sleep(0.005)
         if self.evil == "raise" and self.next >= 100:
             raise OSError("the source is dry")
+        if self.evil == "late" and self.next >= 100:
+            await asyncio.sleep(1)
+            limit = 1
+        elif self.evil == "late":
+            limit = min(limit, 100 - self.next)
         step = min(limit, max(1, self.rate // 200))
         last = self.next + step if self.count is None else min(self.count, self.next + step)
         first, self.next = self.next, last
@@ -98,6 +104,10 @@ class Double(Bolt):
         if self.evil and self.seen == 100 and once(self.directory, self.evil):
             self.act()
         return [Doubled(number.n, 2 * number.n)]
+
+    def close(self) -> None:
+        if self.evil == "no room at the end":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
 
     def act(self) -> None:
         if self.evil == "exit":

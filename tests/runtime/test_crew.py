@@ -89,7 +89,7 @@ async def test_the_stall_line_of_a_run_names_the_bolt_on_another_worker_that_hol
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    for module in ("watch", "supervisor"):
+    for module in ("watch", "looking"):
         monkeypatch.setattr(f"topology.runtime.{module}.SILENT_S", 2.0)
     run = SupervisedRun(holding(), workers=2, loader="supervised_kit:holding", arguments={})
     ending = asyncio.ensure_future(run.finish())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from topology.runtime import hands
-from topology.runtime.control import Beat, Begin, Flush, Linked, Word
+from topology.runtime.control import OUTSIDE, Beat, Begin, Flush, Linked, Word
 from topology.runtime.hands import MAY_BECOME, Hand, State, how_it_ended
 from topology.runtime.relaying import Output
 
@@ -88,6 +88,17 @@ async def test_how_a_process_ended_is_told_in_words_f6(monkeypatch: pytest.Monke
     async with process(monkeypatch, code, output=True) as (hand, _):
         await hand.quiet()
     assert hand.why.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("code", "outside"), [("os._exit(70)", False), (f"os._exit({OUTSIDE})", True), ("os.kill(os.getpid(), 9)", True)]
+)
+async def test_a_broken_disk_is_no_more_laid_to_messages_than_a_kill_E6(
+    monkeypatch: pytest.MonkeyPatch, code: str, outside: bool
+) -> None:
+    async with process(monkeypatch, code) as (hand, _):
+        await hand.quiet()
+    assert hand.killed is outside
 
 
 def test_a_signal_without_a_name_is_told_by_its_number() -> None:

@@ -30,11 +30,11 @@ def test_an_anchor_given_twice_gives_the_identity_of_one_A2() -> None:
 
 def test_each_run_over_a_state_directory_has_an_incarnation_of_its_own_A7(tmp_path: Path) -> None:
     roots: list[int] = []
-    for _ in range(3):
-        topology, captured = line(ScriptedSpout(numbers(5)))
+    for run in (1, 2, 3):
+        topology, captured = line(ScriptedSpout(numbers(5 * run)))  # a run goes on where the one before it was
         run_topology(topology, state_dir=tmp_path / "state")
         roots += [tup.root for tup in captured.tuples]
-    assert len(set(roots)) == 15
+    assert len(set(roots)) == len(roots) == 15
     assert sorted({message_of(root) >> 32 & 0xFFF for root in roots}) == [1, 2, 3]
     assert {message_of(root) & 0xFFFF_FFFF for root in roots} == {1, 2, 3, 4, 5}
 

@@ -3,6 +3,7 @@
 Real processes; what is stored is counted by SQL afterwards.
 """
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from supervised_kit import ENDLESS, kill, replaced, running
 
+from topology.durable.statedir import StateDir
 from topology.errors import StartError, WorkerError
 
 # -- when workers die
@@ -26,7 +28,7 @@ async def test_a_worker_that_is_killed_is_replaced_and_every_row_is_stored_once_
     assert (report.ended, report.aborted, report.error, one.run.restarts) == ("ended", 0, None, 1)
     death, back = one.told
     assert death.startswith(f"worker {worker} (pid {pid}) was killed by SIGKILL (it had used ")
-    assert ("'numbers' is read again from the start of the run" in death) == (worker == 0)
+    assert ("'numbers' is read again from its last kept position" in death) == (worker == 0)
     if worker == 1:  # the spout lives, so its ledger has failed what was in flight, and says so
         assert report.snapshot.total("replayed") > 0
         assert "in flight ha" in death
@@ -147,3 +149,43 @@ async def test_replacements_that_can_not_open_are_tried_again_and_then_end_the_r
     assert report.ended == "failed"
     assert "worker 1 died 4 times within a minute; the last time it ended with status 13" in str(report.error)
     assert report.aborted == report.snapshot.total("pending")
+
+
+async def test_a_worker_that_dies_just_before_the_run_is_drained_leaves_it_unknown_whether_all_was_done_b11(
+    tmp_path: Path,
+) -> None:
+    """Its replacement begins as the run drains and reads nothing, and what it had read since it last said something
+    nobody has counted."""
+    async with running(tmp_path, **{**ENDLESS, "rate": 200}) as (one, ending):
+        await one.until(lambda: one.acked() > 100, "a run under way")
+        kill(one, 0)
+        await one.until(lambda: one.run.restarts == 1, "the death")
+        one.run.drain()
+        report = await ending
+    assert "did not read on before the run ended" in str(report.error)
+    assert (report.drained, report.exit_status) == (False, 1)
+    with contextlib.closing(StateDir(tmp_path / "state", None)) as state:
+        assert not state.clean
+
+
+async def test_a_run_whose_last_positions_were_not_kept_has_not_ended_clean_b11(tmp_path: Path) -> None:
+    """F17: the positions that are in its stores say that all was done, and they are those of a while ago."""
+    async with running(tmp_path, count=101, source="late", evil="no room at the end") as (one, ending):
+        report = await ending
+    assert report.ended == "ended"
+    assert one.stored() == [*range(101)]
+    with contextlib.closing(StateDir(tmp_path / "state", None)) as state:
+        assert not state.clean
+
+
+async def test_a_run_after_a_kill_that_is_drained_before_it_has_read_on_has_not_ended_clean_b11(tmp_path: Path) -> None:
+    """What the one that was killed had read since its last commit is in no mark."""
+    async with running(tmp_path, count=1_001) as (_, ending):
+        assert (await ending).clean
+    with contextlib.closing(StateDir(tmp_path / "state", None)) as state:
+        state.set_begun(state.shape or "")  # as a run that was killed before its first commit leaves it
+    async with running(tmp_path, **{**ENDLESS, "rate": 200}) as (one, ending):
+        await one.until(lambda: one.run.snapshot() is not None, "a run under way")
+        one.run.drain()
+        report = await ending
+    assert (report.drained, report.clean) == (True, False)

@@ -145,6 +145,8 @@ topology.bolt("c", Holding(), malformed.shuffle())  # E
 topology.bolt("d", shout, failures.shuffle())  # E
 topology.bolt("e", NoRecord(), lines.shuffle())  # E
 
+topology.bolt("dead", Parse(), lines.dead.shuffle())  # E
+
 # of several inputs, one
 topology.bolt("f", Both(), failures.shuffle(), lines.shuffle())  # E
 topology.bolt("g", Both(), lines.shuffle(), malformed.shuffle())  # E

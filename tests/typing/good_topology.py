@@ -6,7 +6,21 @@ from typing import Generic, Never, assert_type
 
 from typing_extensions import TypeVar
 
-from topology import Bolt, Collector, Config, Grouping, Message, Record, Spout, State, Stream, Topology, Tuple, bolt
+from topology import (
+    Bolt,
+    Collector,
+    Config,
+    DeadLetter,
+    Grouping,
+    Message,
+    Record,
+    Spout,
+    State,
+    Stream,
+    Topology,
+    Tuple,
+    bolt,
+)
 
 R = TypeVar("R", bound=Record)
 
@@ -115,6 +129,11 @@ class Store(Bolt):
         """Called every now and then."""
 
 
+class Page(Bolt):
+    def process(self, letter: DeadLetter) -> Iterator[Alert]:
+        yield Alert(f"{letter.name}: {letter.problem}")
+
+
 class ByLength(Grouping):
     def choose(self, record: object, tasks: int) -> Sequence[int]:
         return [0]
@@ -161,6 +180,8 @@ assert_type(topology.bolt("shout", shout, lines.shuffle()), Stream[Alert])
 assert_type(topology.bolt("fetched", fetched, lines.shuffle()), Stream[Alert])
 assert_type(topology.bolt("passed", Pass(), lines.shuffle()), Stream[Line])
 
+assert_type(lines.dead, Stream[DeadLetter])
+assert_type(topology.bolt("page", Page(), lines.dead.shuffle(), more.dead.shuffle()), Stream[Alert])
 topology.bolt("quiet", quiet, lines.shuffle())
 topology.bolt("holding", Holding(), alerts.global_())
 topology.bolt("store", Store(), alerts.global_(), three.global_(), every="10s")

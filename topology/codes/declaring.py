@@ -187,3 +187,21 @@ K228: Final = Code(
     "What a bolt keeps in self from record to record is counted twice by a replay, and forgotten by a restart.",
     "keep it as process(self, record, state: State[…]).",
 )
+K229: Final = Code(
+    "K229",
+    "Dead letters of a bolt",
+    "A message is a spout's: whichever bolt fails it, it is replayed by its spout, and dead there in the end.",
+    "read the dead letters of the spout: lines.dead.",
+)
+K230: Final = Code(
+    "K230",
+    "A spout whose own records are called DeadLetter",
+    "Streams are told apart by the names of their record classes, and those of dead letters have this one.",
+    "rename the record class that the spout emits.",
+)
+K231: Final = Code(
+    "K231",
+    "Dead letters that never come (a warning)",
+    "With guarantee='at-most-once' nothing follows a message after it was emitted, so nothing is known of its end.",
+    "leave the guarantee at 'at-least-once', or do not read dead letters.",
+)

@@ -95,9 +95,9 @@ K321: Final = Code(
 )
 K322: Final = Code(
     "K322",
-    "A sink whose file can't be used at the start",
-    "The file was there, and the first look at it has failed: another program holds it, or has changed it.",
-    "end the other program, or give the sink another file.",
+    "A sink whose store can't be used at the start",
+    "The first look at it has failed for some seconds: it does not answer, has no room, or another program holds it.",
+    "mend what the sentence names, or give the sink another store.",
 )
 K323: Final = Code(
     "K323",
@@ -189,4 +189,111 @@ K337: Final = Code(
     "A field that no column can hold",
     "Columns hold numbers, texts and bytes, and what has a text or a number for it.",
     "change the type of the field, or leave it out of what is stored.",
+)
+K341: Final = Code(
+    "K341",
+    "A sink's mode that can't be",
+    "mode is 'append', where each output is a row, or 'upsert', where each key is one: that needs the fields that name "
+    "a row, and the one whose highest value wins.",
+    "write mode='upsert', key=('source_ip',), revision='version', with fields of the record; or leave all three out.",
+)
+K342: Final = Code(
+    "K342",
+    "A record class that can't be stored by key",
+    "The class lacks a field that the sink's key or revision names, or the field is of a type that does not do for it: "
+    "what names a row has to be equal in every store, and what wins has to be ordered.",
+    "name other fields, or give the record one: a counter, or the time of the event.",
+)
+K343: Final = Code(
+    "K343",
+    "Upserts into a file of lines",
+    "A file of JSON lines is only ever appended to, so no line of it can be replaced by a newer one.",
+    "take SqliteSink or PostgresSink for upserts, or keep all lines: mode='append'.",
+)
+K344: Final = Code(
+    "K344",
+    "A sink that forgets too early",
+    "A sink drops a replay only as long as it remembers what it has stored. This one forgets before the last replay of "
+    "a message may come, so outputs could be stored twice.",
+    "have it remember for longer, or lower max_replays or tree_timeout_s.",
+)
+K350: Final = Code(
+    "K350",
+    "A secret that can't be read",
+    "env:NAME stands for a variable of the environment, and file:PATH for the content of a file, in UTF-8 and at most "
+    "64 KiB. Each worker looks it up for itself.",
+    "set the variable, or write the file so that this user can read it.",
+)
+K351: Final = Code(
+    "K351",
+    "A secret on the command line",
+    "Everybody on this machine can read the arguments of a process, and the shell keeps them in its history.",
+    "give env:NAME or file:PATH in its place.",
+)
+K352: Final = Code(
+    "K352",
+    "A sink whose client is not installed",
+    "PostgresSink talks to the server through psycopg, which comes with an extra of Kedge.",
+    "pip install 'kedge[postgres]', into the environment that kedge runs in.",
+)
+K353: Final = Code(
+    "K353",
+    "A connection string that can't be read",
+    "It is a URI, or a list of name=value as libpq has it. It is not repeated, as it may hold a password.",
+    "write postgresql://USER@HOST:PORT/DATABASE, with %40 for an @ in a password, or leave the password to PGPASSWORD.",
+)
+K354: Final = Code(
+    "K354",
+    "A server that refuses the sink",
+    "The server was reached, and does not know the user, the password or the database.",
+    "mend the connection string, or make the role or the database that it names.",
+)
+K355: Final = Code(
+    "K355",
+    "A server that a sink can't rely on",
+    "What is acked has to be stored. A server with fsync off, as some are set up for tests, forgets what it has "
+    "committed when the power goes; one that is too old lacks what the sink needs.",
+    "turn fsync on, or give the sink allow_fsync_off=True where losing that is fine.",
+)
+K356: Final = Code(
+    "K356",
+    "A PostgreSQL table that does not fit the record",
+    "The database has a table of this name with other columns or without the key, or it can't be made.",
+    "give the sink another table=… or schema=…, or change the table.",
+)
+K357: Final = Code(
+    "K357",
+    "A name that PostgreSQL can't have",
+    "Tables and schemas are named by letters, digits and underscores, in at most 63 bytes, and not by pg_….",
+    "give table=… or schema=… another name.",
+)
+K358: Final = Code(
+    "K358",
+    "A field that PostgreSQL has no name for",
+    "Each table has columns of the server's own, as xmin, and names of more than 63 bytes are cut.",
+    "rename the field.",
+)
+K359: Final = Code(
+    "K359",
+    "A field that no PostgreSQL column can hold",
+    "Columns hold numbers, texts, bytes and times, and as JSON what is made of these.",
+    "change the type of the field, or leave it out of what is stored.",
+)
+K360: Final = Code(
+    "K360",
+    "One PostgreSQL table for two record classes",
+    "A table holds the records of one class.",
+    "give each class a sink with a table of its own, or leave table=… out: then each class has its own.",
+)
+K361: Final = Code(
+    "K361",
+    "A PostgreSQL table that holds another record class",
+    "Two classes of one name have come to one sink, and a table holds the records of one class.",
+    "give each class a sink with a table of its own.",
+)
+K362: Final = Code(
+    "K362",
+    "A time for a server that can't be",
+    "timeout_s bounds what one statement may take, so that a server that hangs is noticed.",
+    "give a number of seconds within the limits, or leave it out.",
 )

@@ -284,3 +284,103 @@ K153: Final = Code(
     "A package has registered a command under the entry points `kedge.commands`, and importing it has raised.",
     "mend or uninstall that package; all other commands work without it.",
 )
+K160: Final = Code(
+    "K160",
+    "There is no such state directory",
+    "--state-dir names the directory that a run keeps its state in, and there is none at this path.",
+    "name the directory that the run was given.",
+)
+K161: Final = Code(
+    "K161",
+    "No topology has run here",
+    "State directories are in .kedge in the folder that kedge run was called in, unless --state-dir says otherwise.",
+    "change to the folder that kedge run was called in, or give --state-dir DIR.",
+)
+K162: Final = Code(
+    "K162",
+    "Several topologies have run here",
+    "Each topology has a state directory in .kedge, and the command is about one of them.",
+    "name the topology.",
+)
+K163: Final = Code(
+    "K163",
+    "The topology has not run here",
+    "There is no state directory of this name in .kedge in the current folder.",
+    "name one that has run here, or give its --state-dir DIR.",
+)
+K164: Final = Code(
+    "K164",
+    "A run that is gone without a last word",
+    "A command was connected to a run, which has ended without saying how: its process was killed or has failed. What "
+    "was under way is read again by the next run.",
+    "look at what the run has logged; start it again by kedge run.",
+)
+K165: Final = Code(
+    "K165",
+    "A run that can't be understood",
+    "What answers on the run's socket is of another version of Kedge, or no run at all.",
+    "use the kedge command that has started the run, or end it by SIGTERM.",
+)
+K166: Final = Code(
+    "K166",
+    "Both --drain and --now",
+    "kedge stop --drain waits, however long, for what is under way; --now leaves it.",
+    "give one of the two.",
+)
+K167: Final = Code(
+    "K167",
+    "Nothing runs there",
+    "No run has this state directory: it has ended already, or runs on another one.",
+    "see whether it runs in another folder, or was given --state-dir.",
+)
+K168: Final = Code(
+    "K168",
+    "A run that can't be reached",
+    "A process has the state directory locked, and does not take connections: its event loop is blocked, it is only "
+    "starting, or it could not make a socket and has logged so.",
+    "try again; or end its process by SIGTERM.",
+)
+K169: Final = Code(
+    "K169",
+    "A run that could not be told to stop",
+    "The run says why, or has answered something else: it may be of another version of Kedge.",
+    "try again; use the kedge command that has started the run, or end it by SIGTERM.",
+)
+K170: Final = Code(
+    "K170",
+    "Neither names nor --all, or both",
+    "kedge dead replay and kedge dead drop act on the dead letters that are named, or on all, and never on all by "
+    "mistake.",
+    "name them as kedge dead list shows them, or give --all.",
+)
+K171: Final = Code(
+    "K171",
+    "The run has ended meanwhile",
+    "A command was asking a run about its dead letters, and the run has ended in between.",
+    "call the command again: then it opens the state directory itself.",
+)
+K172: Final = Code(
+    "K172",
+    "A run that could not do what it was asked",
+    "The run has answered why.",
+    "try again; look at what the run has logged.",
+)
+K173: Final = Code(
+    "K173",
+    "A number of dead letters that can't be",
+    "kedge dead list shows the newest ones, as many as --limit says.",
+    "give --limit a whole number of at least 1, or leave it out.",
+)
+K174: Final = Code(
+    "K174",
+    "A run id that can't be",
+    "The id becomes part of each identity, behind the topology's name and a slash.",
+    "give --run-id new, or a name of those characters.",
+)
+K175: Final = Code(
+    "K175",
+    "A run that does not answer",
+    "The run has taken the question, and has not answered it for two minutes: its event loop may be blocked by a bolt, "
+    "or its disk be full.",
+    "try again; look at what the run has logged.",
+)

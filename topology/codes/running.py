@@ -81,9 +81,10 @@ K512: Final = Code(
 K520: Final = Code(
     "K520",
     "A message is dead",
-    "It has failed more often than max_replays allows, or was rejected. It is not tried again in this run; the "
-    "others go on. It is counted, and the exit status is 1.",
-    "mend the cause that is shown with it; --config on_dead=stop ends the run at the first one.",
+    "It has failed more often than max_replays allows, or was rejected. It is not tried again by itself; the others go "
+    "on. It is counted, and the exit status is 1. A run that keeps state keeps it as a dead letter.",
+    "mend the cause that is shown with it, then kedge dead replay NAME; --config on_dead=stop ends a run at the first "
+    "one.",
 )
 K521: Final = Code(
     "K521",
@@ -103,6 +104,28 @@ K523: Final = Code(
     "Positions are kept for each partition that partitions() names, and this message is of none of them.",
     "return that partition, with its epoch, from partitions().",
 )
+K524: Final = Code(
+    "K524",
+    "An id that does not grow",
+    "The ids of a partition's epoch that are ints grow from message to message, with gaps or without, so that "
+    "progress can be kept as ranges. This one is not above the one before it, and is not that of a message under way.",
+    "give each message the next number or offset; where ids begin again, let partitions() name a new epoch; ids that "
+    "are names are str or bytes.",
+)
+K525: Final = Code(
+    "K525",
+    "The state of a worker can't be trusted",
+    "The disk has lost something while the state was written: an fsync failed, or what was read back is damaged. "
+    "Nothing was acked on it. What is on the disk is read anew by the next start of the worker.",
+    "look at the disk and its log (dmesg); with several workers, the worker is replaced by itself.",
+)
+K526: Final = Code(
+    "K526",
+    "The last positions are not kept",
+    "The state could not be written at the end of the run: no space, a quota, or a disk that is read-only. What was "
+    "done since the last commit is processed once more by the next run; idempotent sinks drop it.",
+    "make room before the next run.",
+)
 K530: Final = Code(
     "K530",
     "A worker died",
@@ -118,7 +141,7 @@ K531: Final = Code(
 K532: Final = Code(
     "K532",
     "A worker died while the run ended",
-    "It was to close, and ended without its last word: whether all that it had was done is not known.",
+    "It ended without its last word, and nobody read on in its place: whether all that it had was done is not known.",
     "run again: what was stored is not stored twice.",
 )
 K533: Final = Code(
@@ -138,4 +161,66 @@ K535: Final = Code(
     "A sink's writer has ended",
     "The task that writes for a sink raised what it does not expect. What the sink takes now fails.",
     "please report it, with the traceback, if it is a sink of Kedge's.",
+)
+K536: Final = Code(
+    "K536",
+    "The state can't be written",
+    "The disk is full, a quota is reached, or the state directory can't be written any more. Nothing is lost: the "
+    "sources wait, and what is under way goes on.",
+    "make room, or make the directory writable again; the run goes on by itself.",
+)
+K537: Final = Code(
+    "K537",
+    "What the disk has is not known any more",
+    "The system could not make something durable, or gives back something else than was written. Nothing may be built "
+    "on that, so the process ends, and the next one reads what is there.",
+    "look at the disk and the kernel's log; if the run does not start again, it says what to do.",
+)
+K538: Final = Code(
+    "K538",
+    "Who reads the dead letters has failed",
+    "A bolt that reads a spout's dead letters has failed for one of them more often than max_replays allows. The "
+    "letter is kept, as every dead letter is in a run that keeps state; only this bolt does not get it again.",
+    "mend the bolt that reads them; `kedge dead show NAME` shows the letter.",
+)
+K539: Final = Code(
+    "K539",
+    "A dead letter can't be replayed",
+    "Its spout, or the class of its record, has changed since the message died; or workers have died again and again "
+    "while it was replayed. The letter stays.",
+    "look at the sentence; `kedge dead show NAME` shows the letter, `kedge dead replay NAME` tries again.",
+)
+K540: Final = Code(
+    "K540",
+    "Messages are replayed one at a time",
+    "Workers have died twice while the same messages were under way. To find out whether it is one of these that takes "
+    "them down, each is replayed alone, and nothing else is read meanwhile.",
+    "nothing: it takes some seconds, and the others go on by themselves.",
+)
+K541: Final = Code(
+    "K541",
+    "A message takes workers down",
+    "Workers have died three times while this message was under way, the last time while it was there alone; so it is "
+    "dead, and the others go on.",
+    "look at how the worker ended (K530) and at this record: an extension in C, os._exit, or all of the memory.",
+)
+K546: Final = Code(
+    "K546",
+    "A store is away",
+    "A sink's store does not answer, is locked, or has no room. The sink asks again for as long as it takes; its "
+    "inputs wait without a deadline, and the sources with them. Nothing is lost, and no replays are spent.",
+    "mend what the sentence names, and the run goes on by itself; or end it, and what waits is read again next time.",
+)
+K547: Final = Code(
+    "K547",
+    "A store is broken",
+    "A disk has failed to sync what a sink wrote, or the sink's file is damaged. What is stored is not known in this "
+    "process any more, so it acks nothing and ends; the next one reads what is there.",
+    "look at the disk and at the system's log; then start the run anew, which stores what was not acked.",
+)
+K550: Final = Code(
+    "K550",
+    "A server without fsync",
+    "The sink was told that it may use a server with fsync off. What is acked there is lost when the power goes.",
+    "turn fsync on in postgresql.conf, unless losing that is fine.",
 )

@@ -72,8 +72,9 @@ K411: Final = Code(
 K412: Final = Code(
     "K412",
     "The state directory is in use",
-    "Another run of this topology has it locked: two would read the same positions.",
-    "stop the other run, or give another one: --state-dir DIR.",
+    "Another run of this topology has it locked: two would read the same positions. Where nothing runs, kedge dead has "
+    "it for as long as it takes.",
+    "end the other run by kedge stop, or give this one a directory of its own: --state-dir DIR.",
 )
 K413: Final = Code(
     "K413",
@@ -105,6 +106,19 @@ K417: Final = Code(
     "A damaged note of a file's time",
     "When a file had last been changed is noted at its first reading, and the note can't be read.",
     "forget the notes: --fresh.",
+)
+K418: Final = Code(
+    "K418",
+    "A state directory of a newer Kedge",
+    "Its files say that they have a format that this version does not know. Older formats are read, and written anew; "
+    "newer ones can't be.",
+    "install the newer version again, or move the directory away and run again.",
+)
+K419: Final = Code(
+    "K419",
+    "A state directory that anybody may write to",
+    "Who can write to a state directory decides what is read again. Those that Kedge makes are this user's alone.",
+    "take the right from the others, chmod o-w DIR, or give another one: --state-dir DIR.",
 )
 K420: Final = Code(
     "K420",
@@ -167,4 +181,101 @@ K429: Final = Code(
     "A run makes a directory for its sockets in XDG_RUNTIME_DIR or the temporary directory, and the system has "
     "refused it, or has taken it away.",
     "set TMPDIR to a directory that can be written.",
+)
+K430: Final = Code(
+    "K430",
+    "A state file is damaged",
+    "What a worker has kept is checked as it is opened, and it is not what was written: a failing disk, or something "
+    "that has changed the file. It is left as it is.",
+    "restore the state directory from one copy, or move the file away and run again with --accept-loss.",
+)
+K431: Final = Code(
+    "K431",
+    "A state file is missing",
+    "The directory says that a worker has kept positions and dead letters in it. Without them messages would be "
+    "processed anew, or not at all.",
+    "put it back, or run again with --accept-loss: then what it had is lost, and sources begin anew where it had been.",
+)
+K432: Final = Code(
+    "K432",
+    "A state file is behind",
+    "It has seen fewer commits than the directory knows of: an older copy was put in its place.",
+    "put the newest one back, or run again with --accept-loss: what came after that copy is processed again.",
+)
+K433: Final = Code(
+    "K433",
+    "A state file of another directory",
+    "Each state file has a number of its own, which its directory knows, and this one has another.",
+    "put the right one back, or move this one away and run again with --accept-loss.",
+)
+K434: Final = Code(
+    "K434",
+    "A state file that nothing knows of",
+    "Which files belong to a state directory is in its state.json, which is missing, or does not name this one.",
+    "restore the state directory from one copy, or move the file away and run again.",
+)
+K435: Final = Code(
+    "K435",
+    "A state file of a newer Kedge",
+    "The file has a format that this version does not know. Older formats are read, newer ones can't be.",
+    "install the newer version again, or move the state directory away and run again.",
+)
+K436: Final = Code(
+    "K436",
+    "A state file can't be used",
+    "The system does not let it be read or written: rights, a full disk, another process that has it open.",
+    "look at what the system says, and run again: nothing was changed.",
+)
+K437: Final = Code(
+    "K437",
+    "State could not be filed for this run's workers",
+    "Each worker's file has what belongs to its tasks, so some of it moves where the plan has changed, and the system "
+    "has refused that. Nothing is lost.",
+    "make room, or look at the disk, and run again: it goes on where it was.",
+)
+K438: Final = Code(
+    "K438",
+    "A state file that is no plain file of this user's",
+    "What is in it decides what is read again, so no link is followed, and nobody else's file is taken.",
+    "remove it if you did not put it there, and find out who did.",
+)
+K439: Final = Code(
+    "K439",
+    "State was lost, as --accept-loss allows",
+    "A state file was missing or behind, and the run was told to go on without what it had.",
+    "nothing: it is said so that the cause of what is processed again is known.",
+)
+K440: Final = Code(
+    "K440",
+    "The topology has changed while something was in flight",
+    "The last run was killed, or stopped before it was done with all that it had read. That is read again, and by the "
+    "changed topology would get other identities or keys: sinks and states would take it for new.",
+    "run the old code once more and end it by kedge stop --drain; or accept duplicates, --accept-duplicates; or forget "
+    "positions, --fresh.",
+)
+K441: Final = Code(
+    "K441",
+    "The last run's topology can't be compared",
+    "What the last run has noted of its topology is in a form that this version of Kedge does not read.",
+    "run it with the version of Kedge that wrote it and end it by kedge stop --drain; or forget positions, --fresh.",
+)
+K442: Final = Code(
+    "K442",
+    "No command can reach the run",
+    "kedge stop and kedge dead reach a run by a socket in its state directory, or in the directory for sockets where "
+    "its path is too long, and neither could be made. The run itself goes on.",
+    "give a shorter --state-dir on a local disk; until then, end the run by SIGTERM.",
+)
+K443: Final = Code(
+    "K443",
+    "A command to a run has failed",
+    "Something that nobody expects has gone wrong while a run did what a command had asked. The run itself goes on.",
+    "please report it, with the traceback.",
+)
+K444: Final = Code(
+    "K444",
+    "The end of a run could not be noted",
+    "Everything that was read is done, and the state directory could not be told so: a full disk, most of the time. "
+    "The next run takes this one for cut short; nothing is lost.",
+    "make room; a changed topology may ask for --accept-duplicates then.",
 )

@@ -55,9 +55,10 @@ K608: Final = Code(
 )
 K609: Final = Code(
     "K609",
-    "Anchored to too many trees",
-    "A tuple carries the root of each tree that it belongs to, so there is a most.",
-    "anchor it to fewer tuples: emit in smaller batches.",
+    "Too many joins are not done",
+    "What is anchored to the tuples of more than eight messages is followed by a tree of its own, until all of those "
+    "messages are done; of such trees one worker has 65,536 at most.",
+    "emit fewer and larger joins; look for the message that is not done, and holds them all up.",
 )
 K610: Final = Code(
     "K610",

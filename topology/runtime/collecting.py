@@ -10,7 +10,8 @@ from typing import Any
 
 from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
 from acker.identity import MessageId, derive, edge, mixed
-from topology.codes.tuples import K608, K609, K610, K611, K612
+from acker.roots import UNTRACKED
+from topology.codes.tuples import K608, K610, K611, K612
 from topology.components import Tuple
 from topology.errors import EmitError, TupleStateError
 from topology.records import Record
@@ -65,8 +66,6 @@ class TaskCollector:
             if one.finished:
                 executor.open_of(one.tup, "emit on")
         roots = roots_of(opens)
-        if len(roots) > MAX_ROOTS:
-            raise EmitError(f"a tuple may belong to {MAX_ROOTS} trees; these anchors belong to {len(roots)}", code=K609)
         holder = min(opens, key=lambda one: one.tup.identity)  # so that the anchors' order changes nothing (B7)
         name = (type(record), frozenset(one.tup.identity for one in opens))
         seed = self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)
@@ -75,14 +74,17 @@ class TaskCollector:
         else:
             origin = mixed(one.tup.origin for one in opens)
             parent = mixed(one.tup.identity for one in opens)
-        root, others = (roots[0], roots[1:]) if roots else (0, ())
+        many = len(roots) > MAX_ROOTS
+        named = (executor.home.subtrees.root(),) if many else roots or (UNTRACKED,)
         outbox = executor.outbox
         staged: list[Any] = []
-        edges = outbox.stage(staged, record, origin, derive(parent, seed), root, others, task)
+        edges = outbox.stage(staged, record, origin, derive(parent, seed), named[0], named[1:], task)
         if key is None:  # only now: what could not be staged was not emitted
             holder.ordinals[name] = holder.ordinals.get(name, 0) + 1
         else:
             holder.keys.add((name, key))
+        if many and staged:
+            edges = executor.home.subtrees.begin(executor.component, named[0], edges, roots)
         register(opens, edges)
         outbox.send(staged)
         outbox.emitted += 1
@@ -133,6 +135,11 @@ class CollectingExecutor(Executor):
         self.opened: dict[int, Open] = {}
         self.kept, self.kept_s = 0, 0.0  # inputs that were held and are finished, and for how long, together
         self.misused = 0  # emits, acks and fails on finished tuples
+        self._cut_off = False
+
+    def cut_off(self) -> None:
+        self._cut_off = True
+        super().cut_off()
 
     def slice(self, count: int) -> int:
         taken, now = 0, self._loop.time()  # once a slice: a clock costs as much as some of the inputs
@@ -159,6 +166,8 @@ class CollectingExecutor(Executor):
     def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
         if id(tup) in self.opened:
             self._close(tup)
+            if reason is Reason.FAILED and self._cut_off:
+                reason = Reason.CUT_OFF  # given back by `close`: no fault of its own, and no attempt is spent (E6)
             super().fail_input(tup, error, reason, text)
         else:  # raised after it had acked: nothing is left to fail, but somebody should know
             self.home.reported(Failure(reason, self.component, text, error))

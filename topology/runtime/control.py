@@ -13,6 +13,7 @@ from topology.runtime.watch import Facts
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of one message; a longer one is a mistake of ours
 BEAT_S: Final = 0.25  # between two beats of a worker's heartbeat thread
 METRICS_S: Final = 1.0  # between two snapshots of a worker
+OUTSIDE: Final = 74  # exit status of a worker whose disk, or a sink's, is broken: no message of its is to blame (E6)
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -41,6 +42,8 @@ class Begin(_Message, frozen=True):
     secret: bytes = b""
     keys: dict[int, bytes] = {}  # and the public ones of all workers
     log_level: int = 20  # as in logging: entries from this level on are sent
+    topology_id: str = ""  # what messages' identities begin with (C3); empty: the topology's name
+    store: str = ""  # the path of this worker's store; empty: nothing is kept
 
 
 class PeerAt(_Message, frozen=True):
@@ -70,10 +73,18 @@ class Fail(_Message, frozen=True):
 
     owner: int
     why: str
+    killed: bool = True  # by SIGKILL, whoever sent it; False: it has ended by itself, a segmentation fault included
+    ran: bool = True  # False: its tasks were not started, so nothing that was under way has anything to do with it
 
 
 class Start(_Message, frozen=True):
-    """Start the tasks."""
+    """Start the tasks. `killed`: as of Fail, how the process before this one ended, where there was one."""
+
+    killed: bool = True
+
+
+class TrialTurn(_Message, frozen=True):
+    """Answer to TrialWanted: no other worker tries a message until TrialOver is said, and all run."""
 
 
 class Probe(_Message, frozen=True):
@@ -96,6 +107,19 @@ class Flush(_Message, frozen=True):
 
     number: int
     component: str
+
+
+class DeadAsk(_Message, frozen=True):
+    """About the dead letters of this worker; answered by DeadAnswer with the same number.
+
+    `act` is 'list' (letters after the one named `after`, up to `limit`), 'show', 'replay' or 'drop' (of those `names`;
+    no names: of all, for the last two). Also what a command asks a whole run, by the supervisor's socket."""
+
+    number: int
+    act: str
+    names: tuple[str, ...] = ()
+    after: str = ""
+    limit: int = 1_000
 
 
 class Drain(_Message, frozen=True):
@@ -157,9 +181,10 @@ class Beat(_Message, frozen=True):
 
 
 class Metrics(_Message, frozen=True):
-    """A snapshot, as `metrics.packed` makes it."""
+    """A snapshot, as `metrics.packed` makes it; and how many commits the worker's store has seen, 0 without one."""
 
     snapshot: bytes
+    commits: int = 0
 
 
 class Log(_Message, frozen=True):
@@ -209,6 +234,14 @@ class Failing(_Message, frozen=True):
     trees: int
 
 
+class TrialWanted(_Message, frozen=True):
+    """This worker has messages to try, one at a time (E7); answered by TrialTurn, each time anew."""
+
+
+class TrialOver(_Message, frozen=True):
+    """Its turn is over."""
+
+
 class Recovered(_Message, frozen=True):
     """Of the messages that Fail has failed the first is done, and then the last: so many are left."""
 
@@ -236,6 +269,18 @@ class Done(_Message, frozen=True):
     number: int
 
 
+class DeadAnswer(_Message, frozen=True):
+    """Answer to DeadAsk, once all of it is durable. `letters`: what list and show have found, without records and
+    tracebacks where they were listed, and perhaps fewer than `limit` where they are long; `names`: what replay and drop
+    were done to; `problem`: why something could not be done."""
+
+    number: int
+    letters: tuple[bytes, ...] = ()  # each as `durable.packing.packed_letter` gives it
+    names: tuple[str, ...] = ()
+    total: int = 0  # how many letters there are
+    problem: str = ""
+
+
 class Note(_Message, frozen=True):
     """Keep this note, durably; the worker waits for Noted."""
 
@@ -249,14 +294,33 @@ class NeedIncarnation(_Message, frozen=True):
 
 
 class Closed(_Message, frozen=True):
-    """The last message: the final snapshot, what was not done, and what the components say."""
+    """The last message: the final snapshot, what was not done, what the components say, whether all that was done is
+    kept, and nothing known to be missing of what a life that has died had read; and whether the sources have caught up
+    with what an earlier run may have read."""
 
     snapshot: bytes
     aborted: int
     summaries: dict[str, list[str]]
+    kept: bool = True
+    caught_up: bool = True
 
 
-Order: TypeAlias = Begin | Join | Gone | Fail | Start | Probe | Look | Flush | Drain | Close | Incarnations | Noted
+Order: TypeAlias = (
+    Begin
+    | Join
+    | Gone
+    | Fail
+    | Start
+    | TrialTurn
+    | Probe
+    | Look
+    | Flush
+    | DeadAsk
+    | Drain
+    | Close
+    | Incarnations
+    | Noted
+)
 Word: TypeAlias = (
     Ready
     | CannotStart
@@ -270,10 +334,13 @@ Word: TypeAlias = (
     | Refused
     | Parted
     | Failing
+    | TrialWanted
+    | TrialOver
     | Recovered
     | Status
     | Looked
     | Done
+    | DeadAnswer
     | Note
     | NeedIncarnation
     | Closed

@@ -7,6 +7,7 @@ from typing import Any
 from acker.ledger import Ledger
 from topology.plan import Plan
 from topology.runtime.collecting import CollectingExecutor
+from topology.runtime.dead_letters import DeadLetters
 from topology.runtime.ending import Status
 from topology.runtime.executor import Executor
 from topology.runtime.histogram import Histogram
@@ -25,6 +26,7 @@ def counted(
     executors: Sequence[Executor],
     ledger: Ledger[Any],
     peers: Peers,
+    dead_letters: DeadLetters,
 ) -> Snapshot:
     """One worker's snapshot `seconds` after it has begun, at `now` on the loop's clock; tasks of a component are added
     up."""
@@ -40,29 +42,38 @@ def counted(
         {name: _spout([one for one in spoutings if one.component == name]) for name in spouts},
         {name: _bolt([one for one in executors if one.component == name], now) for name in bolts},
         latencies,
-        rare=_rare(executors, ledger, peers),
+        rare=_rare(spoutings, executors, ledger, peers),
+        letters=dead_letters.kept,
     )
 
 
 def status(
-    worker: int, spoutings: Sequence[Spouting], executors: Sequence[Executor], peers: Iterable[Peer], held: bool
+    worker: int,
+    spoutings: Sequence[Spouting],
+    executors: Sequence[Executor],
+    peers: Iterable[Peer],
+    held: bool,
+    subtrees: int,
+    dead_letters: DeadLetters,
 ) -> Status:
-    """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree."""
+    """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open."""
     executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
     return Status(
         worker,
-        sum(one.pending for one in spoutings),
-        sum(one.waiting for one in spoutings),
+        sum(one.pending for one in spoutings) + subtrees + dead_letters.pending,
+        sum(one.waiting for one in spoutings) + dead_letters.later,
         sorted({one.component for one in executors if not one.quiet}),
         held,
         any(not peer.idle for peer in peers),
-        executed + sum(one.emitted + one.replayed + one.acked + one.failed for one in spoutings),
+        executed + dead_letters.emitted + sum(one.emitted + one.replayed + one.acked + one.failed for one in spoutings),
         {peer.worker: peer.sent for peer in peers},
         {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
     )
 
 
-def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers) -> dict[str, int]:
+def _rare(
+    spoutings: Sequence[Spouting], executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers
+) -> dict[str, int]:
     ends = list(peers.by_worker.values())
     sessions = [one.receiving for one in ends if one.receiving is not None]
     dropped = peers.dropped()
@@ -76,6 +87,7 @@ def _rare(executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers) -> d
         dropped.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
         dropped.malformed,
         dropped.strangers,
+        sum(one.coalesced for one in spoutings),
         dropped.overlooked,
     )
     return dict(zip(RARE, counts, strict=True))

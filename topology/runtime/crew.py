@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from topology.plan import Plan
-from topology.runtime.control import Done, Drain, Flush, Look, Looked, Order, Probe, Status
+from topology.runtime.control import DeadAnswer, DeadAsk, Done, Drain, Flush, Look, Looked, Order, Probe, Status
 from topology.runtime.ending import Status as How
 from topology.runtime.ending import Statuses
 from topology.runtime.fleet import Fleet
@@ -20,7 +20,10 @@ from topology.runtime.watch import Facts, together
 
 LOOK_ANSWER_S: Final = 1.0  # how long workers may take to say what holds them up; a blocked one does not
 
-Answer = Status | Looked | Done
+AWAY_S: Final = 10.0  # how long a question about dead letters waits for workers that are away,
+DEAD_ANSWER_S: Final = 60.0  # and then for the answers
+
+Answer = Status | Looked | Done | DeadAnswer
 
 _how: Final = msgspec.msgpack.Decoder(How)
 
@@ -84,6 +87,22 @@ class WorkerCrew:
         self._fleet.draining = True
         for hand in self._running():
             hand.say(Drain())
+
+    # -- what a command asks
+
+    async def dead(self, ask: DeadAsk) -> list[DeadAnswer]:
+        """What all workers say of their dead letters; a problem for each that is away, or does not answer."""
+        try:
+            async with asyncio.timeout(AWAY_S):
+                await self._fleet.until(lambda: self._fleet.complete)
+        except TimeoutError:
+            pass  # who is there can answer
+        hands = self._fleet.hands.values()
+        answers = await self._ask(hands, lambda number: msgspec.structs.replace(ask, number=number), DEAD_ANSWER_S)
+        silent = [worker for worker in self.plan.workers if worker not in answers]
+        problems = [f"worker {worker} is away or busy, and has not answered" for worker in silent]
+        said = [one for _, one in sorted(answers.items()) if isinstance(one, DeadAnswer)]
+        return [*said, *(DeadAnswer(ask.number, problem=problem) for problem in problems)]
 
     # -- what a stall line asks
 

@@ -6,6 +6,7 @@ that a virtual-time loop drives all of it.
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -17,10 +18,17 @@ from random import Random
 from typing import Any, Protocol
 
 from acker.identity import KEY_BYTES
+from topology.durable.sqlite import SqliteStore
+from topology.durable.statedir import MemoryNotes, StateDir
+from topology.durable.store import Store
 from topology.graph import Topology
 from topology.plan import plan
+from topology.runtime import beginning
+from topology.runtime.beginning import CARRY_ON, Terms
 from topology.runtime.clock import LoopClock
-from topology.runtime.ending import Crew, drain, settle
+from topology.runtime.control import DeadAnswer, DeadAsk
+from topology.runtime.dead_asking import answer_of_all, not_running
+from topology.runtime.ending import Crew, drain, settle, within
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hosting import finished, run_to_end
 from topology.runtime.linking import Wiring
@@ -29,9 +37,10 @@ from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultles
 from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
-from topology.runtime.statedir import MemoryNotes, StateDir
 from topology.runtime.watch import LOOK_S, Facts, StallWatch, facts_of, held
 from topology.runtime.worker import CLOSE_S, Worker
+
+logger = logging.getLogger("kedge")
 
 
 class EmbeddedRun:
@@ -42,6 +51,9 @@ class EmbeddedRun:
     only when everything is closed it raises CancelledError. Told to end while it opens, it starts nothing.
 
     `workers` may be more than one: all in this loop, joined by memory links that do as `faults` says to their frames.
+    `terms` say how it takes over what earlier runs have left in the state directory, and `begins` is given what people
+    should know of that, before anything runs. `stores` opens the store of a worker where that is no file of the state
+    directory. `while_locked` is entered with the directory once that is ours, and left before it is given back.
     """
 
     def __init__(
@@ -50,28 +62,41 @@ class EmbeddedRun:
         *,
         state_dir: str | Path | None = None,
         fresh: bool = False,
+        terms: Terms = CARRY_ON,
+        begins: Callable[[str], None] = logger.info,
+        stores: Callable[[int], Store | None] | None = None,
         workers: int = 1,
         random: Random | None = None,
         utc: Callable[[], datetime] | None = None,
         worker_kind: Callable[..., Worker] = Worker,
         faults: Faults = faultless,
+        while_locked: Callable[[Path], contextlib.AbstractContextManager[None]] | None = None,
     ) -> None:
         topology.validate()
         self.topology = topology
         self.workers: list[Worker] = []
+        self._while_locked = while_locked
         self._plan = plan(topology, workers)
         self._state_dir = Path(state_dir) if state_dir is not None else None
-        self._fresh = fresh
+        self._terms = Terms(fresh=True) if fresh else terms
+        self._begins = begins
+        self._stores = stores or (lambda worker: None)
+        self._topology_id, self._clean = topology.name, True
         self._random = random or Random(secrets.randbits(64))
         self._utc = utc
         self._worker_kind = worker_kind
         self._network = MemoryNetwork(faults)
+        self._opens = beginning.opened
         self._watch = StallWatch()
         self._drain = asyncio.Event()
+        self.patient = False  # whether draining may take however long it does
         self._abort = asyncio.Event()
+        self._serving = False  # whether its workers can be asked something
 
-    def drain(self) -> None:
-        """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed."""
+    def drain(self, *, patient: bool = False) -> None:
+        """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed, unless
+        `patient` was said by then."""
+        self.patient |= patient
         self._drain.set()
 
     def abort(self) -> None:
@@ -99,35 +124,50 @@ class EmbeddedRun:
     def _facts(self) -> Facts:
         return facts_of(asyncio.get_running_loop().time(), self.workers)
 
+    async def dead(self, ask: DeadAsk) -> DeadAnswer:
+        """Answers a question about the dead letters of all workers, once what it asks for is durable."""
+        return await answer_of_all(ask, self._crew.dead) if self._serving else not_running(ask)
+
     async def finish(self) -> Report:
         """Opens, runs, and closes everything. Returns how it ended."""
         return await finished(self._finish(), self.drain, self.abort)
 
     async def _finish(self) -> Report:
-        state = None
-        if self._state_dir is not None:
-            state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
-        try:
-            self._build(state)
+        with contextlib.ExitStack() as closing:
+            state = self._taken_over(closing) if self._state_dir is not None else None
             summaries: dict[str, list[str]] = {}
             try:
+                self._build(state)
                 if await self._opened():
-                    ended = await self._serve()
+                    how = await self._serve()
                     for worker in self.workers:
                         for name, lines in worker.summaries().items():
                             summaries.setdefault(name, []).extend(lines)
                 else:
-                    ended = "aborted" if self._abort.is_set() else "stopped"
+                    how = "aborted" if self._abort.is_set() else "stopped"
             finally:
                 for worker in self.workers:
                     await worker.close()
+                done = all(worker.kept and not worker.aborted for worker in self.workers)
+                drained = done and (self._clean or all(worker.markings.caught_up for worker in self.workers))
+                clean = state is None or beginning.ended(state, drained=drained)
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
             snapshot = self.snapshot()
             assert snapshot is not None
-            return Report(snapshot, ended, sum(worker.aborted for worker in self.workers), broken, summaries)
-        finally:
-            if state is not None:
-                state.close()
+            aborted = sum(worker.aborted for worker in self.workers)
+            return Report(snapshot, how, aborted, broken, summaries, clean=clean)
+
+    def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
+        """The state directory, as this run may begin on it; given back when `closing` ends."""
+        assert self._state_dir is not None
+        state, begun = closing.enter_context(self._opens(self._state_dir, self._plan, self._terms))
+        if self._while_locked is not None:
+            closing.enter_context(self._while_locked(self._state_dir))
+        self._topology_id, self._clean = begun.topology_id, begun.clean
+        self._stores = lambda worker: SqliteStore(state.files, begun.stores[worker])
+        for text in begun.told:
+            self._begins(text)
+        return state
 
     def _build(self, state: StateDir | None) -> None:
         key = state.key if state else self._random.randbytes(KEY_BYTES)
@@ -138,7 +178,7 @@ class EmbeddedRun:
             self._worker_kind,
             self._plan,
             renew=renew,
-            topology_id=self.topology.name,
+            topology_id=self._topology_id,
             clock=LoopClock(asyncio.get_running_loop(), self._utc),
             notes=state or MemoryNotes(),
             key=key,
@@ -153,7 +193,15 @@ class EmbeddedRun:
     def _made(self, number: int, incarnation: int) -> Worker:
         """A worker, and the end of its links."""
         random = Random(self._random.getrandbits(64))
-        worker = self._make(worker=number, incarnation=incarnation, random=random)
+        settings: dict[str, Any] = {}
+        if (store := self._stores(number)) is not None:
+            settings["store"] = store
+        try:
+            worker = self._make(worker=number, incarnation=incarnation, random=random, **settings)
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
         self._network.attach(number, worker.peers.received)
         return worker
 
@@ -206,13 +254,15 @@ class EmbeddedRun:
     async def _serve(self) -> str:
         """Runs until the end, however it comes; returns how."""
         for worker in self.workers:
-            worker.start()
+            worker.start(killed=True)  # how the process of an earlier run has died, nobody knows (E7)
+        self._serving = True
         watching = asyncio.ensure_future(self._look())
         try:
             how = await self._ending(watching)
             if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
                 await self._drained()
         finally:
+            self._serving = False
             await _cancelled(watching)
         return "aborted" if self._abort.is_set() else how
 
@@ -244,12 +294,12 @@ class EmbeddedRun:
             await asyncio.sleep(LOOK_S)
 
     async def _drained(self) -> None:
-        """Drains for at most drain_timeout_s, or until the run is aborted."""
+        """Drains for at most drain_timeout_s, unless it may take longer, or until the run is aborted."""
         draining = asyncio.ensure_future(drain(self._crew))
         aborted = asyncio.ensure_future(self._abort.wait())
         timeout = self.topology.config.drain_timeout_s
         try:
-            await asyncio.wait({draining, aborted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await within({draining, aborted}, timeout, lambda: self.patient)
         finally:
             await _cancelled(draining, aborted)
 

@@ -6,12 +6,13 @@ on its way: Mattern's four-counter method (1987).
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from topology.plan import Plan
+from topology.runtime.control import DeadAnswer, DeadAsk
 
 LOOK_S: Final = 0.002  # between two looks at whether all is quiet, at first; only at the end of a run
 LOOK_MAX_S: Final = 0.05  # and after a while
@@ -21,7 +22,7 @@ class Status(msgspec.Struct, frozen=True):
     """One worker at one moment."""
 
     worker: int
-    pending: int  # messages under way, back-off included
+    pending: int  # messages under way, back-off included, and sub-trees
     later: int  # those of them that wait for a replay, so that no ledger has them
     busy: list[str]  # components with inputs that are queued or under way here
     held: bool  # whether a bolt has kept a tuple that belongs to no tree, so that no deadline fails it
@@ -51,6 +52,10 @@ class Crew(Protocol):
         """Tells this component's tasks that all inputs have ended; with "", those that had inputs since they were told
         last."""
 
+    async def dead(self, ask: DeadAsk) -> Sequence[DeadAnswer]:
+        """What all workers say of their dead letters."""
+        ...
+
     def drain(self) -> None:
         """Stops all spouts; what waits for a replay is replayed now."""
 
@@ -62,9 +67,10 @@ async def settle(crew: Crew) -> None:
     """
     await crew.sources_ended()
     components = crew.plan.components
-    for name, declared in components.items():
-        if declared.kind == "bolt":
-            above = {name, *(at for at in components if name in crew.plan.below(at))}
+    news = set().union(*(crew.plan.below(name, dead=True) for name in components))
+    for name, declared in sorted(components.items(), key=lambda one: one[0] in news):
+        if declared.kind == "bolt":  # who reads dead letters comes last: any bolt may bring it one
+            above = {name, *(at for at in components if name in news or name in crew.plan.below(at))}
             await _until(crew, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]  # the default binds this turn's components
             await crew.flush(name)
     waited_s, look_s = 0.0, LOOK_S
@@ -85,6 +91,13 @@ async def drain(crew: Crew) -> None:
     """Stops the spouts and waits until what is under way is done. The caller limits the time."""
     crew.drain()
     await _until(crew, lambda one: not one.pending and not one.later and not one.busy and not one.held)
+
+
+async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patient: Callable[[], bool]) -> None:
+    """Waits until one of these is done, for that long at most; for ever where `patient` says so when that is over."""
+    await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    if patient():
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _until(crew: Crew, quiet: Callable[[Status], bool]) -> Statuses:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topology.codes.code import Code
-from topology.codes.running import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512
+from topology.codes.running import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512, K541
 from topology.errors import KedgeError
 from topology.frames import formatted, users_frames
 
@@ -24,6 +24,7 @@ class Reason(enum.Enum):
     TIME_LIMIT = "over the time limit"
     EMIT = "could not emit"
     REJECTED = "rejected"
+    DEADLY = "took workers down"
     TIMED_OUT = "no progress"
     FORGOTTEN = "held and forgotten"
     PEER_LOST = "a link or worker was lost"
@@ -41,12 +42,15 @@ OWN: Final = frozenset(
 )
 
 
+DEAD_AT_ONCE: Final = frozenset({Reason.REJECTED, Reason.DEADLY})  # no replay can help
+
 CODES: Final[Mapping[Reason, Code]] = {
     Reason.RAISED: K501,
     Reason.FAILED: K502,
     Reason.TIME_LIMIT: K503,
     Reason.EMIT: K504,
     Reason.REJECTED: K505,
+    Reason.DEADLY: K541,
     Reason.TIMED_OUT: K506,
     Reason.FORGOTTEN: K507,
     Reason.PEER_LOST: K508,

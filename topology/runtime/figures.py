@@ -33,6 +33,7 @@ class Figures:
             int, Snapshot
         ] = {}  # of both together, while neither is newer: asked for several times a second
         self.deaths: dict[int, int] = {}  # of each worker that has died, how often
+        self._letters: dict[int, int] = {}  # dead letters that each worker's store had at its first word
         self._lost: dict[int, int] = {}  # what dead ones had not done, and nobody has begun to do again
 
     def take(self, worker: int, snapshot: Snapshot, now_s: float) -> None:
@@ -42,6 +43,7 @@ class Figures:
             return  # of a worker that has made another topology, and is about to be refused
         begun = self._begun.setdefault(worker, max(0.0, now_s - snapshot.seconds))
         self._now[worker] = replace(snapshot, seconds=begun + snapshot.seconds)
+        self._letters.setdefault(worker, snapshot.letters)
         self._made.pop(worker, None)
 
     def died(self, worker: int) -> None:
@@ -68,6 +70,11 @@ class Figures:
     def lost(self) -> int:
         """Messages that dead workers had not done, and that nobody reads again."""
         return sum(self._lost.values())
+
+    @property
+    def new_letters(self) -> int:
+        """Dead letters that are kept and were not when the workers came; also those whose count died with a process."""
+        return sum(max(0, one.letters - self._letters[worker]) for worker, one in self._now.items())
 
     def by_worker(self) -> dict[int, Snapshot]:
         """The figures of each worker, all its processes together, at the seconds of its newest snapshot."""
@@ -106,4 +113,4 @@ class Figures:
         if self._tracked:
             spouts = {name: replace(one, emitted=one.acked + one.dead, pending=0) for name, one in spouts.items()}
         bolts = {name: replace(one, queued=0, held=0) for name, one in last.bolts.items()}
-        return replace(last, spouts=spouts, bolts=bolts, limit="")
+        return replace(last, spouts=spouts, bolts=bolts, limit="", letters=0)

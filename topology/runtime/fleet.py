@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
-from topology.codes.catalogue import CODES
 from topology.codes.code import Code
 from topology.codes.running import K531
-from topology.codes.starting import K405, K406, K407, K408
-from topology.errors import ConfigurationError, KedgeError, StartError, WorkerError
+from topology.codes.starting import K405, K406, K407, K408, K436
+from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.control import (
     Beat,
@@ -41,12 +40,16 @@ from topology.runtime.control import (
     Refused,
     SourcesEnded,
     Start,
+    TrialOver,
+    TrialTurn,
+    TrialWanted,
     Word,
 )
-from topology.runtime.hands import PRESENT, Hand, State
+from topology.runtime.hands import PRESENT, Hand, State, as_it_was
 from topology.runtime.losses import Loss, Parting, Told, consequences
 from topology.runtime.relaying import Output
 from topology.runtime.restarts import Health, Restarts, Vigil
+from topology.runtime.turns import TurnsOfAll
 
 PART_S: Final = 1.0  # how long survivors may take to close their links to a dead worker, until trees fail without,
 TELL_DEATH_S: Final = PART_S + 0.5  # and to say what has failed, until the death is told without
@@ -54,11 +57,6 @@ TELL_RETURN_S: Final = 2.0  # and until the return is told without a replay that
 LINK_S: Final = 30.0  # how long workers may take to link at the first start,
 RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
 LOSSES_MAX: Final = 100  # deaths that survivors' words are still taken for
-
-CANNOT_START: Final[Mapping[str, type[KedgeError]]] = {
-    "ConfigurationError": ConfigurationError,
-    "DeclarationError": ConfigurationError,  # its list of mistakes is in the text
-}
 
 logger = logging.getLogger("kedge")
 
@@ -110,10 +108,14 @@ class Fleet:
         self._losses: dict[int, Loss] = {}  # owner → its death
         self._partings: dict[int, Parting] = {}  # owner → who may send to it still
         self._away: dict[int, float] = {}  # worker → since when
-        self._absences: dict[
-            int, Loss
-        ] = {}  # worker → the death that it is away for; others may follow before it is back
+        self._absences: dict[int, Loss] = {}  # worker → the death that it is away for, the first of several
         self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
+        self._killed: dict[int, bool] = {}  # worker → whether it was, or has ended by itself, where it has died
+        self._turns = TurnsOfAll(
+            lambda owner: next(one for one in self.hands.values() if one.owner == owner).say(TrialTurn()),
+            lambda: self.complete and all(one.over for one in self._partings.values()),
+            self._loop.time,
+        )
         self._timers: set[asyncio.TimerHandle] = set()
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -173,12 +175,12 @@ class Fleet:
         try:
             begin = self._began(worker)
             hand = Hand(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
-        except KedgeError as error:  # the state directory can't count a start
-            self.fail(error)
-        except OSError as error:  # too few descriptors, or processes (F15)
-            text = f"could not be started: {error.strerror or error}"
+        except (KedgeError, OSError) as error:  # too few descriptors or processes (F15), no room to count a start (F16)
+            if isinstance(error, KedgeError) and not self.started:
+                return self.fail(error)
+            text = f"could not be started: {(isinstance(error, OSError) and error.strerror) or error}"
             self._told(f"worker {worker} {text}")
-            self._again(worker, text)
+            self._again(worker, text, outside=self.started)
         else:
             self.hands[worker] = hand
             self.vigil.expect(worker, self._loop.time())
@@ -193,12 +195,16 @@ class Fleet:
                 if hand.state is State.READY and peers >= len(hand.joined):
                     self._linked(hand)
             case CannotStart():
-                hand.ends_as(f"could not start: {word.text}")
+                hand.ends_as(f"could not start: {word.text}", outside=self.started and word.code == str(K436))
                 if not self.started:
-                    self.fail(_as_it_was(word))
+                    self.fail(as_it_was(word))
                 elif word.trace not in ("", self._trace_told):
                     self._trace_told = word.trace  # a replacement that comes to the same end says no more
                     logger.warning("worker %d could not start (%s)\n%s", hand.worker, word.code or K408, word.trace)
+            case TrialWanted():
+                self._turns.wanted(hand.owner)
+            case TrialOver():
+                self._turns.over(hand.owner)
             case SourcesEnded():
                 hand.sources_ended = True
                 self._changed()
@@ -260,10 +266,11 @@ class Fleet:
     def _start(self, hand: Hand) -> None:
         if self.draining:
             hand.say(Drain())  # what it reads now, nobody would wait for
-        hand.say(Start())
+        hand.say(Start(self._killed.get(hand.worker, True)))
         hand.become(State.RUNNING)
         now = self._loop.time()
         self.vigil.started(hand.worker, now)
+        self._turns.begun()
         self._away.pop(hand.worker, None)
         loss = self._absences.pop(hand.worker, None)
         if loss is not None:
@@ -276,6 +283,7 @@ class Fleet:
 
     def look(self) -> None:
         """Kills who is silent, or blocked for too long, and tells of who is blocked. Called each LOOK_S."""
+        self._turns.look()
         now = self._loop.time()
         for worker, health, text in self.vigil.look(now):
             hand = self.hands[worker]
@@ -311,6 +319,8 @@ class Fleet:
         self._changed()
 
     def _died(self, hand: Hand) -> None:
+        self._killed[hand.worker] = hand.killed
+        self._turns.over(hand.owner)
         others = [one for one in self.hands.values() if one.state in PRESENT and hand.owner in one.joined]
         for earlier in self._losses.values():
             earlier.left(hand.owner)
@@ -320,12 +330,12 @@ class Fleet:
             one.joined.discard(hand.owner)
             one.say(Gone(hand.owner))
         if others:
-            fail = partial(self._fail_trees, Fail(hand.owner, f"worker {hand.worker} {hand.why}"))
-            self._partings[hand.owner] = parting = Parting([one.owner for one in others], fail)
+            order = Fail(hand.owner, f"worker {hand.worker} {hand.why}", hand.killed, hand.ran)
+            parting = Parting([one.owner for one in others], partial(self._fail_trees, order))
+            self._partings[hand.owner] = parting
             self._later(PART_S, parting.overdue)
-        tracked = self._plan.config.guarantee == "at-least-once"
-        asked = [one.owner for one in others] if tracked else []
-        after = consequences(self._plan, hand.worker, draining=self.draining) if self.started else []
+        asked = [one.owner for one in others] if self._plan.config.guarantee == "at-least-once" else []
+        after = consequences(self._plan, hand.worker, draining=self.draining, keeps=hand.keeps) if self.started else []
         loss = Loss(hand.worker, hand.pid, hand.why, self._loop.time(), asked, after, self._told)
         self._losses[hand.owner] = loss
         self._absences.setdefault(hand.worker, loss)
@@ -334,19 +344,19 @@ class Fleet:
             del self._losses[oldest]
             self._partings.pop(oldest, None)
         self._later(TELL_DEATH_S, loss.tell_death)
-        self._again(hand.worker, hand.why)
+        self._again(hand.worker, hand.why, outside=hand.outside)
 
     def _fail_trees(self, order: Fail, besides: int) -> None:
-        """All fail what is open, those too that have never met the dead worker: one between them may have."""
+        """All fail what is open, those too that have never met the dead: one between them may have."""
         for one in self.hands.values():
             if one.state in PRESENT and one.owner != besides:
                 one.say(order)
 
-    def _again(self, worker: int, why: str) -> None:
+    def _again(self, worker: int, why: str, *, outside: bool) -> None:
         """Begins a worker anew after its back-off, unless that was one death too many."""
         now = self._loop.time()
         self._away.setdefault(worker, now)
-        after_s = self.restarts.died(worker, now)
+        after_s = self.restarts.died(worker, now, outside=outside)
         if after_s is None:
             self._fail(self.restarts.verdict(why), K531 if self.started else K408)
         elif self.failed is None:
@@ -388,10 +398,3 @@ class Fleet:
                     logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
                     hand.kill("it did not close")
             await everyone
-
-
-def _as_it_was(word: CannotStart) -> KedgeError:
-    """The error that a worker could not start for, as it was there."""
-    error = CANNOT_START.get(word.kind, StartError)(word.text, code=CODES.get(word.code), next=word.next)
-    error.trace = word.trace
-    return error

@@ -20,7 +20,9 @@ from functools import partial
 from typing import Final
 
 from acker.roots import owner
-from topology.runtime.control import Begin, Order, Unpacker, Word, packed
+from topology.codes.catalogue import CODES
+from topology.errors import ConfigurationError, KedgeError, StartError
+from topology.runtime.control import OUTSIDE, Begin, CannotStart, Order, Unpacker, Word, packed
 from topology.runtime.relaying import Lines, Output
 from topology.runtime.spawning import command
 
@@ -28,6 +30,10 @@ OUT_BYTES_MAX: Final = 64 * 1024 * 1024  # orders that may wait for a worker tha
 PARTING_S: Final = 2.0  # how long a process may live on without its control socket, and its last lines may take
 BIG_BYTES: Final = 1 << 30  # memory worth a word in the account of a death
 UNKNOWN: Final = 255  # the exit status where nobody could tell it
+CANNOT_START: Final[Mapping[str, type[KedgeError]]] = {
+    "ConfigurationError": ConfigurationError,
+    "DeclarationError": ConfigurationError,  # its list of mistakes is in the text
+}
 _READ_BYTES: Final = 64 * 1024
 _HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -76,6 +82,7 @@ class Hand:
         output: Output | None = None,
     ) -> None:
         self.worker = begin.worker
+        self.keeps = bool(begin.store)  # whether what it does is kept for its successor
         self.owner = owner(begin.worker, begin.incarnations[0])
         self.state = State.SPAWNED
         self.address = ""
@@ -83,6 +90,9 @@ class Hand:
         self.asked_at = 0.0  # when it was told of one last
         self.sources_ended = False
         self.why = ""
+        self.killed = False  # from outside: by SIGKILL, whoever sent it, or by a disk that is broken
+        self.ran = False  # whether its tasks were ever started
+        self.outside = False  # whether it could not start for want of room, or the like
         self.reaped = asyncio.Event()
         self._heard = heard
         self._ended = ended
@@ -114,6 +124,7 @@ class Hand:
         if state not in MAY_BECOME[self.state]:
             raise ValueError(f"worker {self.worker} can't become {state.name} as it is {self.state.name}")
         self.state = state
+        self.ran |= state is State.RUNNING
 
     # -- telling it
 
@@ -148,9 +159,9 @@ class Hand:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
 
-    def ends_as(self, words: str) -> None:
+    def ends_as(self, words: str, *, outside: bool = False) -> None:
         """It has said itself why it is about to end."""
-        self._last_words = words
+        self._last_words, self.outside = words, outside
 
     # -- hearing it
 
@@ -203,6 +214,7 @@ class Hand:
         while self._read():  # what it said before it died is there, and counts
             pass
         self.close()
+        self.killed = bool(self._killed_as) or status in (-signal.SIGKILL, OUTSIDE)
         self.why = self._account(status, peak if sys.platform == "darwin" else peak * 1024)
         for lines in self._lines:
             lines.end_soon(PARTING_S)
@@ -240,6 +252,13 @@ class Hand:
         return [
             Lines(stream, partial(output.told, self.worker, name)) for name, stream in streams if stream is not None
         ]
+
+
+def as_it_was(word: CannotStart) -> KedgeError:
+    """The error that a worker could not start for, as it was there."""
+    error = CANNOT_START.get(word.kind, StartError)(word.text, code=CODES.get(word.code), next=word.next)
+    error.trace = word.trace
+    return error
 
 
 def _wait(pid: int) -> None:

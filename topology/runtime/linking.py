@@ -97,6 +97,7 @@ class Peers:
         self._refusals: set[tuple[int, int]] = set()
         self._loop = asyncio.get_running_loop()
         self._beaten = self._loop.time()
+        self._closed = False
         self.by_worker = {
             worker: Peer(
                 worker,
@@ -220,6 +221,7 @@ class Peers:
 
     def close(self) -> None:
         """Leaves everyone; nothing leaves any more."""
+        self._closed = True
         for peer in self.by_worker.values():
             if peer.owner is not None:
                 self.gone(peer.owner)
@@ -231,7 +233,7 @@ class Peers:
         peer = self.by_worker.get(frame.sender >> 12)
         known = peer is not None and frame.sender == peer.owner and frame.receiver == self._mine
         if peer is None or not known or frame.run != self._run:
-            self.foreign += 1
+            self.foreign += not self._is_usual(frame)
         elif frame.kind == Kind.HELLO:
             self._greeted(peer, frame)
         elif frame.kind == Kind.WELCOME:
@@ -239,6 +241,14 @@ class Peers:
                 self.on_linked()
         else:
             self._content(peer, frame)
+
+    def _is_usual(self, frame: Frame) -> bool:
+        """Whether a healthy run drops such a frame, too: the hello of one that is not joined yet, which comes again;
+        and what a peer has sent before it has heard that this worker has left everyone."""
+        peer = self.by_worker.get(frame.sender >> 12)
+        if peer is None or (frame.run, frame.receiver) != (self._run, self._mine):
+            return False
+        return frame.sender == peer.newest if self._closed else frame.kind == Kind.HELLO and frame.sender > peer.newest
 
     def _greeted(self, peer: Peer, frame: Frame) -> None:
         theirs: Greeting = frame.body

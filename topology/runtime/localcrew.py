@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from topology.plan import Plan
+from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.ending import Status
 from topology.runtime.worker import Worker
 
@@ -24,6 +25,9 @@ class LocalCrew:
     async def flush(self, component: str) -> None:
         for worker in self._workers:
             await worker.flush_component(component)
+
+    async def dead(self, ask: DeadAsk) -> list[DeadAnswer]:
+        return [await worker.dead(ask) for worker in self._workers]
 
     def drain(self) -> None:
         for worker in self._workers:

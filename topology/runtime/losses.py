@@ -104,6 +104,11 @@ class Parting:
         self._fail = fail
         self._failed = False
 
+    @property
+    def over(self) -> bool:
+        """Whether trees have failed by it, for everybody that lives."""
+        return self._failed and not self._asked
+
     def parted(self, owner: int) -> None:
         """This one sends nothing there any more."""
         if owner in self._asked and self._failed:
@@ -126,8 +131,9 @@ class Parting:
             self._fail(0)
 
 
-def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
-    """What else the death of this worker means: for messages that nobody follows, for state, and for sources."""
+def consequences(plan: Plan, worker: int, *, draining: bool, keeps: bool = False) -> list[str]:
+    """What else the death of this worker means: for messages that nobody follows, for state, and for sources, of which
+    the run `keeps` positions or not."""
     here = [plan.components[name] for (name, _), at in plan.placement.items() if at == worker]
     spouts = " and ".join(dict.fromkeys(repr(one.name) for one in here if one.kind == "spout"))
     found = []
@@ -139,6 +145,7 @@ def consequences(plan: Plan, worker: int, *, draining: bool) -> list[str]:
     counted_again = any(one.shape == "state" for one in elsewhere) and not draining
     if spouts:
         verb = "are" if " and " in spouts else "is"
-        what = "not read again, as the run ends" if draining else "read again from the start of the run"
+        since = f"{'their' if ' and ' in spouts else 'its'} last kept position" if keeps else "the start of the run"
+        what = "not read again, as the run ends" if draining else f"read again from {since}"
         found.append(f"{spouts} {verb} {what}{', and counted again by other workers' * counted_again}")
     return found

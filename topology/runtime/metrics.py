@@ -23,6 +23,7 @@ RARE: Final = {
     "foreign frames": "foreign frame",  # of a session or worker that is over, or of another run; dropped as well
     "malformed frames": "malformed frame",  # that could not be read, dropped as well
     "strangers": "stranger",  # connections to a worker's socket that did not become a peer's
+    "messages given again": "message given again",  # by their source, while they were under way (F59)
     "overlooked frames": "overlooked frame",  # that no event had announced, and were found late: a mistake of ours
 }
 
@@ -71,7 +72,8 @@ class Snapshot:
     """A run at one moment. `latencies` are those of each spout's whole trees, from emission to the last ack, replays
     included; `latency` has all of them.
 
-    `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted.
+    `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted. `letters` are
+    the dead letters that are kept at this moment, with those of earlier runs.
     """
 
     topology: str
@@ -82,6 +84,7 @@ class Snapshot:
     latencies: dict[str, Histogram] = field(default_factory=dict)
     limit: str = ""  # why nothing was acked of late; empty while something is
     rare: dict[str, int] = field(default_factory=dict)
+    letters: int = 0
 
     def total(self, name: str) -> int:
         """The sum of one counter over all spouts."""
@@ -106,6 +109,7 @@ class Snapshot:
                  the mean time of one input in the bolt (None where there was none).
         latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None where nothing
                      was acked.
+        dead_letters   How many are kept, with those of earlier runs.
         """
         spouts = ("emitted", "acked", "failed", "replayed", "dead", "pending")
         bolts = ("executed", "emitted", "failed")
@@ -131,6 +135,7 @@ class Snapshot:
                 for name, counts in self.bolts.items()
             },
             "latency_ms": self.latency_ms(),
+            "dead_letters": self.letters,
         }
 
 
@@ -190,6 +195,7 @@ def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
         },
         " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
         dict(rare),
+        sum(one.letters for one in snapshots),
     )
 
 

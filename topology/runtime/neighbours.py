@@ -5,9 +5,18 @@ from typing import Any, Protocol
 from topology.runtime.failures import Failure
 
 
+class SubTrees(Protocol):
+    """Where an emission with too many roots for a tuple begins a tree of its own (A16)."""
+
+    def root(self) -> int: ...
+    def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int: ...
+
+
 class Home(Protocol):
     """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
 
+    @property
+    def subtrees(self) -> SubTrees: ...
     def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's
     def completed(self, trees: list[Any]) -> None: ...
     def fail(self, root: int, failure: Failure) -> None: ...

@@ -9,11 +9,15 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final, NoReturn
 
 import msgspec
 
+from topology.durable.files import DiskFiles
+from topology.durable.sqlite import SqliteStore
+from topology.durable.store import StoreBroken
 from topology.errors import KedgeError
 from topology.plan import Plan
 from topology.runtime import metrics, rundir
@@ -24,6 +28,7 @@ from topology.runtime.control import (
     Broke,
     Close,
     Closed,
+    DeadAsk,
     Done,
     Drain,
     Fail,
@@ -44,6 +49,9 @@ from topology.runtime.control import (
     SourcesEnded,
     Start,
     Status,
+    TrialOver,
+    TrialTurn,
+    TrialWanted,
 )
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.hosting import settle_heap
@@ -52,6 +60,8 @@ from topology.runtime.linking import Wiring
 from topology.runtime.pulse import Pulse, safe
 from topology.runtime.reporting import Reporter
 from topology.runtime.transport import Keys
+from topology.runtime.trials import Fallen
+from topology.runtime.turns import TurnsOfOne
 from topology.runtime.watch import facts_of
 from topology.runtime.wire import WireCodec
 from topology.runtime.worker import CLOSE_S, Worker
@@ -93,13 +103,16 @@ class Life:
             peers=len(plan.workers) - 1,
             keys=Keys(begin.public, begin.secret, begin.keys) if begin.public else None,
         )
+        store: SqliteStore | None = None
         try:
+            store = SqliteStore(DiskFiles(), Path(begin.store)) if begin.store else None
             self.worker = Worker(
                 plan,
                 worker=begin.worker,
                 incarnation=begin.incarnations[0],
                 renew=lent.renew,
-                topology_id=plan.topology,
+                topology_id=begin.topology_id or plan.topology,
+                store=store,
                 clock=LoopClock(self.loop),
                 random=random,
                 notes=lent,
@@ -117,8 +130,13 @@ class Life:
             self._address = self._carrier.bind(address)
         except BaseException:
             self._carrier.close()
+            if store is not None:
+                store.close()
             raise
+        if store is not None:
+            pulse.commits = lambda: store.commits
         pulse.snapshot = lambda: metrics.packed(self.worker.snapshot())
+        self._turns = TurnsOfOne(partial(pulse.say, TrialWanted()), partial(pulse.say, TrialOver()))
         pulse.attach(self.loop, self._obey)
         self._check()
 
@@ -136,6 +154,8 @@ class Life:
                     self._summaries = self.worker.summaries()
         finally:
             await self._close()
+        if isinstance(self.worker.broken, StoreBroken):  # found at its last commit: nobody may take this for done
+            self._die(self.worker.broken)
 
     async def _open(self) -> None:
         """Opens every component, unless it is told to close meanwhile. An `open` that ignores its cancellation is left
@@ -166,7 +186,9 @@ class Life:
     def last_word(self) -> Closed:
         """What there is to say once all is closed."""
         said = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
-        return Closed(metrics.packed(self.worker.snapshot()), self.worker.aborted, said)
+        worker, caught_up = self.worker, self.worker.markings.caught_up
+        kept = worker.kept and (caught_up or not worker.keeper.loaded.deaths)
+        return Closed(metrics.packed(worker.snapshot()), worker.aborted, said, kept, caught_up)
 
     def abandon(self) -> None:
         """Closes without a word: nobody listens any more."""
@@ -196,14 +218,19 @@ class Life:
             case Gone(owner):
                 self.worker.peers.gone(owner)
                 self._pulse.say(Parted(owner))
-            case Fail(owner, why):
+            case Fail(owner, why, killed, ran):
                 recovered = partial(self._recovered, owner)
-                self._pulse.say(Failing(owner, self.worker.fail_for(why, recovered)))
-            case Start():
-                self.worker.start()
+                self._pulse.say(Failing(owner, self.worker.fail_for(why, recovered, Fallen(owner, killed, ran))))
+            case TrialTurn():
+                self._turns.granted()
+            case Start(killed):
+                self.worker.trials.turns = self._turns
+                self.worker.start(killed=killed)
                 self._spawn(self._tell_sources_ended(), "sources ended")
             case Flush():
                 self._spawn(self._flush(order), "flush")
+            case DeadAsk():
+                self._spawn(self._answer(order), "dead letters")
             case Drain():
                 self.worker.drain()
             case Close():
@@ -239,6 +266,9 @@ class Life:
     async def _flush(self, order: Flush) -> None:
         await self.worker.flush_component(order.component)
         self._pulse.say(Done(order.number))
+
+    async def _answer(self, ask: DeadAsk) -> None:
+        self._pulse.say(await self.worker.dead(ask))
 
     async def _tell_sources_ended(self) -> None:
         await self.worker.sources_ended.wait()

@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
 from topology.codes.tuples import K604, K605
 from topology.components import Source, Tuple
+from topology.deadletters import DeadLetter
 from topology.errors import EmitError
 from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
 from topology.groupings import key_function as key_of_fields
@@ -193,6 +194,11 @@ class Outbox:
             raise self._undeclared(record)
         return found
 
+    @property
+    def classes(self) -> dict[str, type[Record]]:
+        """The record classes that it takes, by name."""
+        return {cls.__name__: cls for cls in self._outlets}
+
     def keyed(self, record: Record, key: Any) -> int:
         """The seed of an emission that is named by a key."""
         return keyed_salt(self.outlet(record).salt, key)
@@ -219,14 +225,37 @@ def outbox_of(
     kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
-    outlets = []
-    for cls in plan.components[component].streams:
-        routes = []
-        for subscription in plan.readers(component):
-            if subscription.cls is cls:
-                name = subscription.subscriber
-                tasks = range(plan.components[name].tasks)
-                local = [task for task in tasks if plan.placement[name, task] == worker]
-                routes.append(Route(subscription, [queue(name, task) for task in tasks], local, random))
-        outlets.append(Outlet(cls, component, routes))
+    readers = plan.readers(component)
+    outlets = [
+        Outlet(cls, component, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
+        for cls in plan.components[component].streams
+    ]
     return kind(component, outlets)
+
+
+def dead_outbox_of(
+    plan: Plan,
+    spout: str,
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+    kind: type[Outbox] = Outbox,
+) -> Outbox:
+    """The outbox of the dead letters of `spout` on `worker`."""
+    return kind(spout, [Outlet(DeadLetter, spout, _routes(plan, plan.dead_readers(spout), worker, queue, random))])
+
+
+def _routes(
+    plan: Plan,
+    subscriptions: Sequence[Subscription],
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+) -> list[Route]:
+    routes = []
+    for subscription in subscriptions:
+        name = subscription.subscriber
+        tasks = range(plan.components[name].tasks)
+        local = [task for task in tasks if plan.placement[name, task] == worker]
+        routes.append(Route(subscription, [queue(name, task) for task in tasks], local, random))
+    return routes

@@ -92,6 +92,7 @@ class Peer:
     ) -> None:
         self.worker = worker
         self.owner: int | None = None  # theirs; None while it is away
+        self.newest = -1  # the last owner that it was joined under
         self.welcomed = False  # whether content may leave
         self.receiving: Session[tuple[Content, Failed]] | None = None
         self.session = 0  # the one in which content leaves
@@ -113,7 +114,7 @@ class Peer:
 
     def join(self, owner: int) -> None:
         """Begins a session with this owner; what waits leaves once it is welcomed."""
-        self.owner = owner
+        self.owner = self.newest = owner
         self.session += 1
         self.sent = 0
         self.greet()

@@ -20,10 +20,11 @@ from typing import Any, Final, NoReturn
 
 from topology.codes.running import K533
 from topology.codes.starting import K404
-from topology.errors import KedgeError, StartError
+from topology.durable.store import StoreBroken
+from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan, plan
 from topology.runtime import rundir, standing
-from topology.runtime.control import Begin, CannotStart, Closed, Incarnations, Log, Noted
+from topology.runtime.control import OUTSIDE, Begin, CannotStart, Closed, Incarnations, Log, Noted
 from topology.runtime.entries import as_text, cut, entry_of, packed_entry
 from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.hosting import run_to_end
@@ -37,6 +38,7 @@ GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to cl
 SWITCH_S: Final = 0.0005  # as long as half a slice: threads of sinks get their turn beside a loop that is busy
 END_S: Final = 2.0  # how long the interpreter may take to end: threads of the user's may be left
 DONE, GONE, NO_START, DIED = 0, 1, 3, 70  # exit statuses
+_BROKEN: Final = (StoreBroken, WorkerError)  # what is around a process, and no part of ours
 
 logger = logging.getLogger("kedge")
 
@@ -190,11 +192,15 @@ class WorkerProcess:
         (A14, F7). Says why first, where the socket takes it."""
         frames = Failure(Reason.RAISED, "", "", error).traceback()
         text = f"a part of the runtime has died: {described(error)} ({K533})"
-        self.pulse.say(Log(logging.ERROR, cut(text), cut(frames.rstrip())))
+        if isinstance(error, WorkerError) and error.code is not None:  # what user code depends on, and no part of ours
+            text = f"{error} ({error.code})"
+        told = self._life is not None and error is self._life.worker.broken and isinstance(error, _BROKEN)
+        if not told:
+            self.pulse.say(Log(logging.ERROR, cut(text), cut(frames.rstrip())))
         self.pulse.sent(END_S / 2)
         if self._life is not None:
             self._life.unlink()
-        os._exit(DIED)
+        os._exit(OUTSIDE if isinstance(error, _BROKEN) else DIED)
 
 
 def planned_from(begin: Begin) -> Plan:

@@ -9,14 +9,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from acker.identity import KEY_BYTES
 from topology.codes.given import K302, K303
+from topology.durable.statedir import StateDir
 from topology.errors import ConfigurationError, StartError
 from topology.runtime.control import Begin
-from topology.runtime.statedir import StateDir
 from topology.runtime.transport import new_keys
 
 RUN_BITS: Final = 63  # of the number that the frames of one run carry
@@ -39,6 +40,8 @@ class Provisions:
         state: StateDir | None,
         random: Random,
         log_level: int,
+        topology_id: str = "",
+        stores: Mapping[int, Path] = MappingProxyType({}),
     ) -> None:
         self._workers = workers
         self._loader = loader
@@ -49,6 +52,8 @@ class Provisions:
         self._state = state
         self._random = random
         self._log_level = log_level
+        self._topology_id = topology_id
+        self._stores = dict(stores)
         self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
         self._run = random.getrandbits(RUN_BITS)
         self._incarnation = random.getrandbits(12)  # of a run that keeps no state
@@ -83,6 +88,8 @@ class Provisions:
             secret=secret,
             keys={number: pair[0] for number, pair in self._keys.items()},
             log_level=self._log_level,
+            topology_id=self._topology_id,
+            store=str(self._stores.get(worker, "")),
         )
 
     def next_incarnation(self) -> int:

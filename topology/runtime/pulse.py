@@ -71,6 +71,7 @@ class Pulse:
         gone: Callable[[str], None],
     ) -> None:
         self.snapshot: Callable[[], bytes] | None = None  # makes what Metrics carries; None: there is nothing yet
+        self.commits: Callable[[], int] = lambda: 0  # of the store
         self._connection = connection
         self._clock = clock
         self._where = where
@@ -248,7 +249,7 @@ class Pulse:
                 problem = error
                 break
             else:
-                self._send(Metrics(snapshot))
+                self._send(Metrics(snapshot, self.commits()))
                 return
         if problem is not None and not self._told_problem:
             self._told_problem = True

@@ -16,6 +16,12 @@ class Report:
     error    what the source or the runtime raised, or None.
     restarts How many workers have died and were begun again; 0 where all is one process.
     summaries  component → the lines that its tasks' `summary` gave; those that gave none are not in it.
+    new_letters  Dead letters that are kept now and were not at the beginning: of workers that have died there may be
+             some that `snapshot` does not count.
+    clean    Whether the state directory says that all is done, so that a changed topology may follow (B11): not where
+             messages of an earlier run have not come again, nor where such a run was cut short and a source of this one
+             has given nothing new, unless it has ended, or had nothing for some seconds when the run was drained.
+             Without a state directory it means nothing.
     """
 
     snapshot: Snapshot
@@ -24,8 +30,16 @@ class Report:
     error: BaseException | None = None
     summaries: Mapping[str, list[str]] = field(default_factory=dict)
     restarts: int = 0
+    clean: bool = True
+    new_letters: int = 0
 
     @property
     def exit_status(self) -> int:
         """0 when no message ended dead and nothing was aborted, else 1."""
-        return 1 if self.snapshot.total("dead") or self.aborted or self.ended in ("failed", "aborted") else 0
+        dead = self.snapshot.total("dead") or self.new_letters
+        return 1 if dead or self.aborted or self.ended in ("failed", "aborted") else 0
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything that this run has read is done."""
+        return self.ended in ("ended", "stopped") and not self.aborted and self.error is None

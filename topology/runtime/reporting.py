@@ -8,8 +8,12 @@ import logging
 from collections import Counter
 from typing import Any, Final
 
-from topology.codes.running import K520
+from acker.identity import MessageId
+from topology.codes.running import K520, K538, K539
 from topology.components import Message
+from topology.durable.store import StoreBroken
+from topology.durable.values import Letter
+from topology.errors import WorkerError
 from topology.runtime.entries import about
 from topology.runtime.failures import Failure, shown
 
@@ -37,17 +41,38 @@ class Reporter:
             self._since[kind if kind in self._known else OTHERS] += 1
 
     def broke(self, failure: Failure) -> None:
-        """Tells of what the run can't go on for: a source that has raised, or a part of the runtime."""
-        _tell(logging.ERROR, f"{failure}; the run ends ({failure.code})", failure, code=str(failure.code))
+        """Tells of what the run can't go on for: a source that has raised, or a part of the runtime. A disk or a store
+        that is broken is nobody's mistake in code: no frames, and with several workers it ends one of them only."""
+        broken = isinstance(failure.error, StoreBroken | WorkerError)
+        text = f"{failure.error}; this process ends" if broken else f"{failure}; the run ends"
+        plain = isinstance(failure.error, StoreBroken)
+        _tell(logging.ERROR, f"{text} ({failure.code})", failure, traced=not plain, code=str(failure.code))
 
-    def died(self, component: str, message: Message[Any], attempts: int, failure: Failure) -> None:
-        """Tells of a message that will not be replayed again; with the frames, where they were not told before."""
-        times = f"{attempts} attempt{'s' * (attempts != 1)}"
+    def died(self, component: str, message: Message[Any], attempts: int, failure: Failure, letter: str = "") -> None:
+        """Tells of a message that will not be replayed again; with the frames, where they were not told before.
+        `letter`: the name of its dead letter, where that is kept."""
+        times = f"{attempts} attempt{'s' * (attempts != 1)}{f', and kept as dead letter {letter}' if letter else ''}"
         record = shown(message.record, TEXT_MAX)
         text = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({K520})\nrecord: {record}"
         known = {"message_id": message.id, "spout": component, "attempts": attempts, "record": record}
+        known |= {"letter": letter} if letter else {}
         new = self._is_new(_kind(failure))
         _tell(logging.ERROR, text, failure, traced=new, code=str(K520), **known)
+
+    def unheard(self, letter: Letter, attempts: int, failure: Failure) -> None:
+        """Tells of a dead letter whose readers have failed for it as often as they may."""
+        which = f"dead letter {letter.name} of {letter.component!r}" if letter.name else f"one of {letter.component!r}"
+        times = f"{attempts} attempt{'s' * (attempts != 1)}"
+        text = f"{which} is not given to its readers any more, after {times}: {failure} ({K538})"
+        _tell(logging.ERROR, text, failure, code=str(K538), letter=letter.name, spout=letter.component)
+
+    def not_replayed(self, letter: Letter, why: str) -> None:
+        """Tells of a dead letter that was to be replayed, and stays as it is."""
+        logger.error("dead letter %s is not replayed, and stays: %s (%s)", letter.name, why, K539)
+
+    def revived(self, letter: Letter) -> None:
+        """Tells of a dead letter whose message was replayed and is done."""
+        logger.info("dead letter %s was replayed: message %.200r of %r is done", *_message_of(letter))
 
     def _is_new(self, kind: str) -> bool:
         """Whether this kind is told for the first time; takes note of it, within KINDS_MAX."""
@@ -68,6 +93,10 @@ def _tell(level: int, text: str, failure: Failure, *, traced: bool = True, **fie
     trace = failure.traceback().rstrip() if traced else ""
     parts = about(text, trace=trace, component=failure.component, fields=fields)
     logger.log(level, "%s", f"{text}\n{trace}".rstrip(), extra=parts)
+
+
+def _message_of(letter: Letter) -> tuple[str, MessageId, str]:
+    return letter.name, letter.id, letter.component
 
 
 def _kind(failure: Failure) -> str:

@@ -28,8 +28,11 @@ class Restarts:
         self._most = most
         self._deaths: deque[tuple[float, int]] = deque()
 
-    def died(self, worker: int, now: float) -> float | None:
-        """Takes note of a death. Returns after how many seconds the worker may begin again; None where it may not."""
+    def died(self, worker: int, now: float, *, outside: bool = False) -> float | None:
+        """Takes note of a death. Returns after how many seconds the worker may begin again; None where it may not.
+        `outside`: it could not begin for want of room or descriptors. That is waited for, and spends nothing."""
+        if outside:
+            return BACKOFF_MAX_S
         self.total += 1
         while self._deaths and now - self._deaths[0][0] >= WINDOW_S:
             self._deaths.popleft()

@@ -5,44 +5,34 @@ bolts, nor why a queue is full.
 """
 
 import asyncio
-import heapq
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from math import ceil
+from operator import attrgetter
 from random import Random
 from typing import Any, Final
 
-from acker.identity import MessageId, message_pair, outside_pair, partition_seed
-from acker.ledger import Tree
+from acker.identity import MessageId, message_pair, outside_pair
 from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.codes.running import K523
-from topology.components import Message, Spout, Tuple
+from topology.components import Message, Spout
 from topology.config import Config
-from topology.errors import EmitError, KedgeError, Reject
+from topology.errors import KedgeError, Reject
+from topology.runtime.emitting import begun_plainly, given_again
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
-from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
+from topology.runtime.failures import DEAD_AT_ONCE, INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
 from topology.runtime.here import HERE, Place, entered
 from topology.runtime.histogram import Histogram
+from topology.runtime.keeping import Keeper
+from topology.runtime.marking import NAMES_LAG_MAX, Marking
 from topology.runtime.neighbours import Reader
-from topology.runtime.outbox import Outbox, Plain, Staged
+from topology.runtime.outbox import Outbox, Staged
 from topology.runtime.peers import RemoteQueue
+from topology.runtime.replaying import Pending, Replays
 from topology.runtime.sourcing import Polling
 
-BACKOFF_FIRST_S: Final = 0.05
-BACKOFF_MAX_S: Final = 30.0
-
-
-Marked = list[tuple[Message[Any], int]]  # messages, each with the seed of its partition's epoch
-
-
-class Pending(Tree):
-    """A message under way: its tree, and what a replay needs. Alive from its emission until it is acked or dead."""
-
-    message: Message[Any]
-    seed: int  # of its partition's epoch when it was emitted
-    spouting: Any  # the Spouting that emitted it
-    begun: float  # loop time of the first emission
-    own: int = 0  # failures that count against max_replays
-    others: int = 0  # failures of what is around it (E6)
-    renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
+QUIET_S: Final = 5.0  # a source that has had nothing for so long when it is asked no more has caught up
+UNDONE: Final = 1  # the value of a message whose tree never began, or has ended otherwise: any but 0
 
 
 class Spouting:
@@ -57,11 +47,13 @@ class Spouting:
         outbox: Outbox,
         home: Any,
         *,
+        tasks: int = 1,
         topology_id: str,
         config: Config,
         roots: RootSource,
         key: bytes,
         random: Random,
+        keeper: Keeper,
     ) -> None:
         self.component = component
         self.task = task
@@ -70,32 +62,40 @@ class Spouting:
         self.source = source
         self.outbox = outbox
         self.home = home
+        self.keeper = keeper
+        self.marking = Marking(
+            component,
+            task,
+            tasks,
+            topology_id=topology_id,
+            keeps=keeper.store is not None,
+            max_lag=config.max_lag,
+            names_lag=max(NAMES_LAG_MAX, 2 * config.max_pending),
+        )
         self.downstream: list[Reader] = []  # tasks that it feeds directly
         self.below: list[Executor | RemoteQueue] = []  # all tasks that what it emits can reach
         self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
+        self.coalesced = 0  # messages that the source has given while they were under way (F59)
+        self.passed_over = 0  # messages that were done by an earlier run
         self.pending = 0
+        self.open = 0  # messages that were read and are not done: those pending, but for what is replayed by hand
         self.latency = Histogram()
-        self.ended = False
-        self.draining = False
+        self.ended = self.draining = False
+        self.dry = False  # its source has ended by itself, or was quiet when the run was drained
         self.paused_by: Executor | RemoteQueue | None = None
-        self._paused_s = 0.0
+        self.held_by = ""  # why it reads nothing, where that is no queue
+        self.holds: list[Callable[[], str]] = [self._held_by_the_store, self._held_by_its_oldest]
+        self._paused_s = self._asked_at = 0.0
         self._paused_at: float | None = None
-        self._topology_id = topology_id
         self._tracked = config.guarantee == "at-least-once"
-        self._max_pending = config.max_pending
-        self._max_replays = config.max_replays
-        self._roots = roots
-        self._key = key
-        self._random = random
+        self._max_pending, self._max_replays = config.max_pending, config.max_replays
+        self._roots, self._key = roots, key
         self._polling: asyncio.Task[Any] | None = None
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._tells_ack = type(spout).ack is not Spout.ack
-        self._seeds: dict[str, int] = {}
+        self.tells_ack = type(spout).ack is not Spout.ack
         self._epochs: Any = None  # the mapping that `partitions()` returned last
-        self._later: list[tuple[float, int, Pending]] = []  # a heap of replays: (due, root, message)
-        self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self.replays = Replays(random, self._again)
 
     # -- new messages
 
@@ -112,9 +112,13 @@ class Spouting:
                 self.paused_by = None
             elif room <= 0:
                 await self._paused(self._sleep())
+            elif self._held():
+                await self._paused(self._sleep())
+                self.held_by = ""
             else:
-                messages = await self._polled(room)
+                messages = await self._polled(min(room, self._lag_room()))
                 if not messages:
+                    self.dry |= not self.draining
                     break
                 self._emit(messages)
                 drive(self.downstream)
@@ -139,7 +143,7 @@ class Spouting:
 
     async def _polled(self, room: int) -> Sequence[Message[Any]]:
         """One poll; empty where the source has ended, or the run drains meanwhile."""
-        self._polling = asyncio.current_task()
+        self._polling, self._asked_at = asyncio.current_task(), self._loop.time()
         try:
             return await self.source.poll(room)
         except asyncio.CancelledError:
@@ -153,65 +157,90 @@ class Spouting:
         """Polls no more. What waits for a replay is replayed now."""
         self.draining = True
         if self._polling is not None:
+            self.dry |= self._loop.time() - self._asked_at >= QUIET_S
             self._polling.cancel()
         self.wake()
-        self._replay_due(float("inf"))
+        self.replays.all_now()
+
+    def _held(self) -> bool:
+        """Whether it has to wait, for what `held_by` says then."""
+        for why in self.holds:
+            if held_by := why():
+                self.held_by = held_by
+                return True
+        return False
+
+    def _held_by_the_store(self) -> str:
+        if not self.marking.begun:
+            self.keeper.want()
+            return self.keeper.why_full or "it is not kept yet that it has begun"
+        return self.keeper.why_full
+
+    def _held_by_its_oldest(self) -> str:
+        if self._lag_room() > 0:
+            return ""
+        return f"it is {self.marking.max_lag:,} messages ahead of its oldest one that is not done (max_lag)"
+
+    def _lag_room(self) -> int:
+        return self.marking.room(lambda: self.home.markings.unfinished()[self])
+
+    def look_again(self) -> None:
+        """What has held it may be over."""
+        if self.held_by:
+            self.wake()
 
     def _emit(self, messages: Sequence[Message[Any]]) -> None:
         epochs = self.source.epochs
         if epochs is not self._epochs:
             self._epochs = epochs
-            self._seeds = {
-                partition: partition_seed(self._topology_id, self.component, partition, epoch)
-                for partition, epoch in epochs.items()
-            }
-        seeds = self._seeds
+            self.marking.renewed(epochs)
+        if len({message.partition for message in messages}) == 1:
+            self._emit_of(messages[0].partition, messages)
+        else:
+            for partition, some in groupby(messages, attrgetter("partition")):
+                self._emit_of(partition, [*some])
+
+    def _emit_of(self, partition: str, messages: Sequence[Message[Any]]) -> None:
+        """Emits messages of one partition: those that are new (E3)."""
         try:
-            marked = [(message, seeds[message.partition]) for message in messages]
+            seed, lane = self.marking.lanes[partition]
         except KeyError as error:
             text = f"spout {self.component!r} emitted a message of partition {error}, which partitions() does not name"
             raise KedgeError(text, code=K523) from None
+        ids = [message.id for message in messages]
+        self.marking.gives(ids, self._loop.time())
+        at = 0
+        while at < len(ids):
+            count = lane.new(ids, at)
+            if count == len(ids):
+                self._emit_new(messages, seed)
+                lane.add(ids)
+            elif count:
+                self._emit_new(messages[at : at + count], seed)
+                lane.add(ids[at : at + count])
+            elif not given_again(self, lane, messages[at], seed):
+                continue
+            at += count or 1
+
+    def _emit_new(self, messages: Sequence[Message[Any]], seed: int) -> None:
         self.emitted += len(messages)
         if not self._tracked:
-            for message, seed in marked:
+            for message in messages:
                 self._send_untracked(message, seed)
             return
         now = self._loop.time()
         root = self._roots.take(len(messages))
         self.pending += len(messages)
-        if self.outbox.plain is not None and not self.spout.outside_ids:
-            marked = self._begin_plain(self.outbox.plain, marked, root, now)
-            root += ROOT_STEP * (len(messages) - len(marked))
-        for message, seed in marked:
-            self._begin(Pending(root, 0, message, seed, self, now))
-            root += ROOT_STEP
-
-    def _begin_plain(self, plain: Plain, marked: Marked, root: int, now: float) -> Marked:
-        """The hot path: begins trees and lets their tuples leave, for the commonest case. Returns what is not of it,
-        from the first message on that has something unusual, or that can't be dealt: that is told the general way."""
-        trees, tuples, targets = [], [], []
-        cls, source, one, queues = plain.cls, plain.source, plain.one, plain.queues
-        for message, seed in marked:
-            record = message.record
-            if type(record) is not cls:
-                break
-            try:
-                origin, identity = message_pair(message.id, seed)
-                if one is not None:
-                    targets.append(queues[one(record, identity)])
-            except (TypeError, EmitError):
-                break
-            trees.append(Pending(root, identity, message, seed, self, now))
-            tuples.append(Tuple(record, origin, identity, root, (), source))
-            root += ROOT_STEP
-        self.home.ledger.begin_all(trees)
-        if one is None:
-            plain.extend(tuples)
-        else:
-            for queue, tup in zip(targets, tuples, strict=True):
-                queue.append(tup)
-        self.outbox.emitted += len(trees)
-        return marked[len(trees) :]
+        self.open += len(messages)
+        begun = 0
+        if self.home.trials.on:
+            trees = [Pending(root + n * ROOT_STEP, UNDONE, one, seed, self, now) for n, one in enumerate(messages)]
+            self.home.trials.take(self, trees)
+            begun = len(trees)
+        elif self.outbox.plain is not None and not self.spout.outside_ids:
+            begun = begun_plainly(self, self.outbox.plain, messages, seed, root, now)
+        for number in range(begun, len(messages)):
+            self._begin(Pending(root + number * ROOT_STEP, 0, messages[number], seed, self, now))
 
     def _pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
         if self.spout.outside_ids:
@@ -261,6 +290,7 @@ class Spouting:
         now = self._loop.time()
         self.acked += len(trees)
         self.pending -= len(trees)
+        self.open -= len(trees)
         begun, same = trees[0].begun, 0
         for tree in trees:  # those of one poll began together, and count as one entry
             if tree.begun != begun:
@@ -268,54 +298,55 @@ class Spouting:
                 begun, same = tree.begun, 0
             same += 1
         self.latency.add(now - begun, same)
-        if self._tells_ack:
+        if self.tells_ack:
             with entered(self.place):
                 for tree in trees:
-                    self._tell(self.spout.ack, tree.message.id)
+                    for _ in range(1 + tree.also):
+                        self.tell(self.spout.ack, tree.message.id)
         if self._waiter is not None:
             self.wake()
 
     def failed_tree(self, tree: Pending, failure: Failure) -> None:
         """The tree has failed: the message is replayed after a while, or is dead."""
         self.failed += 1
+        tree.value = tree.value or UNDONE
         if failure.reason in OWN:
             tree.own += 1
         else:
             tree.others += 1
         spent = tree.own > self._max_replays or tree.others > INFRASTRUCTURE_REPLAYS_MAX
-        if failure.reason is Reason.REJECTED or isinstance(failure.error, Reject) or spent:
-            self.dead += 1
-            self.pending -= 1
-            self.home.died(self, tree, failure)
-            with entered(self.place):
-                self._tell(self.spout.fail, tree.message.id)
-            self.wake()
-            return
-        self._replay_later(tree)
+        if tree.deaths:
+            self.home.trials.ended([tree])
+        if failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject) or spent:
+            self.home.bury(self, tree, failure, ceil(tree.deaths))
+        else:
+            self.replays.add(tree)
 
-    def _replay_later(self, tree: Pending) -> None:
-        """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
-        times = tree.own + tree.others - 1
-        delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
-        if not tree.own and tree.others == 1:
-            delay = 0.0
-        heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
-        if self._later[0][2] is tree:
-            self._set_timer()
+    def buried(self, tree: Pending) -> None:
+        """The message is dead: nobody will replay it, and its letter is kept."""
+        self.dead += 1
+        self.pending -= 1
+        self.open -= 1
+        tree.value = 0
+        with entered(self.place):
+            for _ in range(1 + tree.also):
+                self.tell(self.spout.fail, tree.message.id)
+        self.wake()
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        due = self._later and not self._closed
-        self._timer = self._loop.call_at(self._later[0][0], self._replay_due) if due else None
+    def pair_of(self, tree: Pending) -> tuple[int, int]:
+        """The origin and identity of a message; two zeros where its id is none."""
+        try:
+            return self._pair(tree.message.id, tree.seed)
+        except TypeError:
+            return 0, 0
 
-    def _replay_due(self, until: float | None = None) -> None:
-        """Emits again what is due, oldest first."""
-        now = self._loop.time() if until is None else until
-        due: list[Pending] = []
-        while self._later and self._later[0][0] <= now:
-            due.append(heapq.heappop(self._later)[2])
-        for tree in sorted(due, key=lambda one: one.root):
+    def epoch_of(self, tree: Pending) -> str:
+        """The epoch of its partition in which a message was emitted."""
+        return self.marking.epoch_of(tree)
+
+    def _again(self, trees: Sequence[Pending]) -> None:
+        """Emits these messages once more."""
+        for tree in trees:
             self.replayed += 1
             root = self._roots.next_attempt(tree.root)
             if message_of(root) != message_of(tree.root):
@@ -323,18 +354,17 @@ class Spouting:
             tree.root = root
             self._begin(tree)
         self.wake_downstream()
-        self._set_timer()
 
     @property
     def waiting(self) -> int:
         """Messages that wait for their replay: pending, and in no ledger."""
-        return len(self._later)
+        return len(self.replays)
 
     def later(self) -> list[Pending]:
         """Those messages, in no promised order."""
-        return [tree for _, _, tree in self._later]
+        return self.replays.trees()
 
-    def _tell(self, callback: Callable[[MessageId], None], message_id: MessageId) -> None:
+    def tell(self, callback: Callable[[MessageId], None], message_id: MessageId) -> None:
         """A source's own ack or fail; what it raises is reported and changes nothing."""
         try:
             callback(message_id)
@@ -355,7 +385,4 @@ class Spouting:
 
     def close(self) -> None:
         """Replays nothing any more."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
+        self.replays.close()

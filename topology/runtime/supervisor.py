@@ -17,12 +17,16 @@ from typing import Any, Final
 
 from topology.codes.catalogue import CODES
 from topology.codes.running import K521, K532, K533
+from topology.durable.statedir import StateDir
 from topology.errors import StartError, WorkerError
 from topology.graph import Topology
 from topology.plan import plan
+from topology.runtime.beginning import CARRY_ON, Beginning, Terms, ended, opened
 from topology.runtime.control import (
     Broke,
     Closed,
+    DeadAnswer,
+    DeadAsk,
     Done,
     Incarnations,
     Log,
@@ -35,21 +39,22 @@ from topology.runtime.control import (
     Word,
 )
 from topology.runtime.crew import WorkerCrew
-from topology.runtime.ending import drain, settle
+from topology.runtime.dead_asking import answer_of_all, not_running
+from topology.runtime.ending import drain, settle, within
 from topology.runtime.entries import record_of, unpacked_entry
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
 from topology.runtime.hands import Hand, State
 from topology.runtime.hosting import finished
+from topology.runtime.looking import Looking
 from topology.runtime.metrics import Snapshot, unpacked
+from topology.runtime.noting import Noting
 from topology.runtime.provisions import Provisions
 from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.runtime.restarts import LOOK_S
 from topology.runtime.rundir import RunDir
-from topology.runtime.statedir import StateDir
-from topology.runtime.watch import LOOK_S as STALL_LOOK_S
-from topology.runtime.watch import SILENT_S, Facts, StallWatch, held, together
+from topology.runtime.watch import held, together
 from topology.runtime.worker import CLOSE_S
 
 CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed,
@@ -67,6 +72,9 @@ class SupervisedRun:
     links      "ipc", or "tcp://host" or "tcp://host:port": where workers listen for one another.
     told       Is given lines for people, about deaths and returns; without it they are logged.
     output     Where given, is told the lines that workers write; else their stdout and stderr are ours.
+    terms      On what terms it takes over what earlier runs have left in the state directory.
+    begins     Is given what people should know of that, before anything runs; without it that is logged.
+    while_locked  Is entered with the state directory once that is ours, and left before it is given back.
 
     Raises DeclarationError when made; `finish` raises ConfigurationError or StartError where the run can't begin, and
     nothing for what goes wrong later: that is in its Report. Cancelled, `finish` drains, cancelled again it aborts;
@@ -81,12 +89,14 @@ class SupervisedRun:
         loader: str,
         arguments: Mapping[str, Any],
         state_dir: str | Path | None = None,
-        fresh: bool = False,
+        terms: Terms = CARRY_ON,
         links: str = "ipc",
         random: Random | None = None,
         told: Callable[[str], None] = logger.warning,
         output: Output | None = None,
         log_level: int = logging.INFO,
+        while_locked: Callable[[Path], contextlib.AbstractContextManager[None]] | None = None,
+        begins: Callable[[str], None] = logger.info,
     ) -> None:
         topology.validate()
         self.topology = topology
@@ -95,29 +105,36 @@ class SupervisedRun:
         self._loader = loader
         self._arguments = dict(arguments)
         self._state_dir = Path(state_dir) if state_dir is not None else None
-        self._fresh = fresh
+        self._terms = terms
         self._links = links
         self._random = random or Random(secrets.randbits(64))
         self._told = told
         self._output = output
         self._log_level = log_level
+        self._while_locked = while_locked
+        self._begins = begins
         self._figures = Figures(self._plan)
-        self._stall = StallWatch()
         self._drain = asyncio.Event()
+        self.patient = False  # whether draining may take however long it does
         self._abort = asyncio.Event()
         self._broke = asyncio.Event()
         self._broken: BaseException | None = None
-        self._unknown: WorkerError | None = None  # who has died as the run ended, and can't be asked any more
+        self._unknown: dict[int, WorkerError] = {}  # worker → that it has died, and nobody reads again what it had read
+        self._kept = True  # whether all workers have kept what they had done
+        self._caught_up = True  # and all sources have, with what an earlier run may have read
         self._fleet: Fleet | None = None
         self._begun = 0.0  # when the workers were started, on the loop's clock
-        self._snapshot: Snapshot | None = None
+        self._looking: Looking | None = None
+        self._snapshot: Snapshot | None = None  # the last one of all
         self._aborted = 0
         self._summaries: dict[str, list[str]] = {}
 
     # -- what its caller may do and ask
 
-    def drain(self) -> None:
-        """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed."""
+    def drain(self, *, patient: bool = False) -> None:
+        """Stops the sources; `finish` returns once what is under way is done, or drain_timeout_s have passed, unless
+        `patient` was said by then."""
+        self.patient |= patient
         self._drain.set()
 
     def abort(self) -> None:
@@ -127,9 +144,9 @@ class SupervisedRun:
     def snapshot(self) -> Snapshot | None:
         """The counters of all workers, added up once a second, and then a second old at most; None before any has said
         something. `limit` is that of this moment."""
-        if self._snapshot is None:
-            return None
-        return replace(self._snapshot, limit=self._limit())
+        looking = self._looking
+        last = self._snapshot or (looking.snapshot if looking is not None else None)
+        return replace(last, limit=looking.limit()) if last is not None and looking is not None else None
 
     def by_worker(self) -> dict[int, Snapshot]:
         """The counters of each worker, with those of its processes that have died; a second old at most. `seconds` of
@@ -169,6 +186,13 @@ class SupervisedRun:
         ailing = self._fleet.ailing() if self._fleet is not None else []
         return "; ".join([held(together([self._figures.facts(one) for one in self._plan.workers])), *ailing])
 
+    async def dead(self, ask: DeadAsk) -> DeadAnswer:
+        """Answers a question about the dead letters of all workers, once what it asks for is durable. Waits a while for
+        workers that are away; what could not be done is in its problem."""
+        if self._fleet is None or not self._fleet.started or self._fleet.closing:
+            return not_running(ask)
+        return await answer_of_all(ask, self._crew.dead)
+
     async def finish(self) -> Report:
         """Starts, runs, and ends everything. Returns how it ended."""
         return await finished(self._finish(), self.drain, self.abort)
@@ -178,9 +202,14 @@ class SupervisedRun:
     async def _finish(self) -> Report:
         with contextlib.ExitStack() as closing:
             state: StateDir | None = None
+            beginning = Beginning(self.topology.name, {}, ())
             if self._state_dir is not None:
-                state = StateDir(self._state_dir, self.topology.name, fresh=self._fresh)
-                closing.callback(state.close)
+                state, beginning = closing.enter_context(opened(self._state_dir, self._plan, self._terms))
+                if self._while_locked is not None:
+                    closing.enter_context(self._while_locked(self._state_dir))
+                for line in beginning.told:
+                    self._begins(line)
+            self._noting = Noting(state, beginning.stores)
             RunDir.sweep()
             directory = RunDir()
             closing.callback(directory.close)
@@ -194,10 +223,14 @@ class SupervisedRun:
                 state=state,
                 random=self._random,
                 log_level=self._log_level,
+                topology_id=beginning.topology_id,
+                stores=beginning.stores,
             )
             if len(self._plan.workers) < self._asked_for:
                 logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
-            return await self._supervise()
+            report = await self._supervise()
+            drained = report.drained and self._kept and (beginning.clean or self._caught_up)
+            return replace(report, clean=state is None or ended(state, drained=drained))
 
     async def _supervise(self) -> Report:
         """Everything between two directories that are open: workers come, run, and go."""
@@ -212,7 +245,8 @@ class SupervisedRun:
             output=self._output,
         )
         self._crew = WorkerCrew(self._plan, fleet)
-        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._look_for_stalls())]
+        self._looking = Looking(fleet, self._crew, self._figures, self._seconds)
+        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         how, patience_s = "aborted", CLOSING_S
         try:
             fleet.begin()
@@ -232,12 +266,14 @@ class SupervisedRun:
             if not fleet.started:
                 raise fleet.failed
             how = "aborted" if how == "aborted" else "failed"
-        if self._unknown is not None and how != "aborted":
+        unknown = next(iter(self._unknown.values()), None) if how != "aborted" else None
+        if unknown is not None:
             how = "failed"
-        error = self._broken or fleet.failed or self._unknown
+        error = self._broken or fleet.failed or unknown
         aborted = self._aborted + self._figures.lost
-        snapshot = replace(self._snapshot, limit=self._limit())
-        return Report(snapshot, how, aborted, error, self._summaries, self.restarts)
+        snapshot = replace(self._snapshot, limit=self._looking.limit())
+        letters = self._figures.new_letters
+        return Report(snapshot, how, aborted, error, self._summaries, self.restarts, new_letters=letters)
 
     async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
         """Waits until something ends the run; returns what."""
@@ -267,14 +303,14 @@ class SupervisedRun:
         return bool(errors)
 
     async def _drained(self, how: str, watching: list[asyncio.Task[None]]) -> str:
-        """Drains for at most drain_timeout_s, or until the run is aborted or can't go on, as nobody would notice a
-        worker that hangs. Returns how the run has ended after all."""
+        """Drains for at most drain_timeout_s, unless it may take longer, or until the run is aborted or can't go on, as
+        nobody would notice a worker that hangs. Returns how the run has ended after all."""
         assert self._fleet is not None
         draining = asyncio.ensure_future(drain(self._crew))
         others = [asyncio.ensure_future(one.wait()) for one in (self._abort, self._fleet.over)]
         timeout = self.topology.config.drain_timeout_s
         try:
-            await asyncio.wait({draining, *others, *watching}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await within({draining, *others, *watching}, timeout, lambda: self.patient)
             return "failed" if self._raised(draining, *watching) else how
         finally:
             await _cancelled(draining, *others)
@@ -283,9 +319,10 @@ class SupervisedRun:
 
     def heard(self, hand: Hand, word: Word) -> None:
         match word:
-            case Metrics(snapshot):
+            case Metrics(snapshot, commits):
                 self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
-            case Status() | Looked() | Done():
+                self._noting.seen(hand.worker, commits)
+            case Status() | Looked() | Done() | DeadAnswer():
                 self._crew.answered(hand, word)
             case Log():
                 self._log(hand.worker, word)
@@ -299,9 +336,11 @@ class SupervisedRun:
                     hand.say(Incarnations((self._provisions.next_incarnation(),)))
                 except StartError as error:
                     hand.kill(str(error))
-            case Closed(snapshot, aborted, summaries):
+            case Closed(snapshot, aborted, summaries, kept, caught_up):
                 self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
                 self._aborted += aborted
+                self._kept = self._kept and kept
+                self._caught_up = self._caught_up and caught_up
                 for name, lines in summaries.items():
                     self._summaries.setdefault(name, []).extend(lines)
             case _:
@@ -323,18 +362,18 @@ class SupervisedRun:
             self._figures.cut_off(hand.worker)
         placed = self._plan.placement.items()
         reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == hand.worker)
-        cut_short = self._fleet.closing or (self._fleet.draining and reads)
-        if hand.state is State.DEAD and cut_short and self._fleet.started and not self._abort.is_set():
-            self._unknown = self._unknown or WorkerError(
-                f"worker {hand.worker} {hand.why} while the run ended; whether all that it had was done is not known",
-                code=K532,
-            )
+        if hand.state is State.DEAD and (self._fleet.closing or reads) and self._fleet.started:
+            ending = self._fleet.closing or self._fleet.draining
+            when = "while the run ended" if ending else "and did not read on before the run ended"
+            text = f"worker {hand.worker} {hand.why} {when}; whether all that it had was done is not known"
+            self._unknown.setdefault(hand.worker, WorkerError(text, code=K532))
 
     def running(self, hand: Hand) -> None:
         """Its tasks are started: unless the run is to end, it reads its sources."""
         assert self._fleet is not None
         if not self._fleet.draining:
             self._figures.resumed(hand.worker)
+            self._unknown.pop(hand.worker, None)
 
     # -- watching
 
@@ -343,27 +382,7 @@ class SupervisedRun:
         while True:
             await asyncio.sleep(LOOK_S)
             self._fleet.look()
-
-    async def _look_for_stalls(self) -> None:
-        """Never silent: says why, where nothing is acked. Workers are asked only then."""
-        assert self._fleet is not None
-        loop = asyncio.get_running_loop()
-        facts = Facts(0.0, (), ())
-        while True:
-            await asyncio.sleep(STALL_LOOK_S)
-            snapshot = self._figures.all()
-            if snapshot is None:
-                continue
-            self._snapshot = replace(snapshot, seconds=self._seconds())
-            if self._fleet.started:
-                if self._stall.silent_s > SILENT_S - 2 * STALL_LOOK_S:
-                    facts = await self._crew.facts(self._figures.facts)
-                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts)  # type: ignore[misc]
-
-    def _limit(self) -> str:
-        """Who is away or blocked, and what limits the run."""
-        ailing = self._fleet.ailing() if self._fleet is not None else []
-        return "; ".join(filter(None, [*ailing, self._stall.text]))
+            self._noting.note(self._seconds())
 
     def _seconds(self) -> float:
         """For how long the run has gone on."""

@@ -13,7 +13,8 @@ from acker.ledger import Ledger
 from topology.components import Tuple
 from topology.runtime.executor import Executor
 from topology.runtime.metrics import Snapshot
-from topology.runtime.spouting import Pending, Spouting
+from topology.runtime.spouting import Spouting
+from topology.runtime.subtrees import SubTrees
 
 SILENT_S: Final = 5.0  # without an ack; then there is something to say
 LOOK_S: Final = 1.0  # how often `StallWatch.look` is called
@@ -23,7 +24,8 @@ logger = logging.getLogger("kedge")
 
 @dataclass(frozen=True)
 class SpoutFacts:
-    """A spout: messages under way, those of them that wait for a replay, and what keeps it from emitting."""
+    """A spout: messages under way, those of them that wait for a replay, and what keeps it from emitting: a queue, or
+    something else, in words."""
 
     name: str
     pending: int = 0
@@ -31,15 +33,17 @@ class SpoutFacts:
     idle_s: float = 0.0  # since its last message
     paused_by: str | None = None
     ended: bool = False
+    held_by: str = ""
 
 
 @dataclass(frozen=True)
 class BoltFacts:
-    """A bolt, all tasks: inputs in its queues, and inputs that it works on or holds."""
+    """A bolt, all tasks: inputs in its queues, inputs that it works on or holds, and why it is away (`Bolt.away`)."""
 
     name: str
     queued: int = 0
     in_hand: int = 0
+    away: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,17 @@ def limit(facts: Facts) -> Limit | None:
         return None
     pending = sum(one.pending for one in facts.spouts)
     paused = next((one for one in facts.spouts if one.paused_by is not None), None)
+    away = [one for one in facts.bolts if one.away]
+    if away:
+        text = "; ".join(f"{one.name!r} waits: {one.away}" for one in away)
+        return Limit(("away", *(one.name for one in away)), f"{text}; {held(facts)}")
     if paused is not None:
         text = f"{paused.name!r} is paused by the queue of {paused.paused_by!r}; {held(facts)}"
         return Limit(("paused", str(paused.paused_by)), text)
+    held_back = next((one for one in facts.spouts if one.held_by), None)
+    if held_back is not None:
+        text = f"{held_back.name!r} is paused: {held_back.held_by}; {held(facts)}"
+        return Limit(("held", held_back.held_by), text)
     if pending and pending == sum(one.waiting for one in facts.spouts):
         text = (
             f"{_counted(pending, 'message waits', 'messages wait')} to be replayed after a failure; none is under way"
@@ -116,7 +128,9 @@ class Tasks(Protocol):
     @property
     def spoutings(self) -> Mapping[Any, Spouting]: ...
     @property
-    def ledger(self) -> Ledger[Pending]: ...
+    def ledger(self) -> Ledger[Any]: ...
+    @property
+    def subtrees(self) -> SubTrees: ...
     @property
     def peers(self) -> "Links": ...
 
@@ -198,19 +212,24 @@ def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
     """
     trees = [tree for worker in workers for tree in worker.ledger.trees()]
     oldest = min(trees, key=lambda tree: tree.begun, default=None)
-    sought = root or (oldest.root if oldest is not None else 0)
+    named = root or (oldest.root if oldest is not None else 0)
+    joins = {at: name for worker in workers for at, name in worker.subtrees.holding(named).items()}
+    sought = {named, *joins} - {0}
     bolts: dict[str, BoltFacts] = {}
     oldest_in: dict[str, None] = {}
     for executor in (one for worker in workers for one in reversed([*worker.executors.values()])):
         name = executor.component
         hand = {id(tup): tup for tup in (*executor.held(), *(tup for tup, _ in executor.under_way.values()))}
         so_far = bolts.get(name, BoltFacts(name))
-        bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand))
-        if sought and any(sought in tup.roots for tup in (*hand.values(), *executor.queue)):
+        away = so_far.away or getattr(executor.bolt, "away", "")
+        bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand), away)
+        if any(not sought.isdisjoint(tup.roots) for tup in (*hand.values(), *executor.queue)):
             oldest_in[name] = None
     held_up = (tup for worker in workers for tup in worker.peers.held_up())
-    if sought and any(sought in tup.roots for tup in held_up):
+    if any(not sought.isdisjoint(tup.roots) for tup in held_up):
         oldest_in["a link that is held up"] = None
+    if not oldest_in:  # what a sub-tree's tuples are in, another worker may know
+        oldest_in.update(dict.fromkeys(joins.values()))
     spoutings = [one for worker in workers for one in worker.spoutings.values()]
     return Facts(
         0.0,
@@ -228,7 +247,8 @@ def together(parts: Sequence[Facts]) -> Facts:
     bolts: dict[str, BoltFacts] = {}
     for bolt in (bolt for part in parts for bolt in part.bolts):
         so_far = bolts.get(bolt.name, BoltFacts(bolt.name))
-        bolts[bolt.name] = BoltFacts(bolt.name, so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand)
+        queued, in_hand = so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand
+        bolts[bolt.name] = BoltFacts(bolt.name, queued, in_hand, so_far.away or bolt.away)
     return Facts(
         min(one.silent_s for one in parts),
         [spout for part in parts for spout in part.spouts],
@@ -241,7 +261,8 @@ def together(parts: Sequence[Facts]) -> Facts:
 
 def _spout_facts(one: Spouting) -> SpoutFacts:
     paused_by = one.paused_by.component if one.paused_by is not None else None
-    return SpoutFacts(one.component, one.pending, one.waiting, 0.0, paused_by, one.ended)
+    held_by = one.held_by or next(filter(None, (why() for why in one.holds)), "")  # it may be in a poll still
+    return SpoutFacts(one.component, one.pending, one.waiting, 0.0, paused_by, one.ended, held_by)
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -5,45 +5,51 @@ executors ack and fail to. It must not know signals, commands or how many worker
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from random import Random
 from typing import Any, ClassVar, Final
 
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import WORKER_SHIFT, RootSource, worker_of
-from topology.codes.running import K521, K533
+from topology.codes.running import K521, K525, K526, K533
 from topology.components import Clock, Notes, Task
+from topology.durable.store import Store, StoreBroken
+from topology.errors import WorkerError
 from topology.plan import Plan, seconds
+from topology.runtime.building import Building
 from topology.runtime.calling import called, opened, summaries
 from topology.runtime.clockwork import Clockwork
 from topology.runtime.collecting import CollectingExecutor, TaskCollector
-from topology.runtime.copying import prototype_copy
+from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.counting import counted, status
+from topology.runtime.dead_letters import DeadLetters
 from topology.runtime.ending import Status
-from topology.runtime.executor import Executor, ProcessExecutor
+from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.here import HERE, Place
+from topology.runtime.horizon import check_memories
 from topology.runtime.hosting import outlived
+from topology.runtime.keeping import Keeper
 from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.linking import Peers, Wiring
+from topology.runtime.marking import Markings
 from topology.runtime.metrics import Snapshot
-from topology.runtime.neighbours import Reader
-from topology.runtime.outbox import Outbox, Queue, outbox_of
-from topology.runtime.peers import RemoteQueue
+from topology.runtime.outbox import Outbox
 from topology.runtime.recovery import Recovery, Told
+from topology.runtime.replaying import Pending
 from topology.runtime.reporting import Reporter
-from topology.runtime.sourcing import polling
-from topology.runtime.spouting import Pending, Spouting
+from topology.runtime.spouting import Spouting
+from topology.runtime.subtrees import SubTree, SubTrees
+from topology.runtime.trials import Fallen, Trials
 
 CLOSE_S: Final = 10.0  # how long one component's `close` may take
 
-EXECUTORS: Final[dict[str, type[Executor]]] = {
-    "process": ProcessExecutor,
-    "state": KeyedExecutor,
-    "execute": CollectingExecutor,
-}
+logger = logging.getLogger("kedge")
 
 
 class Worker:
@@ -65,27 +71,27 @@ class Worker:
         key: bytes,
         reporter: Reporter,
         wiring: Wiring,
+        store: Store | None = None,
     ) -> None:
         self.plan = plan
         self.worker = worker
         self.clock = clock
         self.config = plan.config
         self.reporter = reporter
-        self.ledger: Ledger[Pending] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
-        self.executors: dict[tuple[str, int], Executor] = {}
-        self.spoutings: dict[tuple[str, int], Spouting] = {}
+        self.keeper = Keeper(store)
+        self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
         self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
         self.can_drain = True  # False once a task of the runtime has died: what it had is lost
+        self.kept = False  # whether all that was done is, once it has closed
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
         self.sources_ended = asyncio.Event()
         self.roots = RootSource(worker, incarnation, renew)
         self.owner = self.roots.owner  # that of its links; its roots' may be renewed
         self.peers = Peers(self, plan, self.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
-        self._topology_id = topology_id
+        self.subtrees = SubTrees(self, remembers=any(one.shape == "state" for one in plan.components.values()))
         self._random = random
         self._notes = notes
-        self._key = key
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[Place, Any]] = []
@@ -94,72 +100,29 @@ class Worker:
         self._recovery: Recovery | None = None  # from the last death of another worker
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
-        self._build()
-
-    # -- building
-
-    def _build(self) -> None:
-        mine = [at for at, worker in self.plan.placement.items() if worker == self.worker]
-        for name, task in reversed(mine):  # readers first: their queues must be there
-            declared = self.plan.components[name]
-            component = prototype_copy(declared)
-            random = Random(self._random.getrandbits(64))
-            outbox = outbox_of(self.plan, name, self.worker, self._queue, random, self.outbox_kind)
-            if declared.kind == "bolt":
-                self.executors[name, task] = EXECUTORS[declared.shape](
-                    name,
-                    task,
-                    component,
-                    outbox,
-                    self,
-                    concurrency=declared.concurrency,
-                    time_limit_s=self.config.process_timeout_s,
-                    random=random,
-                    waits=declared.waits,
-                    place=Place(self.worker, name, task),
-                )
-            else:
-                self.spoutings[name, task] = self._spouting(name, task, component, outbox, random)
-        for (name, _), executor in self.executors.items():
-            executor.downstream = self._readers(name)
-        for (name, _), spouting in self.spoutings.items():
-            spouting.downstream = self._readers(name)
-            spouting.below = self._everywhere(self.plan.below(name))
-
-    def _queue(self, component: str, task: int) -> Queue:
-        return self._task(component, task).queue
-
-    def _task(self, component: str, task: int) -> Executor | RemoteQueue:
-        worker = self.plan.placement[component, task]
-        if worker == self.worker:
-            return self.executors[component, task]
-        return self.peers.queue(worker, (component, task))
-
-    def _readers(self, name: str) -> list[Reader]:
-        return [*self._everywhere({reader.subscriber for reader in self.plan.readers(name)})]
-
-    def _everywhere(self, names: set[str]) -> list[Executor | RemoteQueue]:
-        """All tasks of these components, those of this worker first."""
-        at = [one for one in self.plan.placement if one[0] in names]
-        return [self._task(*one) for one in sorted(at, key=lambda one: self.plan.placement[one] != self.worker)]
-
-    def _spouting(self, name: str, task: int, spout: Any, outbox: Outbox, random: Random) -> Spouting:
-        return Spouting(
-            name,
-            task,
-            spout,
-            polling(spout),
-            outbox,
+        self.dead_letters = DeadLetters(self, random)  # before the tasks: a letter is gathered before its mark (E2)
+        building = Building(
+            plan,
+            worker,
             self,
-            topology_id=self._topology_id,
-            config=self.config,
-            roots=self.roots,
-            key=self._key,
+            self.peers,
             random=random,
+            outbox_kind=self.outbox_kind,
+            spouting=partial(
+                Spouting, topology_id=topology_id, config=plan.config, roots=self.roots, key=key, keeper=self.keeper
+            ),
         )
+        self.executors, self.spoutings, self.dead_ways = building.executors, building.spoutings, building.dead_ways
+        self.markings = Markings(self, self.keeper)
+        self.trials = Trials(self.spoutings, self.keeper, window=plan.config.max_pending)
+        self.dead_letters.begin()
+        self.clockwork = Clockwork(self)
+
+    # -- the beginning
 
     async def open(self) -> None:
         """Opens every component, readers before those they read, spouts last. Raises what the first one raises."""
+        check_memories(self.plan.components.values(), self.config)
         everyone = [(at, one.bolt) for at, one in self.executors.items()]
         everyone += [(at, one.spout) for at, one in self.spoutings.items()]
         for (name, index), component in everyone:
@@ -168,12 +131,19 @@ class Worker:
             task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
             place = Place(self.worker, name, index)
             self._opened.append((place, component))
-            call = partial(component.open, task) if declared.kind == "bolt" else partial(component.open, task, {})
+            call = partial(component.open, task)
+            if declared.kind == "spout":
+                call = partial(component.open, task, self.spoutings[name, index].marking.resume(self.keeper.loaded))
             await opened(place, call)
             await asyncio.sleep(0)  # a run that is told to end opens no more of them, though none of them waits
 
-    def start(self) -> None:
-        """Starts every task. Returns at once."""
+    def start(self, *, killed: bool = False) -> None:
+        """Starts every task. Returns at once. `killed`: how its predecessor ended, where that has died."""
+        self.trials.begin(killed=killed)
+        self._spawn(self.trials.run, "trials")
+        self._spawn(self.keeper.run, "keeper")
+        for what, work in self.dead_letters.works():
+            self._spawn(work, what)
         for (name, index), executor in self.executors.items():
             self._spawn(executor.run, f"{name}.{index}")
             every = self.plan.components[name].every
@@ -181,7 +151,7 @@ class Worker:
                 self._spawn(partial(self._tick, executor, seconds(every)), f"{name}.{index} tick")
         for (name, index), spouting in self.spoutings.items():
             self._spout_tasks.add(self._spawn(spouting.run, f"{name}.{index}"))
-        self._spawn(Clockwork(self).run, "clockwork")
+        self._spawn(self.clockwork.run, "clockwork")
         if not self.spoutings:
             self.sources_ended.set()
 
@@ -206,27 +176,30 @@ class Worker:
         """Ends the run for what a source, or a part of the runtime, has raised."""
         self.broken = self.broken or error
         self.can_drain = self.can_drain and can_drain
-        kind = K521 if can_drain else K533
+        own = error.code if isinstance(error, WorkerError) else None
+        kind = own or (K525 if isinstance(error, StoreBroken) else K521 if can_drain else K533)
         self.reporter.broke(Failure(Reason.RAISED, where, described(error), error, kind=kind))
         self.stopping.set()
 
     # -- what executors call
 
-    def _ack(self, root: int, value: int) -> Pending | None:
+    def _ack(self, root: int, value: int) -> Pending | SubTree | None:
         worker = root >> WORKER_SHIFT
         if worker == self.worker:
             return self.ledger.ack(root, value)
         self.peers.ack(worker, root, value)
         return None
 
-    def completed(self, trees: list[Pending]) -> None:
+    def completed(self, trees: list[Any]) -> None:
         if self._recovery is not None:
-            self._recovered(trees)
-        if len(self.spoutings) == 1:
+            self.recovered(trees)
+        if self.trials.on:
+            self.trials.ended(trees)
+        if len(self.spoutings) == 1 and not self.subtrees.open and not self.dead_letters.under_way:
             trees[0].spouting.completed(trees)
         else:
-            for tree in trees:
-                tree.spouting.completed([tree])
+            for spouting, alike in groupby(trees, attrgetter("spouting")):
+                spouting.completed([*alike])
 
     def fail(self, root: int, failure: Failure) -> None:
         if worker_of(root) != self.worker:
@@ -250,31 +223,38 @@ class Worker:
             self.peers.queued(root)
 
     def fail_all(self, failure: Failure) -> list[Pending]:
-        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns them."""
+        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns the messages."""
         trees = self.ledger.fail_all()
         for tree in trees:
             tree.spouting.failed_tree(tree, failure)
-        return trees
+        return [tree for tree in trees if isinstance(tree, Pending)]
 
-    def fail_for(self, why: str, told: Told) -> int:
+    def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
         """Another worker is dead, and everybody has closed the link to it (`peers.gone`), so that replays wait for its
         successor (A14): all open trees fail. Returns how many; `told` is called once the first and once the last of
         them is done."""
-        trees = self.fail_all(Failure(Reason.PEER_LOST, "links", why))
-        self._recovery = Recovery(trees, told) if trees else None
-        return len(trees)
+        trees = self.ledger.fail_all()
+        messages = [tree for tree in trees if isinstance(tree, Pending)]
+        self._recovery = Recovery(messages, told) if messages else None
+        self.trials.died(fallen, trees, Failure(Reason.PEER_LOST, "links", why))
+        return len(messages)
 
-    def _recovered(self, trees: list[Pending]) -> None:
+    def recovered(self, trees: Sequence[Any]) -> None:
+        """These are acked, or dead."""
         if self._recovery is not None and self._recovery.done(trees):
             self._recovery = None
 
     def reported(self, failure: Failure) -> None:
         self.reporter.failed(failure)
 
-    def died(self, spouting: Spouting, tree: Pending, failure: Failure) -> None:
-        """A message is dead: nobody will replay it."""
-        self._recovered([tree])
-        self.reporter.died(spouting.component, tree.message, tree.own + tree.others, failure)
+    def bury(self, spouting: Spouting, tree: Pending, failure: Failure, deaths: int = 0) -> None:
+        """A message is dead, as `died` is told once its letter is kept; `deaths` of workers are laid to it (E7)."""
+        self.dead_letters.bury(spouting, tree, failure, deaths)
+
+    def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
+        """A message is dead: nobody will replay it, unless by the name of its letter, where it has one."""
+        self.recovered([tree])
+        self.reporter.died(spouting.component, tree.message, tree.own + tree.others, failure, letter)
         if self.config.on_dead == "stop":
             self.stopping.set()
 
@@ -286,6 +266,7 @@ class Worker:
 
     def progressed(self, progress: Progress) -> None:
         """Lets the bolts with state forget the messages of a home that are done."""
+        self.subtrees.progressed(progress)
         for executor in self.executors.values():
             if isinstance(executor, KeyedExecutor):
                 executor.progressed(progress)
@@ -295,7 +276,8 @@ class Worker:
     def status(self) -> Status:
         """How things are here, for the end of the run."""
         tasks = list(self.spoutings.values()), list(self.executors.values())
-        return status(self.worker, *tasks, self.peers.by_worker.values(), self.holds_untracked)
+        peers = self.peers.by_worker.values()
+        return status(self.worker, *tasks, peers, self.holds_untracked, len(self.subtrees.open), self.dead_letters)
 
     @property
     def holds_untracked(self) -> bool:
@@ -318,6 +300,11 @@ class Worker:
         """Stops the spouts; what waits for a replay is replayed now."""
         for spouting in self.spoutings.values():
             spouting.drain()
+        self.dead_letters.drain()
+
+    async def dead(self, ask: DeadAsk) -> DeadAnswer:
+        """Answers a question about the dead letters of this worker, once what it asks for is durable."""
+        return await self.dead_letters.answer(ask)
 
     def summaries(self) -> dict[str, list[str]]:
         """What the components say at the end, sources first. Called before `close`."""
@@ -331,6 +318,7 @@ class Worker:
         for spouting in self.spoutings.values():
             spouting.draining = True
             spouting.close()
+        self.dead_letters.close()
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -351,7 +339,22 @@ class Worker:
             await called(self.reporter, place, component.close, CLOSE_S)
         self._opened.clear()
         self.peers.close()
+        self.clockwork.stop()
+        await self._settle()
         self.reporter.remind()
+
+    async def _settle(self) -> None:
+        """After the last ack: what is done now is kept, so that the next run does not repeat it (E10)."""
+        try:
+            self.kept = await self.keeper.settle(in_order=self.can_drain)
+            if not self.kept:
+                why = self.keeper.why_full
+                logger.warning(
+                    "the next run repeats what was done since the last positions were kept: %s (%s)", why, K526
+                )
+        except StoreBroken as error:
+            if not isinstance(self.broken, StoreBroken):
+                self.broke(error, "keeper")
 
     def _in_order(self) -> list[tuple[Place, Any]]:
         """The components that were opened, in the order of the flow."""
@@ -384,7 +387,7 @@ class Worker:
         """All counters of this worker at this moment, tasks of a component added up."""
         now = self.clock.monotonic()
         tasks = list(self.spoutings.values()), list(self.executors.values())
-        return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers)
+        return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers, self.dead_letters)
 
 
 def _in_hand(executor: Executor) -> int:

@@ -1,0 +1,121 @@
+"""Answers questions about the dead letters of one worker: lists and shows them, drops them, has them replayed.
+
+What changes is durable before the answer, in groups, so that thousands of letters are never in memory at once. Must not
+know sockets, nor how a message is replayed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+from topology.durable.packing import LETTERS_BYTES_MAX, packed_letter
+from topology.durable.store import StoreBroken
+from topology.durable.values import Letter
+from topology.runtime.burying import Burying
+from topology.runtime.control import DeadAnswer, DeadAsk
+from topology.runtime.keeping import Keeper
+from topology.runtime.letters import altered
+from topology.runtime.reviving import Reviving
+
+GROUP_MAX: Final = 50  # letters that are in memory at once, with their records
+KEPT_S: Final = 10.0  # how long an answer waits for a store that can't be written
+PROBLEMS_MAX: Final = 1_000  # lines of one answer's problem
+NO_STATE: Final = "this run keeps no state, so it keeps no dead letters; run it with a state directory"
+
+
+class Answering:
+    """`reviving` is given the names of letters that are to be replayed, once that is durable."""
+
+    def __init__(self, burying: Burying, keeper: Keeper, reviving: Reviving) -> None:
+        self._burying = burying
+        self._keeper = keeper
+        self._reviving = reviving
+
+    async def answer(self, ask: DeadAsk) -> DeadAnswer:
+        """Does what is asked. Names that are not here are passed over; what can't be read is a problem."""
+        if self._keeper.store is None:
+            return DeadAnswer(ask.number, problem=NO_STATE)
+        try:
+            match ask.act:
+                case "list":
+                    found = await self._keeper.call(partial(self._keeper.store.listed, ask.after, ask.limit))
+                    return DeadAnswer(ask.number, tuple(map(packed_letter, found)), total=self._burying.letters)
+                case "show":
+                    return await self._shown(ask)
+                case "drop" | "replay":
+                    return await self._changed(ask)
+        except (StoreBroken, ValueError) as error:
+            return DeadAnswer(ask.number, problem=str(error))
+        return DeadAnswer(ask.number, problem=f"nothing can be done to dead letters by {ask.act!r:.40}")
+
+    async def _shown(self, ask: DeadAsk) -> DeadAnswer:
+        letters: list[bytes] = []
+        problems: list[str] = []
+        room = LETTERS_BYTES_MAX
+        async for group in self._groups(ask.names):
+            for letter in group:
+                data = packed_letter(letter)
+                if len(data) > room:
+                    problems.append(
+                        f"{letter.name}: its record of {len(letter.record):,} bytes is too long to be shown"
+                    )
+                    data = packed_letter(altered(letter, record=b""))
+                if len(data) <= room:
+                    letters.append(data)
+                    room -= len(data)
+        return DeadAnswer(ask.number, tuple(letters), total=self._burying.letters, problem=_joined(problems))
+
+    async def _changed(self, ask: DeadAsk) -> DeadAnswer:
+        """Drops or replays, one group after the other."""
+        names: list[str] = []
+        problems: list[str] = []
+        problem = ""
+        act = self._drop if ask.act == "drop" else self._replay
+        async for group in self._groups(ask.names):
+            refused = {letter.name: why for letter in group if (why := act(letter))}
+            problems += (f"{name}: {why}" for name, why in refused.items())
+            done = [letter for letter in group if letter.name not in refused]
+            if not done:
+                continue
+            try:
+                async with asyncio.timeout(KEPT_S):
+                    await self._burying.durable()
+            except TimeoutError:
+                why = self._keeper.why_full or f"nothing was kept within {KEPT_S:g} s"
+                problem = f"this is done as soon as the state can be written again: {why}"
+                break
+            names += [letter.name for letter in done]
+            if ask.act == "replay":
+                for letter in done:
+                    self._reviving.add(letter.name)
+        return DeadAnswer(ask.number, (), tuple(names), self._burying.letters, _joined([*problems, problem]))
+
+    def _drop(self, letter: Letter) -> str:
+        """Why this letter can't be dropped; empty where it is as good as gone."""
+        if letter.replaying:
+            return "it is being replayed; wait until that is done, or has failed"
+        self._burying.remove(letter)
+        return ""
+
+    def _replay(self, letter: Letter) -> str:
+        if not letter.replaying:
+            if problem := self._reviving.problem(letter):
+                return problem
+            self._burying.change(altered(letter, replaying=True))
+        return ""
+
+    async def _groups(self, names: tuple[str, ...]) -> AsyncIterator[list[Letter]]:
+        """The letters of these names, or all of them, as they are now; so many at once."""
+        store = self._keeper.store
+        assert store is not None, "without one there is nothing to ask"
+        wanted = list(dict.fromkeys(names)) or await self._keeper.call(store.names)
+        for start in range(0, len(wanted), GROUP_MAX):
+            yield await self._burying.load(wanted[start : start + GROUP_MAX])
+
+
+def _joined(problems: list[str]) -> str:
+    """One text of several sentences."""
+    told = [one for one in problems if one]
+    more = len(told) - PROBLEMS_MAX
+    return "\n".join([*told[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])

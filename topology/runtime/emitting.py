@@ -1,0 +1,66 @@
+"""What becomes of messages as a spout's task is given them: the hot path, by which those of the commonest kind become
+trees and tuples; and those that are not new. Must not know what becomes of them later."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from acker.identity import message_pair
+from acker.marks import Lane
+from acker.roots import ROOT_STEP
+from topology.codes.running import K524
+from topology.components import Message, Tuple
+from topology.errors import EmitError, KedgeError
+from topology.runtime.here import entered
+from topology.runtime.outbox import Plain
+from topology.runtime.replaying import Pending
+
+
+def begun_plainly(
+    spouting: Any, plain: Plain, messages: Sequence[Message[Any]], seed: int, root: int, now: float
+) -> int:
+    """Begins trees from `root` on, and lets their tuples leave. Returns how many: up to the first message that has
+    something unusual, or that can't be dealt; from there on, all is told the general way."""
+    trees, tuples, targets = [], [], []
+    cls, source, one, queues = plain.cls, plain.source, plain.one, plain.queues
+    for message in messages:
+        record = message.record
+        if type(record) is not cls:
+            break
+        try:
+            origin, identity = message_pair(message.id, seed)
+            if one is not None:
+                targets.append(queues[one(record, identity)])
+        except (TypeError, EmitError):
+            break
+        trees.append(Pending(root, identity, message, seed, spouting, now))
+        tuples.append(Tuple(record, origin, identity, root, (), source))
+        root += ROOT_STEP
+    spouting.home.ledger.begin_all(trees)
+    if one is None:
+        plain.extend(tuples)
+    else:
+        for queue, tup in zip(targets, tuples, strict=True):
+            queue.append(tup)
+    spouting.outbox.emitted += len(trees)
+    return len(trees)
+
+
+def given_again(spouting: Any, lane: Lane, message: Message[Any], seed: int) -> bool:
+    """A message that is under way is told of with the first one (F59); one that an earlier run has done is passed over.
+    False for one that is to be emitted once more."""
+    if lane.before(message.id):
+        spouting.passed_over += 1
+        if spouting.tells_ack:
+            with entered(spouting.place):
+                spouting.tell(spouting.spout.ack, message.id)
+        return True
+    for tree in spouting.home.markings.unfinished()[spouting]:
+        if tree.message.id == message.id and tree.seed == seed:
+            tree.also += 1
+            spouting.coalesced += 1
+            return True
+    if lane.again(message.id):
+        return False
+    after = f"id {message.id!r} after {lane.newest!r}"
+    text = f"spout {spouting.component!r} emitted {after}, and int ids grow within an epoch"
+    raise KedgeError(text, code=K524)

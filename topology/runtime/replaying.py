@@ -1,0 +1,115 @@
+"""Messages under way, and those of one spout task that wait for their replay: when each is due, oldest first.
+
+Must not know spouts, nor how a message is emitted again.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Final
+
+from acker.ledger import Tree
+from topology.components import Message
+
+BACKOFF_FIRST_S: Final = 0.05
+BACKOFF_MAX_S: Final = 30.0
+
+
+class Pending(Tree):
+    """A message under way: its tree, and what a replay needs. Alive from its emission until it is acked or dead.
+
+    Its `value` is zero from the moment on at which it is done, acked or dead, and never before: a message that has
+    failed keeps another one, whatever its tree had (E3).
+    """
+
+    message: Message[Any]
+    seed: int  # of its partition's epoch when it was emitted
+    spouting: Any  # the Spouting that emitted it
+    begun: float  # loop time of the first emission
+    own: int = 0  # failures that count against max_replays
+    others: int = 0  # failures of what is around it (E6)
+    renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
+    also: int = 0  # times that its source has given it again, and that are told of its end with it (F59)
+    deaths: float = 0.0  # of workers while it was under way, as `trials` counts them (E7)
+
+
+class Replays:
+    """`again` is called with what is due, oldest first; never after `close`, and between `hold` and `release` only with
+    what `alone` is asked for."""
+
+    def __init__(self, random: Random, again: Callable[[list[Pending]], None]) -> None:
+        self._random = random
+        self._again = again
+        self._loop = asyncio.get_running_loop()
+        self._later: list[tuple[float, int, Pending]] = []  # a heap: (due, root, message)
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._held = False
+        self._all = False  # whether nothing is to wait any longer
+
+    def __len__(self) -> int:
+        return len(self._later)
+
+    def trees(self) -> list[Pending]:
+        """What waits, in no promised order."""
+        return [tree for _, _, tree in self._later]
+
+    def add(self, tree: Pending) -> None:
+        """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
+        times = tree.own + tree.others - 1
+        delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
+        if not tree.own and tree.others == 1:
+            delay = 0.0
+        heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
+        if self._later[0][2] is tree:
+            self._set_timer()
+
+    def all_now(self) -> None:
+        """Nothing waits any longer: the run drains."""
+        self._all = True
+        self._due(float("inf"))
+
+    def put(self, trees: Iterable[Pending]) -> None:
+        """These are due now; for what has not been emitted yet."""
+        for tree in trees:
+            heapq.heappush(self._later, (self._loop.time(), tree.root, tree))
+        self._set_timer()
+
+    def hold(self) -> None:
+        """What is due waits, until `release`."""
+        self._held = True
+
+    def release(self) -> None:
+        """What has become due meanwhile is replayed now."""
+        self._held = False
+        self._due(float("inf") if self._all else None)
+
+    def alone(self, tree: Pending) -> None:
+        """Has this one replayed now."""
+        self._later = [one for one in self._later if one[2] is not tree]
+        heapq.heapify(self._later)
+        self._again([tree])
+
+    def close(self) -> None:
+        """Replays nothing any more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._later and not self._closed and not self._held
+        self._timer = self._loop.call_at(self._later[0][0], self._due) if due else None
+
+    def _due(self, until: float | None = None) -> None:
+        if self._held or self._closed:
+            return
+        now = self._loop.time() if until is None else until
+        due: list[Pending] = []
+        while self._later and self._later[0][0] <= now:
+            due.append(heapq.heappop(self._later)[2])
+        self._again(sorted(due, key=lambda one: one.root))
+        self._set_timer()
