@@ -1,7 +1,8 @@
 """Bolts and idempotent sinks to use as they are. Knows `topology` and `acker`, and no spout."""
 
 from bolts.jsonlines import JsonLinesSink
+from bolts.postgres import PostgresSink
 from bolts.printing import Print
 from bolts.sqlite import SqliteSink
 
-__all__ = ["JsonLinesSink", "Print", "SqliteSink"]
+__all__ = ["JsonLinesSink", "PostgresSink", "Print", "SqliteSink"]

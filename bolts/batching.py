@@ -1,79 +1,55 @@
 """The half of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, words.
 
-Knows tuples and the loop, and no store: a `Store` writes in a thread of its own, so that an fsync never holds the loop
-up. The rule of the batches is that of a group commit: where nothing is being written, a tuple is written at once, alone
-if it is alone; those that come meanwhile are the next batch, which gathers until it has `batch` tuples or its first one
-has waited for `within_ms`. So a lone alert waits for one fsync, and a burst of ten thousand costs a few.
-(Rejected: a timer alone, which makes a lone alert wait; no timer, which under steady load syncs without a pause.)
+The contract that it keeps is `contract`'s. Knows tuples and the loop, and no store: a `Store` writes in a thread of its
+own, so that an fsync never holds the loop up. The rule of the batches is that of a group commit: where nothing is being
+written, a tuple is written at once, alone if it is alone; those that come meanwhile are the next batch, which gathers
+until it has `batch` tuples or its first one has waited for `within_ms`. So a lone alert waits for one fsync, and a
+burst of ten thousand costs a few. (Rejected: a timer alone, which makes a lone alert wait; no timer, which under steady
+load syncs without a pause.)
 """
 
 import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Never, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable
+from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
 
+from bolts.contract import Store, StoreAway, StoreBroken
 from bolts.keys import Tally
+from bolts.patience import Patience
+from bolts.upserting import Upsert
 from topology.codes.given import K320, K321, K322
-from topology.codes.running import K535
+from topology.codes.running import K535, K547
 from topology.components import Bolt, Collector, Task, Tuple
-from topology.errors import ConfigurationError, TupleStateError
+from topology.errors import ConfigurationError, TupleStateError, WorkerError
 from topology.records import Record
 
-T = TypeVar("T")
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
 BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
-RETRY_FIRST_S: Final = 0.01  # before a busy store is asked again; doubled each time …
-RETRY_LAST_S: Final = 1.0  # … up to this
-PATIENCE_S: Final = 5.0  # of retries; then the batch fails, and the runtime's replays go on
+OPENING_S: Final = 10.0  # of patience with a store that is away when the sink opens
 ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
 
 log = logging.getLogger("kedge.bolts")
-
-
-class StoreError(Exception):
-    """Nothing of this write may be taken for stored; the text is the reason. A later write may succeed."""
-
-
-class StoreBusy(StoreError):
-    """Somebody else holds the store for a while: the same write is tried again."""
-
-
-@dataclass
-class Written:
-    """The outcome of a write that is durable. `refused`: position in the batch → why that tuple can't be stored."""
-
-    tally: Tally
-    refused: dict[int, str] = field(default_factory=dict)
-
-
-class Store(Protocol):
-    """Where a sink's tuples go. All methods block, and are called one after the other, from one thread."""
-
-    def open(self) -> None:
-        """Takes the resources. Raises ConfigurationError for what the user has to mend, StoreError otherwise."""
-
-    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
-        """Stores those that it does not hold yet. Durable when it returns. Raises StoreError, and then is fit for the
-        next write; writing the same tuples again is always right."""
-        ...
-
-    def close(self) -> None:
-        """Gives back what `open` took; also called when `open` raised. Does not raise."""
 
 
 class BatchingSink(Bolt):
     """A sink that writes batches into a store. Subclasses say which store.
 
     `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, replays that were dropped,
-    rows under a known identity with another content (they are in `stored` too), and tuples failed.
+    rows under a known identity with another content (in append mode they are in `stored` too), and tuples failed. A
+    write whose outcome was not known, and that had succeeded, counts as duplicates when it is repeated.
+
+    dedup        'shared': all tasks see what each has stored, so there may be several; 'task': one task only (C4).
+    remembers_s  for how long it knows what it has stored: a replay after that is stored again. None: for ever (C6).
+    durability   what an ack stands for, in a few words (C11).
     """
 
-    drops_replays: ClassVar = True  # the command says so at the end of a run
+    drops_replays: ClassVar[bool] = True  # the command says so at the end of a run
+    dedup: ClassVar[Literal["shared", "task"]] = "task"
+    remembers_s: float | None = None
+    durability: ClassVar[str] = "an fsync of each commit"
 
     def __init__(self, *, batch: int, within_ms: float) -> None:
         kind = type(self).__name__
@@ -82,6 +58,7 @@ class BatchingSink(Bolt):
         if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
             text = f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}"
             raise ConfigurationError(text, code=K320)
+        self.upsert: Upsert | None = None  # how rows are named by fields of the user's; None in append mode
         self.batch = batch
         self.within_ms = within_ms
         self.stored = self.duplicates = self.divergent = self.refused = 0
@@ -94,8 +71,9 @@ class BatchingSink(Bolt):
         """The store, not yet open. Called by `open`, on the loop."""
 
     async def open(self, task: Task) -> None:
-        """Opens the store. Raises ConfigurationError: for more than one task, and for what the store can't use."""
-        if task.tasks > 1:
+        """Opens the store; one that is away is waited for, up to OPENING_S. Raises ConfigurationError: for more tasks
+        than it may have, and for what the store can't use."""
+        if task.tasks > 1 and self.dedup == "task":
             raise ConfigurationError(
                 f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
                 code=K321,
@@ -105,16 +83,17 @@ class BatchingSink(Bolt):
         self._arrival = asyncio.Event()  # the first tuple of a batch, or the one that fills it
         self._room = asyncio.Event()
         self._idle = asyncio.Event()  # everything taken has been acked or failed
-        self._ending = asyncio.Event()
+        self._news = asyncio.Event()  # that is so now, or the store is away, or the writer has ended
+        self._patience = Patience(task.component, task.random, self._tell_away)
+        self._ending = self._patience.ending
         self._hurry = False
         self._first_at = 0.0  # loop time at which the oldest waiting tuple came
         self._trouble = ""
         self._idle.set()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kedge-{task.component}")
         self._store = self._make_store()
         try:
-            await self._patiently(self._store.open)
-        except StoreError as error:
+            await self._patience.ask(self._store.open, limit_s=OPENING_S)
+        except (StoreAway, StoreBroken) as error:
             raise ConfigurationError(f"{type(self).__name__}: {error}", code=K322) from error
         self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
         self._writer.add_done_callback(self._writer_ended)
@@ -127,23 +106,29 @@ class BatchingSink(Bolt):
         return None
 
     async def flush(self, out: Collector[Never]) -> None:
-        """Returns when everything taken has been acked or failed."""
+        """Returns when everything taken has been acked or failed; at once where the store is away: what the sink has
+        stays open then, and so does the run."""
         self._hurry = True
         self._arrival.set()
-        await self._idle.wait()
+        while not self._idle.is_set() and not self.away and self.broken is None:
+            self._news.clear()
+            await self._news.wait()
         self._hurry = False
+        if self.broken is not None:
+            raise self.broken
         self._check()
 
     async def close(self) -> None:
-        """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises."""
+        """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises. Does not
+        wait for a store that is away; after StoreBroken, nothing is acked or failed any more."""
         if self._store is None:
             return
         if self._writer is not None:
             self._ending.set()
             self._arrival.set()
             await asyncio.wait([self._writer])
-        await self._loop.run_in_executor(self._thread, self._store.close)
-        self._thread.shutdown(wait=False)
+        await self._patience.once(self._store.close)
+        self._patience.close()
         self._store = None
 
     # -- taking
@@ -160,25 +145,28 @@ class BatchingSink(Bolt):
             self._arrival.set()
 
     async def _execute_later(self, tup: Tuple[Any], out: Collector[Never]) -> None:
-        while len(self._waiting) >= self.batch * BATCHES_HELD:
+        while len(self._waiting) >= self.batch * BATCHES_HELD and self.broken is None:
             self._check()
             self._room.clear()
             await self._room.wait()
         self._take(tup, out)
 
     def _check(self) -> None:
-        """Raises where nobody would write what is taken."""
+        """Raises where nobody would write what is taken. Where the store is broken, the process is about to end: what
+        comes meanwhile is kept as it is, since a failure would spend an attempt."""
         if self._writer is None or self._ending.is_set():
             raise RuntimeError(f"{type(self).__name__} is not open")
-        if self._writer.done():
+        if self._writer.done() and self.broken is None:
             raise RuntimeError(f"{type(self).__name__}'s writer has ended") from self._writer.exception()
 
     def _writer_ended(self, writer: "asyncio.Task[None]") -> None:
-        """Wakes who waits, so that they see it. What it raised is in what they raise."""
-        if not writer.cancelled() and (error := writer.exception()):
+        """Wakes who waits, so that they see it."""
+        error = None if writer.cancelled() else writer.exception()
+        if error is not None and self.broken is None:
             log.error("%s: its writer ended: %r (%s)", self._component, error, K535, exc_info=error)
         self._room.set()
         self._idle.set()
+        self._news.set()
 
     # -- writing
 
@@ -194,6 +182,7 @@ class BatchingSink(Bolt):
                 await self._gather()
             if not self._waiting:
                 self._idle.set()
+                self._news.set()
         self._fail(list(self._waiting), "the sink was closed before this was stored")
         self._waiting.clear()
 
@@ -215,10 +204,13 @@ class BatchingSink(Bolt):
         assert self._store is not None
         tuples = [tup for tup, _ in batch]
         try:
-            written = await self._patiently(self._store.write, tuples)
-        except StoreError as error:
+            written = await self._patience.ask(self._store.write, tuples)
+        except StoreAway as error:  # while the sink was to close: given up
             self._fail(batch, str(error))
             return
+        except StoreBroken as error:  # said before this task is done: nothing may fail in between
+            self.broken = WorkerError(f"{self._component}: its store is broken: {error}", code=K547)
+            raise
         except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
             log.exception("%s: writing %d tuples failed", self._component, len(batch))
             self._fail(batch, f"{type(error).__name__}: {error}")
@@ -240,23 +232,11 @@ class BatchingSink(Bolt):
             self._trouble = ""
         self._count(written.tally)
 
-    async def _patiently(self, call: Callable[..., T], *args: Any) -> T:
-        """Runs a call of the store in its thread, again and again while it is busy, for up to PATIENCE_S."""
-        delay, patience = RETRY_FIRST_S, PATIENCE_S
-        while True:
-            try:
-                return await self._loop.run_in_executor(self._thread, call, *args)
-            except StoreBusy:
-                if patience <= 0 or self._ending.is_set():
-                    raise
-            try:
-                async with asyncio.timeout(delay):
-                    await self._ending.wait()
-            except TimeoutError:
-                patience -= delay
-                delay = min(delay * 2, RETRY_LAST_S)
-
     # -- telling
+
+    def _tell_away(self, why: str) -> None:
+        self.away = why
+        self._news.set()
 
     def _fail(self, batch: list[Held], reason: str) -> None:
         for tup, out in batch:
@@ -292,9 +272,11 @@ class BatchingSink(Bolt):
         if tally.divergent:
             self.divergent += len(tally.divergent)
             log.warning(
-                "%s: %d outputs have the identity of a stored one and another content, the first is %s; both are kept. "
-                "A bolt before this sink is not deterministic",
+                "%s: %d outputs have the %s of a stored one and another content, the first is %s; %s. A bolt before "
+                "this sink is not deterministic",
                 self._component,
                 len(tally.divergent),
+                "identity" if self.upsert is None else "key and revision",
                 tally.divergent[0],
+                "both are kept" if self.upsert is None else "the stored one is kept",
             )

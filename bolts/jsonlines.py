@@ -6,8 +6,12 @@ What a user declares; the batches are `batching`'s, the file is `jsonlines_store
 from collections.abc import Iterable
 from os import PathLike, fspath
 
-from bolts.batching import BatchingSink, Store
+from bolts.batching import BatchingSink
+from bolts.contract import Store
 from bolts.jsonlines_store import JsonLinesStore
+from bolts.upserting import Mode
+from topology.codes.given import K343
+from topology.errors import ConfigurationError
 
 
 class JsonLinesSink(BatchingSink):
@@ -17,20 +21,26 @@ class JsonLinesSink(BatchingSink):
     replay has the key of its line and is dropped, in any later run on the same file too: `open` reads all lines. One
     emission that arrives by two subscriptions is one line (C5). A field called `key` or `record` keeps its name, and
     the member that is ours gets an underscore. datetimes are ISO 8601 in UTC, bytes base64, Decimals texts, enums their
-    values, records objects, tuples and frozensets lists.
+    values, records objects, tuples and frozensets lists. Lines are never replaced: there is no upsert mode.
 
     `open` cuts a torn last line off, as a crash leaves it, and says so; a line damaged or edited is a
-    ConfigurationError that names it. A value that a store would change fails alone, as in `SqliteSink`; a full disk
-    fails the batch.
+    ConfigurationError that names it. A value that a store would change fails alone, as in `SqliteSink`. Where the disk
+    is full, or the file was moved or changed, the sink waits and asks again, for as long as it takes, and nothing
+    fails; where an fsync fails, the process ends.
 
     The keys are kept in memory, about 150 bytes a line: for more than some million records, use `SqliteSink`. One task,
-    one sink, one process writes a file, under a lock. It must not be moved, rotated or edited meanwhile: tuples fail
-    then. `batch` and `within_ms`: as in `SqliteSink`.
+    one sink, one process writes a file, under a lock. `batch` and `within_ms`: as in `SqliteSink`.
     """
 
-    def __init__(self, path: str | PathLike[str], *, batch: int = 500, within_ms: float = 5.0) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, mode: Mode = "append", batch: int = 500, within_ms: float = 5.0
+    ) -> None:
         """Raises ConfigurationError. Does no I/O: `open` does."""
         super().__init__(batch=batch, within_ms=within_ms)
+        if mode != "append":
+            raise ConfigurationError(
+                f"JsonLinesSink: lines are appended, and mode is 'append', not {mode!r}", code=K343
+            )
         self.path = fspath(path)
 
     def summary(self) -> Iterable[str]:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from acker.identity import content_hash
-from bolts.batching import StoreError, Written
+from bolts.contract import StoreAway, StoreBroken, Written
 from bolts.files import checked_path, identity_of, lock, sync_file, sync_folder
 from bolts.keys import PAIR_BYTES, Tally, key_name, sink_key
 from bolts.values import BadValue, encode_json, plain
@@ -78,10 +78,7 @@ class JsonLinesStore:
             else:
                 lines[key] = b'%s%s",%s\n' % (head, key.hex().encode(), rest)
         if lines:
-            try:
-                self._append(b"".join(lines.values()))
-            except OSError as error:
-                raise StoreError(f"{self._path} can't be written: {error}") from error
+            self._append(b"".join(lines.values()))
         for key in lines:
             written.tally.stored += 1
             if self._remember(key):
@@ -101,32 +98,46 @@ class JsonLinesStore:
     # -- the file
 
     def _append(self, data: bytes) -> None:
-        """Writes and syncs. Raises OSError or StoreError, and then the file ends, or will end, where it did before."""
+        """Writes and syncs. Raises StoreAway or StoreBroken, and the file then ends where it did before, or will."""
         fd = self._fd
         assert fd is not None
+        try:
+            self._check_file(fd)
+            self._clean = False
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        except OSError as error:
+            self._cut_back(fd)
+            raise StoreAway(f"{self._path} can't be written: {error.strerror}") from error
+        try:
+            sync_file(fd)
+        except OSError as error:  # the pages count as clean now, so that a second sync would prove nothing (F18)
+            self._cut_back(fd)
+            raise StoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
+        self._end += len(data)
+        self._clean = True
+
+    def _check_file(self, fd: int) -> None:
+        """Makes sure that the file is still ours, and ends where we have left it. Raises StoreAway, OSError."""
         if identity_of(self._path) != self._file:
-            raise StoreError(f"{self._path} was removed or replaced while the sink was writing; start the run anew")
+            raise StoreAway(f"{self._path} was removed or replaced while the sink was writing")
         if not self._clean:
             os.ftruncate(fd, self._end)
             self._clean = True
         if (size := os.fstat(fd).st_size) != self._end:
-            raise StoreError(
+            raise StoreAway(
                 f"{self._path} has {size} bytes and the sink left it with {self._end}: another program changed it; "
                 f"start the run anew"
             )
-        self._clean = False
+
+    def _cut_back(self, fd: int) -> None:
+        """Takes what a failed write has left off the file; the next write tries again where that can't be."""
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-            sync_file(fd)
-        except OSError:
-            # What a failed sync left is cut off and written again, never synced again: the pages count as clean now.
             os.ftruncate(fd, self._end)
             self._clean = True
-            raise
-        self._end += len(data)
-        self._clean = True
+        except OSError as error:
+            log.debug("%s can't be cut back yet: %s", self._path, error)
 
     def _recover(self, fd: int) -> None:
         """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line."""

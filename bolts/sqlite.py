@@ -7,10 +7,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
-from bolts.batching import BatchingSink, Store
+from bolts.batching import BatchingSink
+from bolts.contract import Store
 from bolts.sqlite_rows import rows_told
 from bolts.sqlite_store import SqliteStore
 from bolts.sqlite_table import Table, checked_table_name
+from bolts.upserting import Mode, upsert_of
 from topology.codes.given import K332, K333
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -29,9 +31,14 @@ class SqliteSink(BatchingSink):
     also after a restart, in any later run on the same file. One emission that arrives by two subscriptions is one row
     (C5). Rows and keys are in one transaction.
 
+    With `mode="upsert"` a table has one row for each value of the fields in `key`, its primary key, and no key column:
+    a record replaces its row where its `revision`, an int or a datetime, is higher. A replay, or an attempt that comes
+    late, changes nothing (C8).
+
     A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, lone surrogates,
     values that are not of the declared type, constraints and triggers of the user's. A table that was altered or
-    dropped fails its rows until it is repaired; a full or failing disk fails the batch.
+    dropped fails its rows until it is repaired. Where the disk is full, the file locked, moved or read-only, the sink
+    waits and asks again, for as long as it takes, and nothing fails; where an fsync fails, the process ends.
 
     One task, one sink, one process writes a file, under a lock (`<path>-lock`); anybody may read meanwhile.
     batch      tuples a transaction, at most.
@@ -45,11 +52,15 @@ class SqliteSink(BatchingSink):
         *,
         table: str | None = None,
         records: Sequence[type[Record]] = (),
+        mode: Mode = "append",
+        key: Sequence[str] = (),
+        revision: str | None = None,
         batch: int = 500,
         within_ms: float = 5.0,
     ) -> None:
         """Raises ConfigurationError. Does no I/O: `open` does."""
         super().__init__(batch=batch, within_ms=within_ms)
+        self.upsert = upsert_of("SqliteSink", mode, key, revision)
         self.path = fspath(path)
         if self.path in ("", ":memory:"):
             raise ConfigurationError("SqliteSink: a database in memory is not durable", code=K333)
@@ -62,16 +73,16 @@ class SqliteSink(BatchingSink):
         self.table = table
         self.records = tuple(records)
         for cls in self.records:
-            Table(cls, table)
+            Table(cls, table, self.upsert)
 
     def summary(self) -> Iterable[str]:
         """What was stored, where, and the newest rows, or why they can't be read."""
-        assert isinstance(self._store, SqliteStore), "open"
         yield f"{self.stored:,} stored, {self.duplicates:,} known already"
         try:
-            yield from rows_told(self._store.file, self.path, self._store.tables)
+            yield from rows_told(self._rows.file, self.path, self._rows.tables)
         except sqlite3.Error as error:
             yield f"{self.path} can't be read any more: {error}"
 
     def _make_store(self) -> Store:
-        return SqliteStore(self.path, self.table, self.records)
+        self._rows = SqliteStore(self.path, self.table, self.records, self.upsert)
+        return self._rows

@@ -24,7 +24,9 @@ def rows_told(path: Path, shown_path: str, tables: Sequence[Table]) -> Iterator[
             columns = [column for column in table.columns if column != table.key]
             (count,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchone()
             names = ", ".join(map(quoted, columns))
-            newest = connection.execute(f"SELECT {names} FROM {name} ORDER BY rowid DESC LIMIT {ROWS_MAX}").fetchall()
+            newest = connection.execute(
+                f"SELECT {names} FROM {name} ORDER BY {table.newest} DESC LIMIT {ROWS_MAX}"
+            ).fetchall()
             yield f"{count:,} {'row' if count == 1 else 'rows'} in {printable(shown_path)}, table {table.name}" + (
                 f"; the newest {ROWS_MAX}:" if count > ROWS_MAX else ":" if count else ""
             )

@@ -16,13 +16,14 @@ import msgspec
 
 from bolts import values
 from bolts.keys import key_name, sink_key
+from bolts.upserting import Upsert
 from bolts.values import BadValue
 from topology.codes.given import K334, K335, K337
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 
-Row: TypeAlias = tuple[Any, ...]  # values in the columns' order; the key is the last
+Row: TypeAlias = tuple[Any, ...]  # values in the columns' order; in append mode the key is the last
 ColumnInfo: TypeAlias = tuple[Any, ...]  # a row of PRAGMA table_xinfo
 
 _NAME_MAX: Final = 128  # characters of a table's name
@@ -65,10 +66,15 @@ def quoted(name: str) -> str:
 
 
 class Table:
-    """One record class's table. Raises ConfigurationError where SQLite can't have one."""
+    """One record class's table. Raises ConfigurationError where SQLite can't have one.
 
-    def __init__(self, cls: type[Record], name: str | None = None) -> None:
+    In append mode it has a column for the sink's key besides, which is the primary key; in upsert mode the primary key
+    is the user's fields, and `key` is None.
+    """
+
+    def __init__(self, cls: type[Record], name: str | None = None, upsert: Upsert | None = None) -> None:
         self.cls = cls
+        self.upsert = upsert
         self.name = checked_table_name(snake_case(cls.__name__) if name is None else name)
         self.made = False  # it was there, as it should be, once since the store was opened
         self.problem = ""  # why nothing can be stored in it now
@@ -80,25 +86,63 @@ class Table:
                 raise ConfigurationError(text, code=K335)
         columns = [_column(cls, field, kind) for field, kind in field_types(cls).items()]
         self._converts = tuple(convert for _, _, convert in columns)
-        self.key = key_name(self._fields)
         self.columns = {
-            **{field: (kind, nullable) for field, (kind, nullable, _) in zip(self._fields, columns, strict=True)},
-            self.key: ("BLOB", False),
+            field: (kind, nullable) for field, (kind, nullable, _) in zip(self._fields, columns, strict=True)
         }
-        self._make_statements()
+        self.key: str | None = None
+        if upsert is None:
+            self.key = key_name(self._fields)
+            self.columns[self.key] = ("BLOB", False)
+            self.primary: tuple[str, ...] = (self.key,)
+            self._make_append()
+        else:
+            upsert.check(cls)
+            self.primary = upsert.key
+            self._revision = self._fields.index(upsert.revision)
+            self._key_places = tuple(self._fields.index(name) for name in upsert.key)
+            self._make_upsert(upsert)
 
-    def _make_statements(self) -> None:
-        table, key = quoted(self.name), quoted(self.key)
-        declared = [
-            f"{quoted(name)} {kind}{'' if nullable else ' NOT NULL'}{' PRIMARY KEY' if name == self.key else ''}"
-            for name, (kind, nullable) in self.columns.items()
-        ]
-        names = ", ".join(map(quoted, self.columns))
-        marks = ", ".join("?" * len(self.columns))
-        self.create = f"CREATE TABLE {table} ({', '.join(declared)}) STRICT"
-        self.insert = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({key}) DO NOTHING"
+    def _make_append(self) -> None:
+        (only,) = self.primary
+        table, key = quoted(self.name), quoted(only)
+        self._make_common(f"ON CONFLICT ({key}) DO NOTHING")
         # the column is qualified: a lone "key" that is no column would be read as a text, by an old habit of SQLite's
         self.known = f"SELECT {table}.{key} FROM {table} WHERE {table}.{key} BETWEEN ? AND ?"
+        self.newest = "rowid"
+
+    def _make_upsert(self, upsert: Upsert) -> None:
+        table, revision = quoted(self.name), quoted(upsert.revision)
+        others = [name for name in self.columns if name not in upsert.key]
+        self._make_common(
+            f"ON CONFLICT ({', '.join(map(quoted, upsert.key))}) DO UPDATE SET "
+            f"{', '.join(f'{quoted(name)} = excluded.{quoted(name)}' for name in others)} "
+            f"WHERE excluded.{revision} > {table}.{revision}"
+        )
+        names = ", ".join(f"{table}.{quoted(name)}" for name in self.columns)
+        where = " AND ".join(f"{table}.{quoted(name)} = ?" for name in upsert.key)
+        self.known = f"SELECT {names} FROM {table} WHERE {where}"
+        self.newest = revision
+
+    def _make_common(self, conflict: str) -> None:
+        table, names = quoted(self.name), ", ".join(map(quoted, self.columns))
+        declared = [
+            f"{quoted(name)} {kind}{'' if nullable else ' NOT NULL'}" for name, (kind, nullable) in self.columns.items()
+        ]
+        declared.append(f"PRIMARY KEY ({', '.join(map(quoted, self.primary))})")
+        self.create = f"CREATE TABLE {table} ({', '.join(declared)}) STRICT"
+        self.insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(self.columns))}) {conflict}"
+
+    def same(self, row: Row) -> Any:
+        """Equal for rows of which one is enough: by the sink's key, which has a hash of the content, or by all."""
+        return row if self.key is None else row[-1]
+
+    def known_by(self, row: Row) -> tuple[Any, ...]:
+        """In upsert mode: what `known` is asked with."""
+        return tuple(row[place] for place in self._key_places)
+
+    def revision(self, row: Row) -> Any:
+        """In upsert mode: what decides between two rows of one key."""
+        return row[self._revision]
 
     def row(self, tup: Tuple[Any]) -> Row:
         """The row of a tuple. Raises BadValue, naming the field."""
@@ -108,7 +152,8 @@ class Table:
                 made.append(convert(value))
         except BadValue as error:
             raise BadValue(f"{self.cls.__name__}.{self._fields[len(made)]}: {error}") from error
-        made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
+        if self.key is not None:
+            made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
         return tuple(made)
 
     def differences(self, found: Sequence[ColumnInfo]) -> list[str]:
@@ -126,8 +171,8 @@ class Table:
                 said.append(f"its column {name!r} is {info[2] or 'untyped'}, and {kind} is wanted")
             elif nullable and info[3]:
                 said.append(f"its column {name!r} is NOT NULL, and the field may be None")
-            elif (name == self.key) != bool(info[5]):
-                said.append(f"its column {name!r} is {'not ' if name == self.key else ''}part of the primary key")
+            elif (name in self.primary) != bool(info[5]):
+                said.append(f"its column {name!r} is {'not ' if name in self.primary else ''}part of the primary key")
         for info in there.values():
             if info[5] or (info[3] and info[4] is None):
                 said.append(f"its column {info[1]!r}, which {self.cls.__name__} does not have, must be given a value")
@@ -166,12 +211,16 @@ def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
 def data_problem(table: Table, row: Row, error: Exception) -> str:
     """The sentence for a row that SQLite itself has refused."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    shown = ", ".join(f"{column}={values.shown(value)}" for column, value in zip(table.columns, row[:-1], strict=False))
+    fields = [one for one in zip(table.columns, row, strict=True) if one[0] != table.key]
+    shown = ", ".join(f"{column}={values.shown(value)}" for column, value in fields)
     return f"{table.cls.__name__}: table {table.name!r} refuses the row ({name}: {error}); {shown:.300}"
 
 
-# A row's fault, not the store's: a constraint or trigger, a type, a size. Each by its primary result code.
-_DATA_CODES: Final = frozenset({sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG})
+# A row's fault or its table's, not the store's: a constraint or trigger, a type, a size; a trigger or an index of the
+# user's that does not work (SQLITE_ERROR). Each by its primary result code.
+_DATA_CODES: Final = frozenset(
+    {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_ERROR}
+)
 
 
 def is_data_error(error: BaseException) -> bool:

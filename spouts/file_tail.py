@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from acker.identity import MessageId
+from spouts.catching_up import copy_of, left_behind, offset_in, passed_by
 from spouts.known_files import KnownFile, KnownFiles, digest
 from spouts.lines import Line
-from spouts.opening import alone, no_position
+from spouts.opening import alone
 from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular, unreadable
 from topology.codes.given import K314
 from topology.codes.starting import K417
-from topology.components import Message, Notes, Spout, Task
+from topology.components import Message, Notes, Positions, Spout, Task
 from topology.errors import ConfigurationError, StartError
 
 OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
@@ -44,12 +45,19 @@ class FileTail(Spout):
     one is read from zero; the one before is read to its end, and for as long as it grows and `rotated_wait_s` after,
     since its writer may not have let go of it. Truncation (copytruncate) is noticed by the size, or by the content,
     where the file has grown back since: then it is read from zero, as a new generation. So each line comes once, but:
-    - what is written between a copy and its truncation, or truncated before it was read, is in no file to be read;
+    - what is written between a copy and its truncation is in no file to be read, nor is what was truncated before it
+      was read where the copy is not found beside it;
     - a file that an editor or `sed -i` has written anew is another file: all of its lines come again;
     - content that was replaced in place is not noticed where size, first 1,024 bytes and the last 1,024 before the next
       line are all as they were; a file that was cut in its middle is read again from zero;
-    - files that come and go between two polls, or while no run is under way, are not seen;
+    - files that are deleted between two polls, or while no run is under way, were not seen; a warning says so where
+      they were known;
     - with `follow=False`, a last line that is only half written is emitted as it is, under the id of the whole line.
+
+    **Resuming.** A later run goes on at its positions: in the file that the path names, and before it in the rotated
+    files beside it that were not read to their ends, by whatever number or date they are called now (`auth.log.1`,
+    `auth.log-20261121`, `auth.log.2.gz`), and in those that came and went meanwhile. Their content tells which they
+    are.
 
     **Lines.** `Line.raw` holds the bytes where they were not UTF-8. A line of more than `max_line_bytes` (+ 1) comes in
     pieces of `max_line_bytes`, cut between characters, each a `Line` with its own offset as id, and is warned of once a
@@ -86,22 +94,26 @@ class FileTail(Spout):
         self._refused = ""  # why the file that the path names now is not read
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Opens the file; `positions` has the offset of the line to resume at, where the file's content is known."""
+        """Opens the file, and rotated ones with lines that an earlier run has left; `positions` has the offsets of the
+        lines to resume at."""
         alone(task, "reads one file")
         self._clock = task.clock
+        at = positions if isinstance(positions, Positions) else Positions(positions)
         descriptor = open_regular(self.path)
         try:
             self._known = KnownFiles(task.notes, task.component, task.random)
             known = self._known.recognise(descriptor)
-            offset = _position(known, positions) if known else 0
+            for unread in left_behind(self.path, self._known, at, descriptor, known):
+                self._add(unread.descriptor, unread.known, unread.offset, unread.whole)
+            offset = offset_in(known, at) if known else 0
             if known is None or offset > os.fstat(descriptor).st_size:
                 known, offset = self._known.new(descriptor, known.partition if known else None), 0
-            self._add(descriptor, known, offset)
-            self._epochs = {known.partition: known.epoch}
         except BaseException:
-            if not self._files:
-                os.close(descriptor)
+            os.close(descriptor)
+            self._close_all()
             raise
+        self._add(descriptor, replace(known, ended=False), offset)
+        self._epochs = {file.known.partition: file.known.epoch for file in reversed(self._files)}
 
     async def poll(self, limit: int) -> list[Message[Line]]:
         """Up to `limit` lines of one file; waits for the first. All state changes between waits: cancelling it loses
@@ -119,11 +131,13 @@ class FileTail(Spout):
                 if file.known.partition not in partitions_before and self._read(file):
                     return self._batch(file, limit)
                 partitions_before.add(file.known.partition)
+            before = len(self._files)
+            if self._let_go() or len(self._files) < before:
+                continue
             if not self.follow:
                 return []
-            if not self._let_go():
-                await asyncio.sleep(wait_s)
-                wait_s = min(wait_s * 2, self.poll_interval_s)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, self.poll_interval_s)
 
     def partitions(self) -> Mapping[str, str]:
         """The files read last, by name: partition → generation."""
@@ -135,14 +149,18 @@ class FileTail(Spout):
             for file in self._files:
                 self._note(file)
         finally:
-            for file in self._files:
-                file.lines.close()
-            self._files = []
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for file in self._files:
+            file.lines.close()
+        self._files = []
 
     # -- one file
 
-    def _add(self, descriptor: int, known: KnownFile, offset: int) -> None:
-        self._files.append(_Named(TailedFile(descriptor, offset, self.block_bytes, self.max_line_bytes), known))
+    def _add(self, descriptor: int, known: KnownFile, offset: int, whole: bool = False) -> None:
+        lines = TailedFile(descriptor, offset, self.block_bytes, self.max_line_bytes)
+        self._files.append(_Named(lines, known, whole or not self.follow))
 
     def _read(self, file: "_Named") -> bool:
         """Reads a file's next lines; whether there are any. Afterwards its content is noted well enough (C2)."""
@@ -152,8 +170,11 @@ class FileTail(Spout):
             log.info(
                 "%s was truncated, or written anew, after %d bytes; it is read from its start", self.path, lines.offset
             )
+            copied = self._take_copy(file)
             file.known = self._known.new(lines.descriptor, file.known.partition)
             lines.restart()
+            if copied:
+                return False  # the copy comes first
             found = lines.read()
         if found is not Found.LINES and not self.follow:
             found = lines.finish()
@@ -172,6 +193,15 @@ class FileTail(Spout):
                 "%s has a line of more than %d bytes; such lines come in pieces", self.path, self.max_line_bytes
             )
         return True
+
+    def _take_copy(self, file: "_Named") -> bool:
+        """Reads on in the copy that was made of a file before it was truncated, where there is one with more lines."""
+        lines = file.lines
+        if self.follow and (descriptor := copy_of(self.path, lines.seen, lines.offset)) is not None:
+            copy = TailedFile(descriptor, lines.offset, self.block_bytes, self.max_line_bytes)
+            self._files.insert(self._files.index(file), _Named(copy, file.known, whole=True))
+            return True
+        return False
 
     def _batch(self, file: "_Named", limit: int) -> list[Message[Line]]:
         partition, epoch = file.known.partition, file.known.epoch
@@ -213,6 +243,9 @@ class FileTail(Spout):
         self._refused = ""
         newest.quiet_since = None
         log.info("%s was rotated; the new file is read from its start", self.path)
+        keys = {*(file.lines.key for file in self._files), key}
+        for unread in passed_by(self.path, self._known, newest.lines.descriptor, keys):
+            self._add(unread.descriptor, unread.known, unread.offset)
         self._add(descriptor, self._known.new(descriptor), 0)
 
     def _let_go(self) -> bool:
@@ -222,33 +255,28 @@ class FileTail(Spout):
         """
         now, found_lines = self._clock.monotonic(), False
         for file in self._files[:-1]:
-            if file.quiet_since is None or now - file.quiet_since < self.rotated_wait_s:
+            if file.quiet_since is None or (not file.whole and now - file.quiet_since < self.rotated_wait_s):
                 continue
             if file.lines.finish() is Found.LINES:
                 found_lines = True
             else:
                 self._note(file)
+                self._known.keep(replace(file.known, ended=True))
                 self._files.remove(file)
                 file.lines.close()
         return found_lines
 
 
 class _Named:
-    """An open file and its name. `quiet_since` is when it was first found to have no more lines, in loop time."""
+    """An open file and its name. `quiet_since` is when it was first found to have no more lines, in loop time; `whole`
+    says that nobody writes to it any more."""
 
-    def __init__(self, lines: TailedFile, known: KnownFile) -> None:
+    def __init__(self, lines: TailedFile, known: KnownFile, whole: bool) -> None:
         self.lines = lines
         self.known = known
+        self.whole = whole
         self.quiet_since: float | None = None
         self.warned = False
-
-
-def _position(known: KnownFile, positions: Mapping[str, MessageId]) -> int:
-    """The offset to resume at."""
-    position = positions.get(known.partition, 0)
-    if type(position) is not int or position < 0:
-        raise no_position(position, "a position in a file is a byte offset")
-    return position
 
 
 def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:

@@ -8,7 +8,7 @@ from xxhash import xxh3_128
 from acker.identity import MessageId
 from spouts.opening import no_position
 from topology.codes.given import K316
-from topology.components import Message, R, Spout, Task
+from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import encode
 
@@ -33,10 +33,13 @@ class Items(Spout, Generic[R]):
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         """Begins at the position, the index of the first record that is not done, or at the first one."""
-        position = positions.get("", 0)
+        at = positions if isinstance(positions, Positions) else Positions(positions)
+        epoch = self._content_hash()
+        self._epochs = {"": epoch}
+        known = at.of("", epoch)  # what was done of other items says nothing of these (C2)
+        position = 0 if known is None else known
         if type(position) is not int or position < 0:
             raise no_position(position, "a position in items is an index")
-        self._epochs = {"": self._content_hash()}
         self._step = task.tasks
         self._next = position + (task.index - position) % task.tasks
 

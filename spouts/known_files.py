@@ -32,6 +32,19 @@ class KnownFile:
     inode: int
     offset: int  # so much of it had been read when it was noted
     digest: str  # of the two windows before `offset`
+    ended: bool = True  # read to its end, done or not; True in notes of earlier releases, which did not resume
+
+    @property
+    def generation_of(self) -> tuple[str, int]:
+        """The partition and the generation: which file this is, however far it was read."""
+        return self.partition, self.generation
+
+    def is_same(self, other: "KnownFile") -> bool:
+        return self.generation_of == other.generation_of
+
+    def is_at(self, status: os.stat_result) -> bool:
+        """Whether this was the file with that device and inode, at least."""
+        return (self.device, self.inode) == (status.st_dev, status.st_ino)
 
     @property
     def epoch(self) -> str:
@@ -59,6 +72,11 @@ class KnownFiles:
         except (ValueError, TypeError) as error:
             raise StartError(f"the note {self._name!r} is damaged: {error}", code=K416) from error
 
+    @property
+    def unread(self) -> list[KnownFile]:
+        """Those that were not read to their ends, the latest noted last."""
+        return [one for one in self._known.values() if not one.ended]
+
     def recognise(self, descriptor: int) -> KnownFile | None:
         """The known file whose content this file begins with, the longest; None where there is none.
 
@@ -68,8 +86,7 @@ class KnownFiles:
         status = os.fstat(descriptor)
 
         def is_this(known: KnownFile) -> bool:
-            same_inode = (known.device, known.inode) == (status.st_dev, status.st_ino)
-            proven = same_inode or known.offset >= WINDOW_BYTES
+            proven = known.is_at(status) or known.offset >= WINDOW_BYTES
             return proven and digest(windows(descriptor, known.offset)) == known.digest
 
         return max(filter(is_this, reversed(self._known.values())), key=attrgetter("offset"), default=None)
@@ -90,7 +107,7 @@ class KnownFiles:
             seed = [self._random.getrandbits(64), status.st_dev, status.st_ino, status.st_ctime_ns]
             partition = before or xxh3_128_hexdigest(json.dumps(seed).encode())
         generation = max((one.generation + 1 for one in self._known.values() if one.partition == partition), default=0)
-        named = KnownFile(partition, generation, status.st_dev, status.st_ino, 0, digest((b"", b"")))
+        named = KnownFile(partition, generation, status.st_dev, status.st_ino, 0, digest((b"", b"")), False)
         self._known[partition, generation] = named
         return named
 

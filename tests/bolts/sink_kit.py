@@ -165,6 +165,9 @@ async def feed(sink: BatchingSink, tuples: Iterable[Tuple[Any]], out: Recorder |
         if waits is not None:
             await waits
     await sink.flush(out)
+    while sink.away:  # `flush` does not wait for a store that is away
+        await asyncio.sleep(0.001)
+        await sink.flush(out)
     return out
 
 

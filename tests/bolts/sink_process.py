@@ -2,7 +2,7 @@
 
 python sink_process.py KIND PATH crash COUNT     feeds 1 … COUNT, and prints each number when it is acked
 python sink_process.py KIND PATH starve BYTES    as below, with files limited to BYTES more than at the start
-python sink_process.py KIND PATH retry COUNT     feeds until all are acked; prints one JSON object at the end
+python sink_process.py KIND PATH retry COUNT     feeds until all are acked, or the store is broken; as above
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sink_kit import KINDS, Alert, Recorder, alert, feed, opened
+from sink_kit import KINDS, Alert, Recorder, alert, feed, opened, until
 
 from bolts.batching import BatchingSink
 from topology.components import Tuple
@@ -34,24 +34,26 @@ async def starve(sink: BatchingSink, path: Path, room: int) -> dict[str, Any]:
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     largest = max(entry.stat().st_size for entry in path.parent.iterdir())
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, hard))
-    tuples = [alert(number, "192.0.2.1" + "x" * 100) for number in range(2, STARVED + 1)]
-    out = await feed(sink, tuples)
-    while_full = {"acked": [t.record.failures for t in out.acked], "failed": sorted(set(out.failed.values()))}
+    out = Recorder()
+    feeding = asyncio.ensure_future(feed(sink, [alert(n, "192.0.2.1" + "x" * 100) for n in range(2, STARVED + 1)], out))
+    await until(lambda: "retry 3" in sink.away)
+    while_full = {"acked": len(out.acked), "away": sink.away}
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    again = await feed(sink, [t for t in tuples if id(t) in out.failed])
-    return {**while_full, "failed_again": sorted(set(again.failed.values())), "stored": sink.stored}
+    await feeding
+    return {**while_full, "failed": sorted(set(out.failed.values())), "then": len(out.acked), "stored": sink.stored}
 
 
 async def retry(sink: BatchingSink, count: int) -> dict[str, Any]:
-    reasons: set[str] = set()
-    left = [alert(number) for number in range(1, count + 1)]
-    for _ in range(10):
-        out = await feed(sink, left)
-        reasons |= set(out.failed.values())
-        left = [t for t in left if id(t) in out.failed]
-        if not left:
-            break
-    return {"failed": sorted(reasons), "left": len(left), "stored": sink.stored}
+    out = Recorder()
+    feeding = asyncio.ensure_future(feed(sink, [alert(number) for number in range(1, count + 1)], out))
+    await asyncio.wait({feeding})
+    if sink.broken is not None:
+        assert feeding.exception() is sink.broken
+    return {
+        "acked": sorted(t.record.failures for t in out.acked),
+        "failed": sorted(set(out.failed.values())),
+        "broken": str(sink.broken or ""),
+    }
 
 
 async def main(name: str, where: str, what: str, number: int) -> None:

@@ -12,24 +12,35 @@ from typing import Any
 import pytest
 from sink_kit import Recorder, alert, feed, opened, task, until
 
-from bolts import batching
-from bolts.batching import BatchingSink, Store, StoreBusy, StoreError, Written
+from bolts import batching, patience
+from bolts.batching import BatchingSink
+from bolts.contract import Store, StoreAway, StoreBroken, Written
 from bolts.keys import Tally
 from topology.components import Tuple
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, WorkerError
 
 
 class ScriptedStore:
-    """Takes everything. `raises`: what the next writes raise, one each; None for one that succeeds."""
+    """Takes everything. `raises`: what the next writes raise, one each; None for one that succeeds. `refuses`: why the
+    next writes refuse their first tuple, one each; empty for one that does not."""
 
-    def __init__(self, raises: Sequence[Exception | None] = (), open_raises: Sequence[Exception] = ()) -> None:
+    def __init__(
+        self,
+        raises: Sequence[Exception | None] = (),
+        open_raises: Sequence[Exception] = (),
+        refuses: Sequence[str] = (),
+    ) -> None:
+        self.asked: list[list[int]] = []
         self.batches: list[list[int]] = []
         self.threads: set[str] = set()
         self.gate = threading.Event()
         self.gate.set()
         self.writing = False
         self.closed = False
-        self._raises, self._open_raises = list(raises), list(open_raises)
+        self._raises, self._open_raises, self._refuses = list(raises), list(open_raises), list(refuses)
+
+    def heal(self) -> None:
+        self._raises.clear()
 
     def open(self) -> None:
         if self._open_raises:
@@ -40,10 +51,12 @@ class ScriptedStore:
         self.writing = True
         assert self.gate.wait(10)
         self.writing = False
+        self.asked.append([tup.record.failures for tup in tuples])
         if self._raises and (error := self._raises.pop(0)) is not None:
             raise error
+        why = self._refuses.pop(0) if self._refuses else ""
         self.batches.append([tup.record.failures for tup in tuples])
-        return Written(Tally(stored=len(tuples)))
+        return Written(Tally(stored=len(tuples)), {0: why} if why else {})
 
     def close(self) -> None:
         self.closed = True
@@ -59,6 +72,15 @@ class ScriptedSink(BatchingSink):
 
     def _make_store(self) -> Store:
         return self.store
+
+
+async def fed(sink: BatchingSink, tuples: Sequence[Tuple[Any]]) -> Recorder:
+    """Gives tuples for which there is room, and returns when all are acked or failed."""
+    out = Recorder()
+    for each in tuples:
+        assert sink.execute(each, out) is None
+    await until(lambda: len(out.acked) + len(out.failed) == len(tuples))
+    return out
 
 
 def give(sink: BatchingSink, out: Recorder, *numbers: int) -> None:
@@ -185,27 +207,82 @@ async def test_the_loop_turns_while_the_store_writes() -> None:
     assert threading.current_thread().name not in store.threads
 
 
-async def test_a_busy_store_is_asked_again_and_no_tuple_fails() -> None:
-    store = ScriptedStore(raises=[StoreBusy("locked")] * 4)
+async def test_f43_a_store_that_is_away_is_asked_again_and_no_tuple_fails() -> None:
+    store = ScriptedStore(raises=[StoreAway("locked")] * 4)
     async with opened(ScriptedSink(store)) as sink:
-        out = await feed(sink, [alert(1)])
+        out = await fed(sink, [alert(1)])
+        assert sink.away == ""
     assert len(out.acked) == 1
     assert not out.failed
+    assert store.batches == [[1]]
 
 
-async def test_a_store_that_stays_busy_fails_the_batch_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "PATIENCE_S", 0.05)
-    store = ScriptedStore(raises=[StoreBusy("locked by another program")] * 100)
+async def test_f43_while_its_store_is_away_the_sink_says_why_and_how_often_it_has_asked() -> None:
+    store, out = ScriptedStore(raises=[StoreAway("connection refused")] * 1_000), Recorder()
     async with opened(ScriptedSink(store)) as sink:
-        out = await feed(sink, [alert(1), alert(2)])
-        assert list(out.failed.values()) == ["locked by another program"] * 2
-        assert sink.refused == 2
+        give(sink, out, 1)
+        await until(lambda: sink.away == "its store is away (connection refused), retry 3")
+        await sink.flush(out)
+        assert not out.acked
+        store.heal()
+        await until(lambda: len(out.acked) == 1)
+        assert sink.away == ""
 
 
-@pytest.mark.parametrize("error", [StoreError("disk full"), ValueError("a mistake of ours")], ids=["store", "bug"])
-async def test_a_failed_write_fails_its_batch_and_the_next_one_is_written(error: Exception) -> None:
-    store = ScriptedStore(raises=[error])
+async def test_c10_after_an_unknown_outcome_the_same_tuples_are_written_again_and_others_wait() -> None:
+    store = ScriptedStore(raises=[StoreAway("the connection was lost during COMMIT")])
+    store.gate.clear()
+    async with opened(ScriptedSink(store, within_ms=1)) as sink:
+        out = Recorder()
+        give(sink, out, 1, 2)
+        await until(lambda: store.writing)
+        give(sink, out, 3)
+        store.gate.set()
+        await until(lambda: len(out.acked) == 3)
+    assert store.asked[:2] == [[1, 2], [1, 2]]
+    assert store.batches == [[1, 2], [3]]
+
+
+async def test_a_store_that_is_away_for_a_moment_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(ScriptedSink(ScriptedStore(raises=[StoreAway("locked")] * 3))) as sink:
+        await fed(sink, [alert(1)])
+    assert not caplog.records
+
+
+async def test_f43_an_outage_is_told_when_it_lasts_at_intervals_and_when_it_is_over(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "TOLD_S", 0.0)
+    monkeypatch.setattr(patience, "AGAIN_S", 0.05)
+    store, out = ScriptedStore(raises=[StoreAway("disk full")] * 1_000), Recorder()
     async with opened(ScriptedSink(store)) as sink:
+        give(sink, out, 1)
+        await until(lambda: len(caplog.records) >= 3)
+        store.heal()
+        await until(lambda: len(out.acked) == 1)
+    first, *_, last = [record.getMessage() for record in caplog.records]
+    assert first == "store: its store is away (disk full), retry 1, for 0 s so far; its inputs wait (K546)"
+    assert last.startswith("store: its store is back, after ")
+
+
+async def test_f18_a_broken_store_acks_and_fails_nothing_and_the_runtime_is_told() -> None:
+    store, out = ScriptedStore(raises=[StoreBroken("fsync: input/output error")]), Recorder()
+    async with opened(ScriptedSink(store)) as sink:
+        give(sink, out, 1, 2)
+        await until(lambda: sink.broken is not None)
+        assert "fsync: input/output error" in str(sink.broken)
+        give(sink, out, 3)
+        with pytest.raises(WorkerError, match="its store is broken: fsync"):
+            await sink.flush(out)
+        await sink.close()
+    assert not out.acked
+    assert not out.failed, "a failure would spend an attempt of what the next process stores"
+    assert len(store.asked) == 1, "nothing is tried again"
+
+
+async def test_a_mistake_of_ours_fails_its_batch_and_the_next_one_is_written() -> None:
+    error = ValueError("a mistake of ours")
+    async with opened(ScriptedSink(ScriptedStore(raises=[error]))) as sink:
         out = await feed(sink, [alert(1), alert(2)])
         assert len(out.failed) == 2
         assert all(str(error) in reason for reason in out.failed.values())
@@ -215,16 +292,11 @@ async def test_a_failed_write_fails_its_batch_and_the_next_one_is_written(error:
 
 
 async def test_a_lasting_trouble_is_told_once_until_it_changes_or_ends(caplog: pytest.LogCaptureFixture) -> None:
-    full, broken = StoreError("disk full"), StoreError("I/O error")
-    store = ScriptedStore(raises=[full, full, full, broken, None, full])
+    store = ScriptedStore(refuses=["NUL", "NUL", "NUL", "too large", "", "NUL"])
     async with opened(ScriptedSink(store)) as sink:
         for number in range(1, 7):
             await feed(sink, [alert(number)])
-    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
-        "disk full",
-        "I/O error",
-        "disk full",
-    ]
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == ["NUL", "too large", "NUL"]
 
 
 async def test_a3_a_tuple_that_the_runtime_gave_up_meanwhile_does_no_harm() -> None:
@@ -260,8 +332,8 @@ async def test_close_finishes_the_write_under_way_and_fails_what_waits() -> None
         sink.execute(alert(4), out)
 
 
-async def test_close_does_not_wait_for_a_busy_store() -> None:
-    store, out = ScriptedStore(raises=[StoreBusy("locked")] * 100), Recorder()
+async def test_close_does_not_wait_for_a_store_that_is_away() -> None:
+    store, out = ScriptedStore(raises=[StoreAway("locked")] * 100), Recorder()
     sink = ScriptedSink(store)
     await sink.open(task())
     give(sink, out, 1)
@@ -271,12 +343,14 @@ async def test_close_does_not_wait_for_a_busy_store() -> None:
     assert list(out.failed.values()) == ["locked"]
 
 
-async def test_open_waits_for_a_busy_store_and_gives_up_with_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreBusy("locked")] * 2))) as sink:
+async def test_open_waits_for_a_store_that_is_away_and_gives_up_with_its_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreAway("locked")] * 2))) as sink:
         assert len((await feed(sink, [alert(1)])).acked) == 1
-    monkeypatch.setattr(batching, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(batching, "OPENING_S", 0.02)
     with pytest.raises(ConfigurationError, match="locked"):
-        async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreBusy("locked")] * 100))):
+        async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreAway("locked")] * 100))):
             pass
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from sink_kit import KINDS, Alert, Kind, Recorder, Sample, alert, feed, opened, stored, task, tup
+from sink_kit import KINDS, Alert, Kind, Recorder, Sample, alert, feed, opened, stored, task, tup, until
 
 from bolts.keys import sink_key
 from topology.components import Source, Tuple
@@ -327,16 +327,16 @@ def test_a_wrong_setting_is_refused_by_the_constructor(kind: Kind, path: Path, s
         kind.make(path, **settings)
 
 
-async def test_a_file_removed_or_replaced_meanwhile_fails_the_tuples(kind: Kind, path: Path) -> None:
+async def test_f43_a_file_removed_or_replaced_meanwhile_is_waited_for(kind: Kind, path: Path) -> None:
     async with opened(kind.make(path)) as sink:
         await feed(sink, [alert(1)])
         path.rename(path.with_name("moved"))
-        lost = alert(2)
-        out = await feed(sink, [lost])
-        assert "removed or replaced" in out.failed[id(lost)]
+        out = Recorder()
+        sink.execute(alert(2), out)
+        await until(lambda: "removed or replaced" in sink.away)
+        assert not out.acked
         path.with_name("moved").rename(path)
-        out = await feed(sink, [lost])
-        assert len(out.acked) == 1, "it resumes when the file is back"
+        await until(lambda: len(out.acked) == 1)
     assert [row["failures"] for row in kind.rows(path)] == [1, 2]
 
 

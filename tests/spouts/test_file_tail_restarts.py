@@ -8,7 +8,7 @@ import pytest
 from source_kit import BANNER, LINES, Reading, append, content_of, make_task, texts_of
 
 from spouts import FileTail
-from topology.runtime.statedir import MemoryNotes
+from topology.durable.statedir import MemoryNotes
 
 
 def reuse_inode(path: Path, content: bytes) -> None:

@@ -8,6 +8,7 @@ import pytest
 from source_kit import Reading, SetClock, make_task
 
 from spouts import Items, Line, Tick, Ticker
+from topology.components import Positions
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -66,6 +67,16 @@ async def test_other_items_in_a_second_run_are_not_taken_for_the_first_ones(othe
     await first.to_the_end()
     await second.to_the_end()
     assert not set(first.pairs) & set(second.pairs)
+
+
+async def test_a_position_among_other_items_skips_none_of_these_C2() -> None:
+    first = Reading(Items(LETTERS))
+    *_, last = await first.to_the_end()
+    positions = Positions({"": last.id}, {"": last.epoch})
+    same = Reading(Items(LETTERS), positions=positions)
+    assert [one.id for one in await same.to_the_end()] == [last.id]
+    others = Reading(Items([Line(letter) for letter in "ABCDEFGHI"]), positions=positions)
+    assert [one.id for one in await others.to_the_end()] == [*range(9)]
 
 
 async def test_no_items_end_at_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 from source_kit import Reading, make_task
 
 from spouts import FileTail, Items, Line, Paced
-from topology.runtime.statedir import MemoryNotes
+from topology.durable.statedir import MemoryNotes
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""`PostgresSink`: alerts and results into PostgreSQL, each once, whatever is replayed.
+
+What a user declares; the batches are `batching`'s, the database is `postgres_store`'s. psycopg is imported when the
+sink opens, so that a topology without this sink does not need it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal
+
+from bolts.batching import BatchingSink
+from bolts.contract import Store
+from bolts.postgres_table import Table, checked_name
+from bolts.upserting import Mode, upsert_of
+from topology.codes.given import K352, K360, K362
+from topology.errors import ConfigurationError
+from topology.records import Record
+from topology.secret import Secret
+
+
+class PostgresSink(BatchingSink):
+    """Stores records in one table a record class, made from its fields, and acks them when they are durable.
+
+    dsn  where: `postgresql://USER@HOST:PORT/DATABASE` or libpq's `host=… dbname=…`, as text or as a Secret; or
+         `env:NAME` or `file:PATH`, looked up by each worker as it opens. What it leaves out, the password above all,
+         may come from PGPASSWORD, PGHOST … or from ~/.pgpass. Only host, port and database of it are ever shown.
+
+    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class; it
+    is in `schema`, or where search_path says. It is made, and an existing one compared, at the class's first record;
+    for the classes named in `records` when the sink opens.
+
+    Columns: int bigint, float double precision, str text, bytes bytea, bool boolean, datetime timestamptz, Decimal
+    numeric, enums and literals by value, all else jsonb; `X | None` may be NULL. After them, in mode 'append', the key:
+    `key` bytea (`_key` where a field has that name), the primary key, see `bolts.keys`. A replay has its row's key and
+    is dropped, also after a restart, in any later run, and by any task: there may be several. In mode 'upsert' the
+    fields in `key` are the table's primary key, there is no other column, and a row takes the place of the one there if
+    its `revision`, an int or datetime field, is higher; what is not counts as a duplicate.
+
+    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, NUL and lone
+    surrogates in texts, values that are not of the declared type, constraints and triggers of the user's. One that a
+    trigger leaves out (RETURN NULL) is acked, and counts as known. A table that was altered or dropped fails its rows
+    until it is repaired. A server that is away, full, shutting down or read-only, a deadlock, a statement over
+    `timeout_s`, a connection that is lost, even during COMMIT: the same rows are written again until the server says
+    that they are there.
+
+    batch      tuples a transaction, at most.
+    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill.
+    timeout_s  what one statement may take.
+    allow_fsync_off  whether a server with fsync = off will do: what is acked there does not survive a loss of power.
+
+    Needs `pip install 'kedge[postgres]'`, and PostgreSQL 12 or newer.
+    """
+
+    dedup: ClassVar[Literal["shared", "task"]] = "shared"
+    durability: ClassVar[str] = "a synchronous commit of a server with fsync on"
+
+    def __init__(
+        self,
+        dsn: str | Secret,
+        *,
+        table: str | None = None,
+        schema: str | None = None,
+        mode: Mode = "append",
+        key: Sequence[str] = (),
+        revision: str | None = None,
+        records: Sequence[type[Record]] = (),
+        batch: int = 500,
+        within_ms: float = 5.0,
+        timeout_s: float = 30.0,
+        allow_fsync_off: bool = False,
+    ) -> None:
+        """Raises ConfigurationError. Does no I/O: `open` does."""
+        super().__init__(batch=batch, within_ms=within_ms)
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0.1 <= timeout_s <= 3600:
+            text = f"PostgresSink: timeout_s is a number of seconds, 0.1 to 3600, not {timeout_s!r}"
+            raise ConfigurationError(text, code=K362)
+        if table is not None:
+            checked_name(table, "table")
+            if len(records) > 1:
+                names = ", ".join(cls.__name__ for cls in records)
+                text = f"PostgresSink: one table, {table!r}, can't hold several classes: {names}"
+                raise ConfigurationError(text, code=K360)
+        if schema is not None:
+            checked_name(schema, "schema")
+        self._dsn = Secret(dsn)
+        self.table, self.schema = table, schema
+        self.upsert = upsert_of("PostgresSink", mode, key, revision)
+        self.records = tuple(records)
+        self.timeout_s, self.allow_fsync_off = timeout_s, allow_fsync_off
+        for cls in self.records:
+            Table(cls, table, schema, self.upsert)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, where, and how durable the server says it is."""
+        from bolts.postgres_store import PostgresStore
+
+        assert isinstance(self._store, PostgresStore), "open"
+        tables = ", ".join(sorted(table.name for table in self._store.tables)) or "no table yet"
+        server = self._store.server
+        yield f"{self.stored:,} stored, {self.duplicates:,} known already, in {tables} of {server.dsn.where}"
+        yield f"{server.facts}"
+
+    def _make_store(self) -> Store:
+        try:
+            from bolts.postgres_store import PostgresStore
+        except ImportError as error:
+            raise ConfigurationError(
+                f"PostgresSink needs psycopg, which can't be imported: {error}", code=K352
+            ) from error
+        return PostgresStore(
+            self._dsn,
+            schema=self.schema,
+            table=self.table,
+            upsert=self.upsert,
+            records=self.records,
+            timeout_s=self.timeout_s,
+            allow_fsync_off=self.allow_fsync_off,
+        )
