@@ -1,20 +1,25 @@
 """Runs the installed command as a user does: in a process and a folder of its own. Topologies are real files."""
 
+import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
+from topology.cli.main import status_of
 from topology.codes.catalogue import CODES
 from topology.frames import HOME, PACKAGES
 
 KEDGE = str(Path(sys.executable).parent / "kedge")
 PATIENCE_S = 60.0  # for what takes a second on a quiet machine
+Result = subprocess.CompletedProcess[str]
 
 COUNTING = """
 from collections.abc import Iterator
@@ -109,6 +114,23 @@ def kedge(
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def kedge_here(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Result:
+    """As `kedge`, in this process, which is ten times as fast: for commands that load no topology."""
+    before, handled = dict(os.environ), {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    out, err = io.StringIO(), io.StringIO()
+    os.environ.clear()
+    os.environ.update(environment(env))
+    try:
+        with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+            status = copy_context().run(status_of, [*map(str, arguments)])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+    return Result(arguments, status, out.getvalue(), err.getvalue())
 
 
 class Started:

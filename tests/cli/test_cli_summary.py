@@ -57,6 +57,12 @@ def test_names_and_numbers_that_are_too_long_leave_a_table_of_80_columns() -> No
     assert told[3].startswith("  \\x1b[2J ")
 
 
+def test_dead_letters_that_are_kept_have_a_line_though_this_run_had_none() -> None:
+    told = list(summary(Report(replace(snapshot(), letters=1_200)), "again"))
+    assert told[5] == "  dead     1,200 dead letters kept: kedge dead list"
+    assert Report(replace(snapshot(), letters=1_200)).exit_status == 0
+
+
 def test_what_happens_rarely_has_a_line_where_it_has_happened_and_none_where_it_has_not() -> None:
     rare = {**dict.fromkeys(RARE, 0), "late or unknown acks": 3, "stalls of the loop": 1}
     told = list(summary(Report(replace(snapshot(), rare=rare)), "again"))
@@ -67,7 +73,7 @@ def test_what_happens_rarely_has_a_line_where_it_has_happened_and_none_where_it_
 
 def test_the_figures_in_json_are_those_that_were_promised_and_no_others() -> None:
     figures = replace(snapshot(), rare={"stalls of the loop": 1}).as_json()
-    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms"]
+    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms", "dead_letters"]
 
 
 def test_a_run_that_was_not_done_says_how_many_messages_were_not() -> None:

@@ -58,6 +58,22 @@ def test_bash_completes_commands_options_values_and_leaves_files_to_itself(
 
 
 @bash
+@pytest.mark.parametrize("words", [["stop", "al"], ["dead", "list", "--topology", "al"]])
+def test_topologies_that_have_state_here_are_offered_and_nothing_else_that_lies_there(
+    folder: Path, words: list[str]
+) -> None:
+    for name in ("alerts", "alarms", "counts", "al;reboot", "al\x1b[2J"):
+        (folder / ".kedge" / name).mkdir(parents=True)
+    (folder / ".kedge" / "almost").write_text("a file")
+    assert completed(folder, *words) == ["alarms", "alerts"]
+
+
+@bash
+def test_where_nothing_has_run_no_topology_is_offered(folder: Path) -> None:
+    assert completed(folder, "stop", "al") == []
+
+
+@bash
 def test_all_commands_are_offered(folder: Path) -> None:
     assert {"run", "check", "completion"} <= {*completed(folder, "")}
 

@@ -10,6 +10,7 @@ import pytest
 from cli_kit import Told, kedge, one_sentence, told
 
 TWO = ("--workers", "2")
+PYTHON = rf"{re.escape(str(Path(sys.executable).parent))}/python[\d.]*"  # by any of its names
 
 WRONG = '''
 import socket
@@ -221,8 +222,8 @@ def test_an_error_out_of_run_in_a_program_of_the_users_ends_in_what_to_do(folder
 @pytest.mark.parametrize(
     ("source", "code", "advice"),
     [
-        ("import psutil", "K118", f"{sys.executable} -m pip install 'kedge[host]'"),
-        ("import nowhere_at_all", "K117", f"where this kedge runs ({sys.executable})"),
+        ("import psutil", "K118", rf"{PYTHON} -m pip install 'kedge\[host\]'"),
+        ("import nowhere_at_all", "K117", rf"where this kedge runs \({PYTHON}\)"),
         ("from bolts.kafka import KafkaSink", "K136", "install the version of Kedge that has it"),
     ],
 )
@@ -233,7 +234,7 @@ def test_a_missing_module_says_where_it_is_to_be_installed(folder: Path, source:
     assert found.frames.splitlines()[1] == f'    File "{folder / "imports.py"}", line 3, in <module>'
     assert found.sentence.endswith(f"({folder / 'imports.py'}:3)")
     assert found.code == code
-    assert advice in found.next
+    assert re.search(advice, found.next)
 
 
 @pytest.mark.parametrize("workers", [(), TWO])
@@ -273,7 +274,8 @@ def test_what_process_raises_is_shown_once_and_each_dead_message_without_it(
     frames_first(said, "process")
     assert said.count("Traceback (most recent call last):") == 1
     assert said.count("further ones like it are counted (K501)") == 1
-    assert said.count("is dead after 2 attempts: raised in 'wrong': ValueError: no process") == 3
+    dead = r"is dead after 2 attempts, and kept as dead letter \d-\d: raised in 'wrong': ValueError: no process"
+    assert len(re.findall(dead, said)) == 3
     assert said.count("(K520)") == 3
     assert "again, 5 times: ValueError in 'wrong' at " in said
 

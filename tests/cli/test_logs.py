@@ -149,7 +149,7 @@ def test_a_traceback_has_no_values_S12_and_no_text_forges_a_line_S11(
     speaking: Path, workers: tuple[object, ...]
 ) -> None:
     for log_format in ("auto", "console", "json"):
-        shown = kedge("run", "speaking.py", *workers, "--log-format", log_format, cwd=speaking).stderr
+        shown = kedge("run", "speaking.py", "--fresh", *workers, "--log-format", log_format, cwd=speaking).stderr
         assert "password-1234" not in shown.replace('secret = "password-1234"', "")
         assert "\x1b" not in shown
         assert not [line for line in shown.splitlines() if line.startswith(("kedge: forged", "00:00:00"))]
@@ -219,7 +219,8 @@ def test_the_level_holds_for_everybody_in_each_process(speaking: Path, workers: 
         (("--log-level", "debug"), "debug"),
         (("--debug",), "debug"),
     ):
-        levels = {one["level"] for one in events(kedge("run", "speaking.py", *workers, *given, cwd=speaking).stderr)}
+        result = kedge("run", "speaking.py", "--fresh", *workers, *given, cwd=speaking)
+        levels = {one["level"] for one in events(result.stderr)}
         assert levels == ({"error"} if least == "error" else {"debug", "info", "warning", "error"})
 
 

@@ -49,7 +49,7 @@ def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins
         assert "store: 24 stored, 0 known already" in result.stdout
         assert "source_ip         failures  first_at              last_at" in result.stdout
         assert result.stdout.splitlines()[-1].startswith("try next: ")
-        assert result.stdout.endswith("# the same again: what is stored is not stored twice\n")
+        assert result.stdout.endswith("# goes on from here: what is stored is not stored twice\n")
         stores = list(tmp_path.glob("*/alerts.db"))
         assert len(stores) == count
         assert all(alerts(store) == (24, 24) for store in stores)

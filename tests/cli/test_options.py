@@ -12,8 +12,8 @@ import pytest
 from cli_kit import kedge, one_sentence
 
 from topology import Config
-from topology.cli.command import INTERNAL, PREFIX, Command, unknown_variables
-from topology.cli.main import Commands, app, json_asked_for
+from topology.cli.command import INTERNAL, NO_VARIABLE, PREFIX, Command, unknown_variables
+from topology.cli.main import Acts, Commands, app, json_asked_for
 
 
 def commands() -> Iterator[tuple[str, Command]]:
@@ -24,7 +24,11 @@ def commands() -> Iterator[tuple[str, Command]]:
     assert isinstance(group, Commands)
     context = group.make_context("kedge", ["--help"], resilient_parsing=True)
     for name in group.list_commands(context):
-        yield name, group.get_command(context, name)
+        command = group.get_command(context, name)
+        if isinstance(command, Acts):
+            yield from ((f"{name} {act}", command.get_command(context, act)) for act in command.list_commands(context))
+        else:
+            yield name, command
 
 
 ALL = dict(commands())
@@ -35,7 +39,8 @@ def test_every_option_of_every_command_has_its_variable(name: str) -> None:
     missing = [
         one.opts
         for one in ALL[name].params
-        if one.param_type_name == "option" and one.name != "help" and not str(one.envvar or "").startswith(PREFIX)
+        if one.param_type_name == "option" and not {*one.opts} & NO_VARIABLE
+        if not str(one.envvar or "").startswith(PREFIX)
     ]
     assert not missing
 
@@ -43,7 +48,8 @@ def test_every_option_of_every_command_has_its_variable(name: str) -> None:
 def test_no_option_has_the_variable_of_a_setting_or_of_another_option() -> None:
     settings = {PREFIX + one.name.upper() for one in fields(Config)}
     for name, command in ALL.items():
-        named = [one.envvar for one in command.params if one.param_type_name == "option" and one.name != "help"]
+        options = (one for one in command.params if one.param_type_name == "option")
+        named = [one.envvar for one in options if not {*one.opts} & NO_VARIABLE]
         assert len(named) == len({*named}), name
         assert not settings & {*named}, name
         assert not INTERNAL & {*named}, name
@@ -51,7 +57,7 @@ def test_no_option_has_the_variable_of_a_setting_or_of_another_option() -> None:
 
 @pytest.mark.parametrize("name", [*ALL])
 def test_help_names_each_variable_and_fits_80_columns(folder: Path, name: str) -> None:
-    result = kedge(name, "--help", cwd=folder, env={"COLUMNS": "80"})
+    result = kedge(*name.split(), "--help", cwd=folder, env={"COLUMNS": "80"})
     assert result.returncode == 0
     assert max(map(len, result.stdout.splitlines())) <= 80
     words = result.stdout.replace("\n", " ").split()
@@ -62,7 +68,7 @@ def test_help_names_each_variable_and_fits_80_columns(folder: Path, name: str) -
 def test_the_list_of_commands_has_whole_sentences(folder: Path) -> None:
     shown = kedge("--help", cwd=folder, env={"COLUMNS": "80"}).stdout
     listed = shown[shown.index("Commands:") :].split("\n\n")[0].splitlines()[1:]
-    assert [line.split()[0] for line in listed] == [*ALL]
+    assert [line.split()[0] for line in listed] == [*dict.fromkeys(name.split()[0] for name in ALL)]
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 

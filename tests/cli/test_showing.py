@@ -16,6 +16,8 @@ from topology.runtime.metrics import Snapshot
 class Starting(running.InOneProcess):
     """Nothing is built yet."""
 
+    patient = False
+
     def __init__(self) -> None:
         return None
 

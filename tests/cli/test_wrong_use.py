@@ -56,7 +56,7 @@ def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
         (["run", "counting.py", "--set", "count"], "--set takes key=value, not 'count'"),
         (["run", "counting.py", "--set", "count=many"], "--set count=many: 'many' is not a whole number"),
         (["run", "counting.py", "--set", "cuont=1"], "takes no 'cuont'; did you mean 'count'? It takes count, fail_at"),
-        (["run", "counting.py", "--set", "count=1", "--set", "count=2"], "--set count=… is given twice: '1' and '2'"),
+        (["run", "counting.py", "--set", "count=1", "--set", "count=2"], "--set count=… is given twice"),
         (
             ["run", "counting.py", "--config", "max_pendng=5"],
             "there is no setting 'max_pendng'; did you mean 'max_pending'?",

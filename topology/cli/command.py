@@ -23,8 +23,9 @@ from topology.errors import did_you_mean
 from topology.text import printable
 
 PREFIX: Final = "KEDGE_"
-INTERNAL: Final = frozenset({"KEDGE_HINT"})  # variables that are no option: `make run` asks for a hint by it
-NO_VARIABLE: Final = frozenset({"--help", "--version"})  # what only makes sense where it is typed
+# Variables that are no option: `make run` asks for a hint by the one, tests find their server by the other.
+INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_TEST_POSTGRES"})
+NO_VARIABLE: Final = frozenset({"--help", "--version", "--all", "--now"})  # what only makes sense where it is typed
 COLUMN_MAX: Final = 22  # characters of a help's left column: what is longer has a line of its own
 
 _given_as: ContextVar[Mapping[str, str]] = ContextVar("_given_as", default=MappingProxyType({}))
@@ -162,13 +163,18 @@ def _words(option: Any, ctx: Any) -> list[str] | None:
 
 def _everywhere(ctx: Any) -> Iterator[str]:
     """The variables of all commands."""
-    if ctx.parent is None:
-        return
-    group = ctx.parent.command
-    for name in group.list_commands(ctx.parent):
-        command = group.get_command(ctx.parent, name)
+    if ctx.parent is not None:
+        top = ctx.find_root()
+        yield from _of_group(top.command, top)
+
+
+def _of_group(group: Any, ctx: Any) -> Iterator[str]:
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
         if isinstance(command, Command):
             yield from command.variables()
+        elif isinstance(command, typer.core.TyperGroup):
+            yield from _of_group(command, ctx)
 
 
 def unknown_variables(environment: Collection[str], known: Collection[str], others: Any) -> list[str]:

@@ -11,13 +11,13 @@ import inspect
 import sys
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from topology.cli.hidden import refuse_hidden
-from topology.cli.settings import arguments, option_of
+from topology.cli.settings import arguments, option_of, plain_secrets
 from topology.codes.loading import (
     K110,
     K111,
@@ -45,7 +45,7 @@ from topology.graph import Topology, only_declaring
 from topology.runtime.failures import text_of
 
 ATTRIBUTE: Final = "topology"  # what is looked for where none is named
-OF_EXTRAS: Final = {"psutil": "host"}  # modules that come with an extra of Kedge's only → that extra
+OF_EXTRAS: Final = {"psutil": "host", "psycopg": "postgres"}  # modules that only an extra brings → that extra
 MAIN: Final = "__main__"
 SAID_MAX: Final = 500  # characters of what an exception of the user's says, in a sentence
 
@@ -96,8 +96,9 @@ def _unreadable(where: str, error: OSError) -> ConfigurationError:
     return ConfigurationError(f"{where} can't be read: {error.strerror or error}", code=K114)
 
 
-def load(target: Target, given: Mapping[str, str]) -> Topology:
-    """Imports the target, and calls the factory where it is one, with the values of `--set`."""
+def load(target: Target, given: Mapping[str, str], exposed: Callable[[list[str]], object] = len) -> Topology:
+    """Imports the target, and calls the factory where it is one, with the values of `--set`. `exposed` is told the keys
+    of those that are secrets, and were given as they are."""
     found = _attribute(_imported(target), target)
     if isinstance(found, Topology):
         if given:
@@ -110,6 +111,7 @@ def load(target: Target, given: Mapping[str, str]) -> Topology:
         raise ConfigurationError(
             f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=K121
         )
+    exposed(plain_secrets(found, given))
     values = arguments(found, given, str(target))
     try:
         with only_declaring(str(target)):

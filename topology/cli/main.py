@@ -11,8 +11,10 @@ have EXAMPLES, ("command line", "what it is for") each, which end the command's 
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Annotated, Any, Final
+from types import MappingProxyType, ModuleType
+from typing import Annotated, Any, Final, cast
 
 import typer
 import typer.core
@@ -31,11 +33,14 @@ INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
 COMMANDS: Final = (
     "new",
     "run",
+    "stop",
+    "dead",
     "check",
     "graph",
     "explain",
     "completion",
 )  # in the order of the help: a module each, with such a function
+WITH_ACTS: Final = frozenset({"dead"})  # of these, what have commands themselves: ACTS of their module
 GROUP: Final = "kedge.commands"
 COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
@@ -54,7 +59,9 @@ class Commands(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS:
-            return _command(cmd_name, getattr(import_module(f"topology.cli.commands.{cmd_name}"), cmd_name))
+            module = import_module(f"topology.cli.commands.{cmd_name}")
+            acts = getattr(module, "ACTS", None)
+            return _command(cmd_name, getattr(module, cmd_name)) if acts is None else _group(module, cmd_name, acts)
         entry = _entry_points().get(cmd_name)
         if entry is None:
             return None
@@ -82,6 +89,31 @@ def _command(name: str, function: Any) -> Any:
     if isinstance(made, Command):
         made.examples = getattr(sys.modules.get(function.__module__), "EXAMPLES", ())
     return made
+
+
+class Acts(Commands):
+    """A command that has commands itself: `acts`, a function each."""
+
+    acts: Mapping[str, Any] = MappingProxyType({})
+    examples: tuple[tuple[str, str], ...] = ()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.acts]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.acts:
+            return None
+        made = _command(cmd_name, self.acts[cmd_name])
+        made.examples = tuple(one for one in self.examples if one[0].startswith(f"kedge {self.name} {cmd_name}"))
+        return made
+
+
+def _group(module: ModuleType, name: str, acts: Mapping[str, Any]) -> Acts:
+    one = typer.Typer(cls=Acts, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    one.callback(cls=Acts, context_settings=SETTINGS)(getattr(module, name))
+    made: Any = typer.main.get_command(one)
+    made.name, made.acts, made.examples = name, acts, getattr(module, "EXAMPLES", ())
+    return cast("Acts", made)
 
 
 def _unusable(name: str, where: str, error: Exception) -> Any:
@@ -153,12 +185,12 @@ def status_of(arguments: list[str]) -> int:
 
 
 def _meant(arguments: list[str]) -> list[str]:
-    """`kedge` alone and `kedge help [COMMAND]` ask for help, as in git."""
-    if not arguments:
-        return ["--help"]
+    """`kedge` alone, `kedge dead` alone and `kedge help [COMMAND]` ask for help, as in git."""
+    if not arguments or (len(arguments) == 1 and arguments[0] in WITH_ACTS):
+        return [*arguments, "--help"]
     if arguments[0] != "help":
         return arguments
     about = [word for word in arguments[1:] if word not in (*SETTINGS["help_option_names"], "help")]
-    if len(about) > 1:
+    if len(about) > (2 if WITH_ACTS.intersection(about[:1]) else 1):
         raise USAGE_ERROR(f"kedge help takes one command and no more, not {shlex.join(about)!r:.80}")
     return [*about, "--help"]

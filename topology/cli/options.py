@@ -94,7 +94,38 @@ StateDirOption = Annotated[
     ),
 ]
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Forget what earlier runs have kept there.", rich_help_panel=_RUN)
+    bool,
+    typer.Option(
+        "--fresh",
+        help="Forget positions and state of earlier runs, so that everything is read again; sinks still drop what "
+        "they hold, and dead letters stay.",
+        rich_help_panel=_RUN,
+    ),
+]
+RunIdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--run-id",
+        metavar="new|NAME",
+        help="New identities, for this and later runs: everything is read, processed and stored again.",
+        rich_help_panel=_RUN,
+    ),
+]
+DuplicatesOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-duplicates",
+        help="Go on though the topology has changed while something was in flight, which may be stored twice.",
+        rich_help_panel=_RUN,
+    ),
+]
+LossOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Go on though a file of the state directory is missing, or older than it was.",
+        rich_help_panel=_RUN,
+    ),
 ]
 JsonOption = Annotated[
     bool,
@@ -141,10 +172,11 @@ def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology
     from functools import partial
 
     from topology.cli import settings
+    from topology.cli.exposed import warn_of
     from topology.cli.loading import load, recipe, target_of
 
     given = settings.pairs(config, given_as("--config"))
     found, values = target_of(target), settings.pairs(set_, given_as("--set"))
-    topology = load(found, values)
+    topology = load(found, values, warn_of if values.option == "--set" else len)
     topology.config = settings.configured(topology.config, given, os.environ)
     return topology, partial(recipe, found, values)

@@ -59,7 +59,8 @@ class Shape:
 @dataclass(frozen=True)
 class Now:
     """A run at one moment: all of it, each worker, and the process of each that has one of its own. `away`: workers
-    that are being replaced; `deaths`: of each worker so far; `draining`: whether it was told to end."""
+    that are being replaced; `deaths`: of each worker so far; `draining`: whether it was told to end; `patient`: and may
+    take however long it does."""
 
     whole: Snapshot
     workers: Mapping[int, Snapshot]
@@ -67,6 +68,7 @@ class Now:
     away: frozenset[int] = frozenset()
     deaths: Mapping[int, int] = field(default_factory=dict)
     draining: bool = False
+    patient: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ class Rates:
         return self._limit
 
     def _draining(self, now: Now) -> str:
-        """ "12 messages left, at most 25 s", once the run was told to end."""
+        """ "12 messages left, at most 25 s", once the run was told to end; without the time where it has no limit."""
         if not now.draining:
             return ""
         if self._drain_at is None:
@@ -273,7 +275,7 @@ class Rates:
         pending, bolts = now.whole.total("pending"), now.whole.bolts.values()
         inputs = sum(one.queued + one.held for one in bolts)  # all that is known where no tree is followed
         left = counted(inputs, "input") if inputs and not pending else counted(pending, "message")
-        return f"draining: {left} left, at most {left_s:.0f} s"
+        return f"draining: {left} left, {'however long it takes' if now.patient else f'at most {left_s:.0f} s'}"
 
 
 def totals(snapshot: Snapshot) -> dict[str, int]:

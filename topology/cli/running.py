@@ -13,7 +13,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,27 +21,36 @@ from types import FrameType
 from typing import Any, Final, Protocol
 
 from topology.cli import terminal
+from topology.cli.exposed import blind
 from topology.cli.progress import Display, display
 from topology.cli.rates import Now, Shape, busy
 from topology.cli.summary import described, summary
 from topology.config import Config
 from topology.graph import Topology
+from topology.runtime.beginning import CARRY_ON, RESUMING, Terms
+from topology.runtime.commanding import CommandSocket, Ended, ended
+from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.embedded import EmbeddedRun, handled_signals
 from topology.runtime.hosting import run_to_end, settle_heap
 from topology.runtime.limiting import Queues, limit_of
 from topology.runtime.metrics import Snapshot
 from topology.runtime.relaying import Output
 from topology.runtime.report import Report
+from topology.text import printable
 from topology.validate import warnings
 
 logger = logging.getLogger("kedge")
 
 LOADER: Final = "topology.cli.loading:again"  # what makes a topology anew, in a worker process
 HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal
+ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # for one run only,
+NEW_ID: Final = ("--run-id", "new")  # and these two words
 LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
 
+NOT_STARTED: Final = Ended("failed", 0, 0, 3, 0.0, False, "it could not start")  # a run that has raised
 
+Locked = contextlib.AbstractContextManager[None]  # entered while the state directory is
 Recipe = Callable[[Config], dict[str, Any]]  # a configuration → arguments for LOADER
 
 
@@ -61,7 +70,7 @@ class Options:
     same again unless given."""
 
     state_dir: Path | None = None
-    fresh: bool = False
+    terms: Terms = CARRY_ON
     for_s: float | None = None
     as_json: bool = False
     log_level: int = logging.INFO
@@ -76,14 +85,18 @@ class Options:
 class Run(Protocol):
     """What both kinds of run can do; see `EmbeddedRun`."""
 
-    def drain(self) -> None: ...
+    def drain(self, *, patient: bool = False) -> None: ...
     def abort(self) -> None: ...
     def in_flight(self) -> str: ...
+    async def dead(self, ask: DeadAsk) -> DeadAnswer: ...
     def snapshot(self) -> Snapshot | None: ...
     def by_worker(self) -> Mapping[int, Snapshot]: ...
     def processes(self) -> Mapping[int, int]: ...
     def away(self) -> frozenset[int]: ...
     def deaths(self) -> Mapping[int, int]: ...
+
+    patient: bool
+
     @property
     def draining(self) -> bool: ...
     @property
@@ -116,14 +129,16 @@ def run(topology: Topology, options: Options) -> int:
     topology.validate()
     state_dir = options.state_dir or Path(".kedge") / topology.name
     many = f"; {options.workers} worker{'s' * (options.workers != 1)}" if options.processes is not None else ""
-    terminal.say(f"{topology.name}: {described(topology)}{many}; state in {state_dir}{' (fresh)' * options.fresh}")
+    terminal.say(
+        f"{topology.name}: {described(topology)}{many}; state in {state_dir}{' (fresh)' * options.terms.fresh}"
+    )
     for warning in warnings(topology):
         logger.warning("%s", warning)
     relay = Relay()
     # From the end of this on signals change nothing: the run is over.
     report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
-    try_next = options.try_next or f"{again(sys.argv)}   # the same again{_kept(topology)}"
+    try_next = options.try_next or f"{again(sys.argv)}   # goes on from here{_kept(topology)}"
     lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares)]
     figures = {**report.snapshot.as_json(), "restarts": restarts}
     if terminal.VOICE.as_event is not None:
@@ -137,10 +152,19 @@ def run(topology: Topology, options: Options) -> int:
     return report.exit_status
 
 
-def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay") -> Run:
+def _made(
+    topology: Topology,
+    state_dir: Path,
+    options: Options,
+    relay: "Relay",
+    while_locked: Callable[[Path], Locked],
+    taking_over: "TakingOver",
+) -> Run:
     processes = options.processes
     if processes is None:
-        return InOneProcess(topology, state_dir=state_dir, fresh=options.fresh)
+        return InOneProcess(
+            topology, state_dir=state_dir, terms=options.terms, while_locked=while_locked, begins=taking_over
+        )
     from topology.runtime.supervisor import SupervisedRun
 
     return SupervisedRun(
@@ -149,11 +173,24 @@ def _made(topology: Topology, state_dir: Path, options: Options, relay: "Relay")
         loader=LOADER,
         arguments=processes.recipe(topology.config),
         state_dir=state_dir,
-        fresh=options.fresh,
+        terms=options.terms,
         links=processes.links,
         output=_relayed(relay),
         log_level=options.log_level,
+        while_locked=while_locked,
+        begins=taking_over,
     )
+
+
+class TakingOver:
+    """Says what the run takes over. `resumes`: whether sources go on where an earlier run was."""
+
+    def __init__(self) -> None:
+        self.resumes = False
+
+    def __call__(self, line: str) -> None:
+        self.resumes = self.resumes or line.startswith(RESUMING)
+        terminal.say(printable(line))
 
 
 def _relayed(relay: "Relay") -> Output | None:
@@ -198,8 +235,17 @@ def again(argv: list[str]) -> str:
         command = "kedge"
     elif (path := Path(command)).is_absolute() and path.is_relative_to(Path.cwd()):
         command = str(path.relative_to(Path.cwd()))
-    words = [word for word in argv[1:] if word != "--fresh"]
-    return f"{command} {shlex.join(words)}"
+    return f"{command} {shlex.join(blind(_for_good(argv[1:])))}"
+
+
+def _for_good(words: Sequence[str]) -> list[str]:
+    """The words of a command line, without options that are meant for one run only."""
+    pairs = zip(("", *words[:-1]), words, (*words[1:], ""), strict=True) if words else ()
+    return [
+        word
+        for before, word, after in pairs
+        if word not in ONCE and (before, word) != NEW_ID and (word, after) != NEW_ID
+    ]
 
 
 async def _run(
@@ -207,7 +253,9 @@ async def _run(
 ) -> tuple[Report, int, str, dict[str, float]]:
     """Returns how the run has ended, how many workers were restarted, who was the limit, and how busy each bolt was."""
     settle_heap()
-    one = _made(topology, state_dir, options, relay)
+    taking_over = TakingOver()
+    one = _made(topology, state_dir, options, relay, lambda directory: commands.listening(directory), taking_over)
+    commands = CommandSocket(one, told=terminal.say)
     relay.failed = one.drain
     shape = Shape.of(topology, options.workers)
     queues = Queues(shape.tasks)
@@ -221,15 +269,20 @@ async def _run(
         signal.signal(number, partial(signals.outside, handler))
     with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort():
         showing = loop.create_task(_show(one, shown, shape, queues, hint=_hints(options)), name="progress")
+        how = NOT_STARTED
         try:
             report = await one.finish()
             signals.over = True
+            how = ended(report)
         finally:
+            await commands.over(how)
             showing.cancel()
             await asyncio.gather(showing, return_exceptions=True)
             if timer is not None:
                 timer.cancel()
     shown.last(report.snapshot)
+    if taking_over.resumes and not report.snapshot.total("emitted") and report.ended == "ended":
+        terminal.say("nothing new since")
     workers = one.by_worker()
     told = report.snapshot.seconds >= LIMIT_AFTER_S
     limit = limit_of({}, workers, shape.tasks, queues.mean()) if told else ""
@@ -253,9 +306,11 @@ async def _show(run: Run, shown: Display, shape: Shape, queues: Queues, hint: bo
         try:
             snapshot = run.snapshot()
             if snapshot is None:
-                shown.show(Now(shape.starting(), {}, draining=run.draining))
+                shown.show(Now(shape.starting(), {}, draining=run.draining, patient=run.patient))
             else:
-                now = Now(snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining)
+                now = Now(
+                    snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining, run.patient
+                )
                 if hint and len(now.processes) > 1 and snapshot.total("emitted") and not now.draining:
                     hint = False
                     worker, pid = max(now.processes.items())

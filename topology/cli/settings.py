@@ -1,7 +1,8 @@
 """Values from the command line and the environment, typed from annotations: `--set`, `--config`, `KEDGE_NAME`.
 
-Pure: knows signatures and `Config`, and no topology, terminal or process. All mistakes are ConfigurationErrors that
-name the key, the value and the type.
+Knows signatures and `Config`, and no topology, terminal or process. All mistakes are ConfigurationErrors that name the
+key and the type, and the value where that is known to be no secret: a mistyped key may have been a password's (S12).
+Reads nothing but what a secret's `env:NAME` or `file:PATH` names.
 """
 
 import dataclasses
@@ -18,6 +19,8 @@ import msgspec
 from topology.codes.loading import K106, K125, K126, K127, K128, K129
 from topology.config import Config
 from topology.errors import ConfigurationError, did_you_mean
+from topology.references import holds_password, is_reference, resolved
+from topology.secret import Secret
 
 PREFIX: Final = "KEDGE_"
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -39,7 +42,7 @@ def pairs(given: Sequence[str], option: str) -> Given:
         if not equals or not key:
             raise ConfigurationError(f"{option} takes key=value, not {text!r}", code=K106)
         if key in found:
-            raise ConfigurationError(f"{option} {key}=… is given twice: {found[key]!r} and {value!r}", code=K106)
+            raise ConfigurationError(f"{option} {key}=… is given twice", code=K106)  # the values may be secret (S12)
         found[key] = value
     return found
 
@@ -62,9 +65,13 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
     for key, value in given.items():
         parameter = named.get(key, further)
         if parameter is None:
-            text = f"{option} {key}={value}: {where} takes no {key!r}{_known(key, named)}"
+            text = f"{option} {key}=…: {where} takes no {key!r}{_known(key, named)}"  # the value may be secret (S12)
             raise ConfigurationError(text, code=K126)
-        values[key] = _converted(value, _kind(parameter), f"{option} {key}={value}")
+        kind = _kind(parameter)
+        if wants_secret(kind):
+            values[key] = _secret(value, kind, f"{option} {key}=…")
+        else:
+            values[key] = _converted(value, kind, f"{option} {key}={value}")
     for one in parameters:
         required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
         if required and one.name not in values:
@@ -108,6 +115,37 @@ def _kind(parameter: inspect.Parameter) -> Any:
         return parameter.annotation
     kind = type(parameter.default)
     return kind if kind in (bool, int, float, str) else str
+
+
+def plain_secrets(factory: Callable[..., Any], given: Mapping[str, str]) -> list[str]:
+    """The keys whose values are secrets themselves, or have a password in them, and are no references: whoever lists
+    processes reads them."""
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters
+    except Exception:  # `arguments` says what is wrong
+        return []
+    return [
+        key
+        for key, value in given.items()
+        if holds_password(value)
+        or (key in parameters and wants_secret(_kind(parameters[key])) and value and not is_reference(value))
+    ]
+
+
+def wants_secret(kind: Any) -> bool:
+    """Whether a parameter of this type is given as env:NAME or file:PATH: Secret, or a union with it."""
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return any(wants_secret(one) for one in typing.get_args(kind))
+    return kind is Secret
+
+
+def _secret(text: str, kind: Any, what: str) -> Secret | None:
+    """The secret that is named. `null` is None where the parameter may be None, as for other types."""
+    if text == "null" and type(None) in typing.get_args(kind):
+        return None
+    return resolved(text, what)
 
 
 def _converted(text: str, kind: Any, what: str) -> Any:

@@ -50,6 +50,9 @@ def summary(
         yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
     if limit:
         yield f"  {'limit':<{width}}  {printable(limit)}"
+    if snapshot.letters:
+        letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: kedge dead list"
+        yield f"  {'dead':<{width}}  {letters}"
     if any(snapshot.rare.values()):
         yield f"  {'rare':<{width}}  {rarities(snapshot)}"
     for name, lines in report.summaries.items():
@@ -138,6 +141,8 @@ def _why(report: Report) -> str:
     reasons = []
     if dead := report.snapshot.total("dead"):
         reasons.append(f"{dead:,} dead, each logged above")
+    elif report.new_letters:  # whose worker has died before it could tell
+        reasons.append(f"{report.new_letters:,} dead, and kept: kedge dead list")
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")
     if report.error is not None:

@@ -22,10 +22,14 @@ def check(
     topology, _ = declared(target, set_ or [], config or [])
     topology.validate()
     from topology.cli.summary import described
+    from topology.runtime.horizon import check_memories, memories_told
     from topology.validate import warnings
 
+    check_memories(topology.components, topology.config)
     found = warnings(topology)
     for warning in found:
         terminal.say(f"warning: {printable(str(warning))}")
     count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
     terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
+    for line in memories_told(topology.components):
+        terminal.put(f"  {printable(line)}")

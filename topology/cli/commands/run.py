@@ -1,5 +1,6 @@
 """`kedge run`: a topology until its sources end, or until it is told to stop. Other commands run one by `start`."""
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from topology.cli.command import given_as
 from topology.cli.options import (
     ConfigOption,
     DebugOption,
+    DuplicatesOption,
     ForOption,
     FreshOption,
     JsonOption,
@@ -18,18 +20,21 @@ from topology.cli.options import (
     LogFormatOption,
     LogLevel,
     LogLevelOption,
+    LossOption,
+    RunIdOption,
     SetOption,
     StateDirOption,
     TargetArgument,
     WorkersOption,
     declared,
 )
-from topology.codes.loading import K102, K103, K104, K105
+from topology.codes.loading import K102, K103, K104, K105, K174
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.version import version
 
 WORKERS_MAX: Final = 64  # each has a link to each other one, which says something twice a second
+RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LINKS: Final = "ipc"
 EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
@@ -46,6 +51,9 @@ def run(
     for_s: ForOption = None,
     state_dir: StateDirOption = None,
     fresh: FreshOption = False,
+    run_id: RunIdOption = None,
+    accept_duplicates: DuplicatesOption = False,
+    accept_loss: LossOption = False,
     links: LinksOption = None,
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.AUTO,
@@ -63,6 +71,9 @@ def run(
         for_s=for_s,
         state_dir=state_dir,
         fresh=fresh,
+        run_id=run_id,
+        accept_duplicates=accept_duplicates,
+        accept_loss=accept_loss,
         workers=workers,
         links=links,
         as_json=as_json,
@@ -81,6 +92,9 @@ def start(
     for_s: float | None = None,
     state_dir: Path | None = None,
     fresh: bool = False,
+    run_id: str | None = None,
+    accept_duplicates: bool = False,
+    accept_loss: bool = False,
     workers: int | None = None,
     links: str | None = None,
     as_json: bool = False,
@@ -100,6 +114,9 @@ def start(
             f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
         )
     check_processes(workers, links)
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        text = f"{given_as('--run-id')} takes 1 to 64 of A-Z a-z 0-9 _ and -, not {run_id!r:.80}"
+        raise ConfigurationError(text, code=K174)
     from topology.cli import logs
 
     level = LogLevel.DEBUG if debug else log_level
@@ -107,9 +124,11 @@ def start(
     topology, recipe = declared(target, set_ or [], config or [])
     show_the_rest()
     from topology.cli import running
+    from topology.runtime.beginning import Terms
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
-    options = running.Options(state_dir, fresh, for_s, as_json, logs.level_of(level), processes, try_next)
+    terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss)
+    options = running.Options(state_dir, terms, for_s, as_json, logs.level_of(level), processes, try_next)
     with terminal.unhurried():
         return running.run(topology, options)
 

@@ -1,0 +1,221 @@
+"""`kedge dead`: the messages that nobody could process: to list, to look at, to replay, to drop.
+
+Where a run has the state directory, it is asked, since nobody else may open its files; else they are opened here.
+"""
+
+import shutil
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from topology.cli import terminal
+from topology.cli.command import given_as
+from topology.cli.options import DebugOption
+from topology.cli.places import TopologyOption, WhereOption, place
+from topology.codes.loading import K170, K173
+from topology.errors import ConfigurationError
+from topology.text import escaped, printable
+
+if TYPE_CHECKING:
+    from topology.cli.asking import Asked
+    from topology.durable.values import Letter
+
+EXAMPLES: Final = (
+    ("kedge dead list", "all of the only topology in this folder, the newest last"),
+    ("kedge dead list --json | jq -r 'select(.spout == \"lines\") | .name'", "their names, for further commands"),
+    ("kedge dead show 0-17", "record, traceback, attempts"),
+    ("kedge dead replay 0-17 0-18", "these two, once what had failed is mended"),
+    ("kedge dead replay --all --topology ssh-alerts", "all of one topology"),
+    ("kedge dead drop 0-17", "after a question on a terminal"),
+)
+LIMIT: Final = 100  # letters that are listed unless told otherwise
+PAGE: Final = 200  # that one question asks for: their texts fit into an answer
+NAMES_MAX: Final = 500  # that one question names
+SHOWN_AT_ONCE: Final = 1  # whole letters in one answer: a record may be large
+MISSING_MAX: Final = 20  # names that are told one by one, of those that are not there
+TOLD_MAX: Final = 10  # and of those that something was done to
+
+NamesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME...", help="As kedge dead list shows them: 0-17.")
+]
+SomeNamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="As kedge dead list shows them: 0-17.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All that there are.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", help=f"The newest N; {LIMIT} unless given.")]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="A JSON object in each line.")]
+
+
+def dead() -> None:
+    """List, show, replay or drop dead letters.
+
+    A message whose replays are spent, or that a bolt rejects, is kept with its record and the traceback.
+    """
+
+
+def list_(
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    limit: LimitOption = None,
+    as_json: AsJsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List dead letters, the newest last."""
+    from topology.cli.letters import as_json as json_of
+    from topology.cli.letters import table
+
+    if limit is not None and limit < 1:
+        raise ConfigurationError(f"{given_as('--limit')} takes a whole number of at least 1, not {limit}", code=K173)
+    with _asking(topology, state_dir) as ask:
+        newest: deque[Letter] = deque(maxlen=limit or LIMIT)
+        total = 0
+        for letter in _listed(ask):
+            newest.append(letter)
+            total += 1
+    if as_json:
+        for letter in newest:
+            terminal.put(json_of(letter, whole=False))
+    elif newest:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        terminal.put("\n".join(table(newest, width)))
+    if total > len(newest):
+        terminal.say(f"the newest {len(newest):,} of {total:,}; --limit {total} lists all")
+    elif not total:
+        terminal.say("there are no dead letters")
+
+
+def show(
+    names: SomeNamesArgument,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    as_json: AsJsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show everything about dead letters.
+
+    What failed where, and why; the record, and the traceback.
+    """
+    from topology.cli.letters import as_json as json_of
+    from topology.cli.letters import details
+    from topology.durable.packing import letter_of
+
+    found: list[str] = []
+    with _asking(topology, state_dir) as ask:
+        for number, chunk in enumerate(_chunks(names, SHOWN_AT_ONCE)):
+            for letter in map(letter_of, ask("show", chunk).letters):
+                found.append(letter.name)
+                lines = [json_of(letter, whole=True)] if as_json else [*([""] if number else []), *details(letter)]
+                terminal.put("\n".join(lines))
+    raise typer.Exit(_missing(names, found))
+
+
+def replay(
+    names: NamesArgument = None,
+    all_: AllOption = False,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Replay dead letters.
+
+    Each is processed once more, under the identity that it had. One that is processed is gone; one that fails again is
+    kept again.
+    """
+    _check_names(names, all_, "replay")
+    with _asking(topology, state_dir) as ask:
+        done, problems = _done(ask, "replay", names)
+    how = "are being replayed" if ask.running else "are replayed by the next run"
+    _tell(done, how, how.replace("are ", "is ", 1))
+    raise typer.Exit(max(problems, _missing(names or (), done)))
+
+
+def drop(
+    names: NamesArgument = None,
+    all_: AllOption = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Drop dead letters for good."""
+    _check_names(names, all_, "drop")
+    with _asking(topology, state_dir) as ask:
+        if not yes and not _sure(names, ask):
+            terminal.say("nothing is dropped")
+            raise typer.Exit(1)
+        done, problems = _done(ask, "drop", names)
+    _tell(done, "are dropped", "is dropped")
+    raise typer.Exit(max(problems, _missing(names or (), done)))
+
+
+ACTS: Final = {"list": list_, "show": show, "replay": replay, "drop": drop}
+
+
+def _asking(topology: str | None, state_dir: Path | None) -> "Asked":
+    from topology.cli.asking import Asked
+
+    return Asked(place(topology, state_dir, by="--topology"))
+
+
+def _listed(ask: "Asked") -> "Iterator[Letter]":
+    """All letters, oldest first, without their records."""
+    from topology.durable.packing import letter_of
+
+    after = ""
+    while True:
+        letters = [letter_of(one) for one in ask("list", after=after, limit=PAGE).letters]
+        yield from letters
+        if not letters or letters[-1].name == after:
+            return
+        after = letters[-1].name
+
+
+def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str], int]:
+    """Does it to these letters, or to all. Returns the names of those it was done to, and 1 where something was
+    wrong."""
+    done: list[str] = []
+    status = 0
+    for chunk in _chunks(names, NAMES_MAX) if names else [()]:
+        answer = ask(act, chunk)
+        done += answer.names
+        if answer.problem:
+            terminal.say(f"kedge: {printable(answer.problem)}", level="error")
+            status = 1
+    return done, status
+
+
+def _chunks(names: Sequence[str], size: int) -> "Iterator[tuple[str, ...]]":
+    names = [*dict.fromkeys(names)]
+    yield from (tuple(names[at : at + size]) for at in range(0, len(names), size))
+
+
+def _check_names(names: Sequence[str] | None, all_: bool, act: str) -> None:
+    if bool(names) == all_:
+        text = "takes names or --all, and not both" if names else "needs names of dead letters, or --all"
+        raise ConfigurationError(f"kedge dead {act} {text}", code=K170)
+
+
+def _missing(names: Sequence[str], found: Sequence[str]) -> int:
+    """Names those that there are none of. Returns the exit status."""
+    missing = [name for name in dict.fromkeys(names) if name not in {*found}]
+    for name in missing[:MISSING_MAX]:
+        terminal.say(f"kedge: there is no dead letter {escaped(name)!r:.80}", level="error")
+    if len(missing) > MISSING_MAX:
+        terminal.say(f"kedge: and {len(missing) - MISSING_MAX:,} more are not there", level="error")
+    return 1 if missing else 0
+
+
+def _tell(done: Sequence[str], several: str, one: str) -> None:
+    listed = ", ".join(done[:TOLD_MAX]) + (", …" if len(done) > TOLD_MAX else "")
+    what = f"1 dead letter {one}" if len(done) == 1 else f"{len(done):,} dead letters {several}"
+    terminal.put(f"{what}{': ' * bool(done)}{listed}")
+
+
+def _sure(names: Sequence[str] | None, ask: "Asked") -> bool:
+    """Asks on a terminal; elsewhere nobody could answer, and what was typed counts."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
+        return True
+    count = len({*names}) if names else ask("list", limit=1).total
+    return count == 0 or typer.confirm(f"drop {count:,} dead letter{'s' * (count != 1)} for good?", err=True)

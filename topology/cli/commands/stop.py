@@ -1,0 +1,152 @@
+"""`kedge stop`: ends a run that is under way, waits for its end, and says how it has ended."""
+
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from topology.cli import terminal
+from topology.cli.options import DebugOption
+from topology.cli.places import TopologyArgument, WhereOption, called, place
+from topology.cli.undoing import ENDING
+from topology.codes.loading import K166, K167, K169
+from topology.errors import ConfigurationError, KedgeError, WorkerError
+from topology.text import printable
+
+if TYPE_CHECKING:
+    from topology.cli.reaching import Line
+    from topology.runtime.commanding import Answer, Ended, How
+
+EXAMPLES: Final = (
+    ("kedge stop", "the run in this folder, as Ctrl-C does: what is under way is done first, within drain_timeout_s"),
+    ("kedge stop ssh-alerts --drain", "wait until all that was read is done, so that a changed topology may follow"),
+    ("kedge stop --now", "end it at once; the next run reads again what was under way"),
+)
+TOLD_EACH: Final = 10  # accounts of what is under way, two a second, that one line is written for, in the first minute
+TOLD_LATER: Final = 60  # and afterwards
+A_MINUTE: Final = 120  # accounts
+SILENT: Final = 10  # seconds without a word, after which that is said
+
+DrainOption = Annotated[
+    bool,
+    typer.Option("--drain", help="Wait, however long, until all that was read is done: a changed topology may follow."),
+]
+NowOption = Annotated[bool, typer.Option("--now", help="End at once; what is under way is read again by the next run.")]
+
+
+def stop(
+    topology: TopologyArgument = None,
+    drain: DrainOption = False,
+    now: NowOption = False,
+    state_dir: WhereOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Stop a run that is under way.
+
+    Nothing new is read, and what is under way is done, within the topology's drain_timeout_s. Waits for the end and
+    says how it came. Ctrl-C leaves the run draining.
+    """
+    if drain and now:
+        raise ConfigurationError("--drain waits for what is under way, and --now does not", code=K166)
+    from topology.cli import reaching
+
+    directory = place(topology, state_dir, narrowed=reaching.runs)
+    name = printable(called(directory))
+    how: How = "now" if now else "drain all" if drain else "drain"
+    try:
+        line = reaching.reached(directory)
+        if line is None:
+            raise WorkerError(f"nothing runs on {printable(str(directory))}", code=K167)
+        status = _stopped(line, name, how)
+    except WorkerError as error:
+        raise typer.Exit(told_as_1(error, debug=debug)) from error
+    raise typer.Exit(status)
+
+
+def told_as_1(error: KedgeError, *, debug: bool) -> int:
+    """Tells an error of something that was understood, and could not be done: status 1."""
+    from topology.cli.telling import told
+
+    told(error, debug=debug)
+    return 1
+
+
+def _stopped(line: "Line", name: str, how: "How") -> int:
+    """Stops the run and stays until its end. Returns the exit status."""
+    from topology.runtime.commanding import Ended, Going, Stop, Trouble
+
+    said = {
+        "drain": "draining: nothing new is read, and what is under way is done",
+        "drain all": "draining, however long it takes: nothing new is read, and all that was read is done",
+        "now": "ending now",
+    }
+    with line:
+        line.ask(Stop(how))
+        accounts = 0
+        try:
+            for number in ENDING:
+                signal.signal(number, _interrupt)
+            terminal.say(f"{name}: {said[how]}")
+            while True:
+                answer = _heard(line, name)
+                if isinstance(answer, Ended):
+                    text, status = verdict(how, answer)
+                    terminal.put(f"{name}: {text}")
+                    return status
+                if not isinstance(answer, Going):
+                    why = answer.text if isinstance(answer, Trouble) else repr(answer)
+                    raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=K169)
+                accounts += 1
+                if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
+                    terminal.say(f"{name}: {printable(answer.text)}")
+        except KeyboardInterrupt:
+            left = "is ending" if how == "now" else "goes on draining; kedge stop --now ends it at once"
+            terminal.say(f"{name}: not waited for any more; the run {left}", level="warning")
+            return 1
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ends the waiting, once: it may come twice, to the process and to its group."""
+    for one in ENDING:
+        signal.signal(one, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _heard(line: "Line", name: str) -> "Answer":
+    """The next thing that the run says, however long that takes; once in SILENT seconds that it says nothing."""
+    from topology.cli.reaching import Silence
+
+    seconds = 0
+    while True:
+        try:
+            return line.hear()
+        except Silence:
+            seconds += 1
+            if seconds % SILENT == 0:
+                terminal.say(f"{name}: the run says nothing since {seconds} s: its event loop may be blocked")
+
+
+def verdict(how: "How", end: "Ended") -> tuple[str, int]:
+    """How the run has ended, in a sentence, and the exit status: 0 where what was asked has happened."""
+    letters = f"; {end.dead:,} dead, see kedge dead list" if end.dead else ""
+    left = f"{end.aborted:,} message{'s' * (end.aborted != 1)} not done"
+    if how == "now":
+        return f"ended at once: {left}{letters}", 0
+    if end.drained and end.clean:
+        return f"drained: everything read is done; a changed topology may follow{letters}", 0
+    if end.drained:
+        return (
+            "drained: everything that this run has read is done, and of what earlier runs had under way not all is "
+            f"known to be; a changed topology needs --accept-duplicates{letters}",
+            0,
+        )
+    if end.ended == "failed":
+        return f"has failed: {printable(end.problem or 'its log says why')}; {left}{letters}", 1
+    if end.ended == "aborted":
+        return f"was ended by force: {left}{letters}", 1
+    return (
+        f"stopped, and not drained within its drain_timeout_s: {left}, and read again by the next run (kedge stop "
+        f"--drain waits for them){letters}",
+        1,
+    )

@@ -1,0 +1,102 @@
+"""Which state directory a command means: that of a topology by its name, of a file that declares it, or the only one.
+
+Knows folders and names, and neither what is in a state directory nor who uses it.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from topology.cli.command import given_as
+from topology.codes.loading import K160, K161, K162, K163
+from topology.errors import ConfigurationError, did_you_mean
+from topology.text import printable
+
+HOME: Final = Path(".kedge")  # where state directories are unless given, in the current folder
+LISTED_MAX: Final = 20  # of them that a sentence names
+_FILE: Final = re.compile(r"[./\\:]")  # what a file or module has in its name, and no topology
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as topologies are called, so that none leads out of HOME (S6)
+
+
+def state_dirs() -> list[Path]:
+    """Those of the current folder, by name."""
+    try:
+        return sorted(path for path in HOME.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
+    except OSError:
+        return []
+
+
+def _offered(incomplete: str) -> list[str]:
+    return [path.name for path in state_dirs() if path.name.startswith(incomplete)]
+
+
+TopologyArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME-OR-FILE",
+        help="The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless "
+        "given.",
+        autocompletion=_offered,
+    ),
+]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topology",
+        metavar="NAME-OR-FILE",
+        help="The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless "
+        "given.",
+        autocompletion=_offered,
+    ),
+]
+WhereOption = Annotated[
+    Path | None,
+    typer.Option("--state-dir", metavar="DIR", help="Its state directory, where that is another than .kedge/NAME."),
+]
+
+
+def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: Any = None) -> Path:
+    """The state directory that is meant, which is there. `by`: the option that names a topology, where an argument does
+    not. `narrowed`: says of several which ones come into question.
+
+    A file is imported, as kedge run does, since nobody else knows what the topology in it is called. Raises
+    ConfigurationError where none is there, or several are.
+    """
+    if state_dir is not None:
+        if not state_dir.is_dir():
+            raise ConfigurationError(f"there is no state directory {printable(str(state_dir))!r}", code=K160)
+        return state_dir
+    there = state_dirs()
+    if named is not None:
+        return _named(named, there)
+    if not there:
+        raise ConfigurationError(f"no topology has run in this folder: there is nothing in {HOME}", code=K161)
+    if len(there) > 1 and narrowed is not None:
+        there = [path for path in there if narrowed(path)] or there
+    if len(there) > 1:
+        names = ", ".join(path.name for path in there[:LISTED_MAX])
+        more = f" and {len(there) - LISTED_MAX:,} more" if len(there) > LISTED_MAX else ""
+        text = f"several topologies have state in {HOME}: {names}{more}"
+        advice = f"name one of them: {by} {there[0].name}" if by else "name one of them"
+        raise ConfigurationError(text, code=K162, next=advice)
+    return there[0]
+
+
+def _named(named: str, there: list[Path]) -> Path:
+    name = named
+    if _FILE.search(named):
+        from topology.cli.options import declared
+
+        name = declared(named, [], [])[0].name
+    if not _NAME.fullmatch(name) or not (HOME / name).is_dir():
+        near = did_you_mean(name, [path.name for path in there])
+        text = f"topology {name!r:.80} has no state in {HOME}{near}"
+        raise ConfigurationError(text, code=K163, next=f"name one that has, or give its {given_as('--state-dir')}")
+    return HOME / name
+
+
+def called(directory: Path) -> str:
+    """What a run is called in sentences: its topology, where the state directory has that name, else the directory."""
+    return directory.name if directory.parent == HOME else str(directory)
