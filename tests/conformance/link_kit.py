@@ -12,6 +12,7 @@ from typing import Any
 
 from topology import Bolt, Config, Message, Record, Spout, Topology, Tuple
 from topology.components import Source
+from topology.durable.statedir import MemoryNotes
 from topology.plan import Plan, plan
 from topology.runtime.carrying import WireCarrier
 from topology.runtime.clock import LoopClock
@@ -20,7 +21,6 @@ from topology.runtime.links import Carrier, Codec, Frame
 from topology.runtime.memory import ByReference, MemoryNetwork
 from topology.runtime.reporting import Reporter
 from topology.runtime.rundir import socket_path
-from topology.runtime.statedir import MemoryNotes
 from topology.runtime.wire import WireCodec
 from topology.runtime.worker import Worker
 

@@ -122,6 +122,28 @@ async def test_frames_of_a_superseded_owner_are_dropped_and_counted_a15(net: Net
     assert one.arrived == [1]
 
 
+async def test_what_a_healthy_run_drops_at_its_start_and_its_end_is_no_foreign_frame(net: Net) -> None:
+    zero, one = net.end(0), net.end(1)
+    zero.join(one)
+    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 1, 0, zero.peers._greeting)
+    one.peers.received(hello)  # before it is told of worker 0
+    one.join(zero)
+    await until(lambda: zero.peers.linked and one.peers.linked)
+    one.peers.close()
+    one.peers.received(zero.peers.by_worker[1]._frame(Kind.CONTENT, 1, 0, b""))
+    assert one.peers.dropped().foreign == 0
+
+
+async def test_a_hello_of_a_superseded_owner_is_counted_a15(net: Net) -> None:
+    zero, one = await linked(net)
+    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 2, 0, zero.peers._greeting)
+    one.peers.gone(zero.owner)
+    foreign = one.peers.foreign
+    one.peers.received(hello)
+    assert one.peers.foreign == foreign + 1
+    assert one.peers.by_worker[0].receiving is None
+
+
 async def test_twenty_restarts_of_the_receiver_lose_nothing_that_was_sent_after_each_and_make_no_gap_f38(
     net: Net,
 ) -> None:

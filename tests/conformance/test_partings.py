@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 
 from topology import Bolt, Config, Message, Record, Spout, Topology
+from topology.durable.statedir import MemoryNotes
 from topology.groupings import Grouping
 from topology.plan import plan
 from topology.runtime.clock import LoopClock
@@ -17,7 +18,6 @@ from topology.runtime.linking import Wiring
 from topology.runtime.losses import Parting
 from topology.runtime.memory import ByReference, MemoryNetwork
 from topology.runtime.reporting import Reporter
-from topology.runtime.statedir import MemoryNotes
 from topology.runtime.worker import Worker
 from topology.testing import run_virtual
 

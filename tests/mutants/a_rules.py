@@ -33,8 +33,8 @@ MUTANTS: Final = (
         rule="A1",
         breaks="a join's result is sent with the root of its first anchor alone",
         file="topology/runtime/collecting.py",
-        old="(roots[0], roots[1:]) if roots else (0, ())",
-        new="(roots[0], ()) if roots else (0, ())",
+        old="derive(parent, seed), named[0], named[1:], task)",
+        new="derive(parent, seed), named[0], (), task)",
         test=f"{ANCHORS}test_a_tuple_of_two_trees_completes_both_only_when_it_is_done_B7",
     ),
     Mutant(
@@ -153,10 +153,11 @@ MUTANTS: Final = (
     Mutant(
         rule="A7",
         breaks="the incarnation is counted in memory alone",
-        file="topology/runtime/statedir.py",
-        old='        self._state["incarnation"] += 1\n        self._store()',
-        new='        self._state["incarnation"] += 1',
-        test=f"{RULES_A}test_each_run_over_a_state_directory_has_an_incarnation_of_its_own_A7",
+        file="topology/durable/statedir.py",
+        old="        self._manifest.incarnation += 1\n        self._store()",
+        new="        self._manifest.incarnation += 1",
+        test="tests/unit/test_statedir.py::"
+        "test_incarnations_are_counted_from_run_to_run_and_fresh_does_not_forget_them_A7",
     ),
     Mutant(
         rule="A7",

@@ -92,8 +92,8 @@ MUTANTS: Final = (
         rule="C9",
         breaks="a batch that holds a tuple twice has two rows of it",
         file="bolts/sqlite_store.py",
-        old="entry = entries.get((table.name, row[-1]))",
-        new="entry = entries.get((table.name, row[-1] + bytes([place])))",
+        old="same = table.name, table.same(row)",
+        new="same = table.name, (table.same(row), place)",
         test=f"{SINKS}test_c9_a_batch_that_holds_a_tuple_twice_stores_it_once",
     ),
     Mutant(
@@ -113,11 +113,9 @@ MUTANTS: Final = (
     Mutant(
         rule="C9",
         breaks="one bad row fails its whole batch",
-        file="bolts/sqlite_store.py",
-        old="            if len(entries) == 1:\n                entries[0].refused = data_problem("
-        "entries[0].table, entries[0].row, error)\n                return Tally()",
-        new="            for entry in entries:\n                entry.refused = data_problem("
-        "entry.table, entry.row, error)\n            return Tally()",
+        file="bolts/contract.py",
+        old="            if len(part) == 1:\n                refuse(part[0], str(error))\n                continue",
+        new="            for one in part:\n                refuse(one, str(error))\n            continue",
         test="tests/bolts/test_sqlite_sink.py::test_f46_rows_that_a_constraint_refuses_are_bisected_out",
     ),
     Mutant(

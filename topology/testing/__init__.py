@@ -2,16 +2,20 @@
 
 `run_bolt` is a bolt's unit test in one call. `run_topology` takes a topology made of scripted spouts and captured
 streams, and has its workers crash; `check_replays` repeats every message and compares. Every record is encoded between
-tasks, and checked. `run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures.
+tasks, and checked. `simulate` puts a topology through crashes, bad links and failing disks, all from one seed.
+`run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures.
 """
 
 from topology.testing.captured import Captured
 from topology.testing.crashing import Crash, CrashMissed
 from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
+from topology.testing.hazards import Hazard
+from topology.testing.lives import crash_here
 from topology.testing.one_bolt import BoltRun, FailedInput, run_bolt
 from topology.testing.processes import ProcessReport, run_processes
 from topology.testing.running import Divergence, check_replays, run_topology
 from topology.testing.scripted import Fail, Pause, ScriptedSpout, Stop, Wait
+from topology.testing.simulation import SimReport, SimulationFailed, simulate
 from topology.testing.virtual import Deadlock, Unhandled, VirtualTimeLimit, run_virtual, spend
 from topology.testing.watched import Dead, Death, Watch
 
@@ -26,6 +30,7 @@ __all__ = [
     "Divergence",
     "Fail",
     "FailedInput",
+    "Hazard",
     "NewCaptured",
     "Pause",
     "ProcessReport",
@@ -33,6 +38,8 @@ __all__ = [
     "RunProcesses",
     "RunTopology",
     "ScriptedSpout",
+    "SimReport",
+    "SimulationFailed",
     "Stop",
     "Unhandled",
     "VirtualTime",
@@ -40,9 +47,11 @@ __all__ = [
     "Wait",
     "Watch",
     "check_replays",
+    "crash_here",
     "run_bolt",
     "run_processes",
     "run_topology",
     "run_virtual",
+    "simulate",
     "spend",
 ]

@@ -15,14 +15,18 @@ class Captured(Bolt, Generic[R]):
     key was there before with another record: an output that was not a function of its input (B2). Compare what should
     be stored once with `distinct`, in a topology with failures or crashes; `records` has replays.
 
+    `by_record`: equal records are one, whatever their identities, as at a sink that upserts by a key of its own. It is
+    for outputs whose identity is not the same in every run, as that of one anchored to whatever else was at hand.
+
         alerts = Captured[Alert]()
         topology.bolt("captured", alerts, stream.shuffle())
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_record: bool = False) -> None:
+        self.by_record = by_record
         self.tuples: list[Tuple[R]] = []
         self.times: list[float] = []
-        self.distinct: dict[tuple[int, int], R] = {}
+        self.distinct: dict[Any, R] = {}  # by (origin, identity), or by the record
         self.divergent: list[Tuple[R]] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Captured[R]":
@@ -42,6 +46,7 @@ class Captured(Bolt, Generic[R]):
     def execute(self, tup: Tuple[R], out: Collector[Never]) -> None:
         self.tuples.append(tup)
         self.times.append(self._clock.monotonic())
-        if self.distinct.setdefault((tup.origin, tup.identity), tup.record) != tup.record:
+        key = tup.record if self.by_record else (tup.origin, tup.identity)
+        if self.distinct.setdefault(key, tup.record) != tup.record:
             self.divergent.append(tup)
         out.ack(tup)

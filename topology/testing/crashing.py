@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from topology.codes.running import K531
+from topology.durable.store import Store
 from topology.errors import KedgeError, WorkerError
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.ending import Crew
@@ -25,7 +26,9 @@ from topology.runtime.fleet import PART_S, RELINK_S
 from topology.runtime.losses import Parting
 from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
-from topology.runtime.restarts import Restarts
+from topology.runtime.restarts import LOOK_S, Restarts
+from topology.runtime.trials import Fallen
+from topology.runtime.turns import TurnsOfAll
 from topology.testing.mortal import MortalCrew, MortalWorker
 from topology.testing.virtual import VirtualLoop
 from topology.testing.watched import Death, Watch
@@ -94,6 +97,8 @@ class CrashingRun(EmbeddedRun):
         self._restarts = Restarts(self._plan.config.max_restarts)
         self._counts = Figures(self._plan)
         self._partings: dict[int, Parting] = {}  # owner → who may send to it still
+        self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
+        self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
         self._told_until: dict[int, float] = {}  # owner → when the order that it was given last arrives
         self._waiting: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -109,6 +114,7 @@ class CrashingRun(EmbeddedRun):
         worker = super()._made(number, incarnation)
         assert isinstance(worker, MortalWorker)
         self._network.attach(number, worker.received)
+        worker.trials.turns = self._turns.of(worker.owner)
         return worker
 
     def _crew_of_all(self) -> Crew:
@@ -141,6 +147,7 @@ class CrashingRun(EmbeddedRun):
         self._loop.between_turns = self._crash_who_is_due
         for worker in self.workers:
             self._attend(worker)
+        self._spawn(self._look_at_turns())
         try:
             return await super()._serve()
         finally:
@@ -156,7 +163,7 @@ class CrashingRun(EmbeddedRun):
             report = await super()._finish()
         finally:
             for worker in self._dead:
-                worker.bury()
+                worker.let_go()
         if self._left and report.ended != "failed":
             raise missed([crash for crash, _ in self._left], self._now() - self._begun)
         ended = "failed" if self._failed is not None and report.ended != "aborted" else report.ended
@@ -199,10 +206,14 @@ class CrashingRun(EmbeddedRun):
 
         async def stopping() -> None:
             await worker.stopping.wait()
-            self._over.set()
+            self._stopped(worker)
 
         self._spawn(sources_ended())
         self._spawn(stopping())
+
+    def _stopped(self, worker: MortalWorker) -> None:
+        """It can't go on, and the run ends."""
+        self._over.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -216,6 +227,8 @@ class CrashingRun(EmbeddedRun):
 
     def _crash_who_is_due(self) -> None:
         """Called between two turns of the loop, when nobody is under way."""
+        for worker in [one for one in self.workers if one.life.ending]:
+            self._died(worker, "ended by itself", killed=False)
         for due in [*self._left]:
             crash, number = due
             worker = next((one for one in self.workers if one.worker == number and one.started), None)
@@ -239,7 +252,7 @@ class CrashingRun(EmbeddedRun):
         )
         return frames and any(one.pending for one in others)
 
-    def _died(self, worker: MortalWorker, why: str) -> None:
+    def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
         """As `fleet.Fleet` does it: what it was and had is gone; the others part from it, then fail what is open."""
         now = self._loop.time()
         at_s = now - self._begun
@@ -247,17 +260,21 @@ class CrashingRun(EmbeddedRun):
         self._counts.died(worker.worker)
         self._deaths.append(Death(worker.worker, at_s, self.in_flight()))
         self._loop.kill(worker.life)
+        if worker.keeper.store is not None:
+            self._let_go(worker, worker.keeper.store)
         self._dead.append(worker)
         worker.gone.set()
         self._network.detach(worker.worker)
         self.workers.remove(worker)
         self._watching.remove(worker)
         logger.warning("worker %d %s at %.3f s of virtual time", worker.worker, why, at_s)
+        self._turns.over(worker.owner)
+        self._killed[worker.worker] = killed
         for earlier in self._partings.values():
             earlier.left(worker.owner)
         others = [one.owner for one in self.workers]
         if others:
-            fail = partial(self._fail, worker.owner, f"worker {worker.worker} {why}")
+            fail = partial(self._fail, Fallen(worker.owner, killed, worker.started), f"worker {worker.worker} {why}")
             self._partings[worker.owner] = parting = Parting(others, fail)
             for one in self.workers:
                 self._tell(one, partial(self._part, one, worker.owner))
@@ -265,14 +282,33 @@ class CrashingRun(EmbeddedRun):
         self._again(worker.worker, why)
         self._changed()
 
+    def _let_go(self, worker: MortalWorker, store: Store) -> None:
+        """A process that ends lets go of its file."""
+        store.close()
+
+    def _may_try(self) -> bool:
+        return self.complete and all(one.over for one in self._partings.values())
+
+    async def _look_at_turns(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._turns.look()
+
+    def _grant(self, owner: int) -> None:
+        worker = next(one for one in self.workers if one.owner == owner)
+        self._tell(worker, partial(worker.life.call, worker.trials.turns.granted))
+
     def _part(self, one: MortalWorker, owner: int) -> None:
         one.part(owner)
-        self._loop.call_later(self._takes_s(), self._partings[owner].parted, one.owner)
+        self._loop.call_later(self._takes_s(), self._parted, owner, one.owner)
 
-    def _fail(self, owner: int, why: str, besides: int) -> None:
+    def _parted(self, dead: int, owner: int) -> None:
+        self._partings[dead].parted(owner)
+
+    def _fail(self, fallen: Fallen, why: str, besides: int) -> None:
         for one in self.workers:
             if one.owner != besides:
-                self._tell(one, partial(one.fail_for, why, lambda left: None))
+                self._tell(one, partial(one.fail_for, why, lambda left: None, fallen))
 
     def _tell(self, worker: MortalWorker, order: Callable[[], Any]) -> None:
         """Has the order arrive a little later, after those that were given before."""
@@ -280,10 +316,10 @@ class CrashingRun(EmbeddedRun):
         self._told_until[worker.owner] = at
 
         def arrives() -> None:
-            if not self._closing and not worker.life.over:  # in this order: at the end the dead are buried
-                order()
+            if not self._closing:  # at the end the dead are buried
+                worker.life.reach(order)
 
-        self._loop.call_at(at, arrives)
+        self._loop.call_at(at, arrives, context=self._outside)  # of nobody: a worker that dies takes no order with it
 
     def _takes_s(self) -> float:
         return self._orders.uniform(0, ORDER_S)
@@ -331,6 +367,7 @@ class CrashingRun(EmbeddedRun):
             worker.drain()  # what it reads now, nobody would wait for
         else:
             self._counts.resumed(worker.worker)
-        worker.start()
+        worker.start(killed=self._killed.get(worker.worker, True))
         self._attend(worker)
         self._changed()
+        self._turns.begun()

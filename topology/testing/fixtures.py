@@ -64,6 +64,7 @@ class RunTopology(Protocol):
         state_dir: str | Path | None = None,
         workers: int = 1,
         crashes: Sequence[Crash] = (),
+        may_crash: bool = False,
         faults: Faults = faultless,
         start: datetime = START,
         limit_s: float = LIMIT_S,

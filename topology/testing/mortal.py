@@ -5,17 +5,21 @@ comes then.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
 
 from topology.plan import Plan
+from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.ending import Status
 from topology.runtime.failures import Failure
 from topology.runtime.links import Frame
 from topology.runtime.recovery import Told
-from topology.runtime.spouting import Pending
+from topology.runtime.replaying import Pending
+from topology.runtime.trials import Fallen
 from topology.testing.lives import Life
 from topology.testing.watched import WatchedWorker
+
+T = TypeVar("T")
 
 
 class MortalWorker(WatchedWorker):
@@ -30,7 +34,7 @@ class MortalWorker(WatchedWorker):
 
     def received(self, frame: Frame) -> None:
         """A frame has come over a link."""
-        self.life.call(self.peers.received, frame)
+        self.life.reach(lambda: self.life.call(self.peers.received, frame))
 
     def join(self, peers: Mapping[int, int]) -> None:
         """Begins sessions with workers, each under its owner; tells `peers.on_linked` once they have welcomed it."""
@@ -46,31 +50,37 @@ class MortalWorker(WatchedWorker):
     async def open(self) -> None:
         await self.life.task(super().open())
 
-    def start(self) -> None:
+    def start(self, *, killed: bool = False) -> None:
         self.started = True
-        self.life.call(super().start)
+        self.life.call(super().start, killed=killed)
 
     def fail_all(self, failure: Failure) -> list[Pending]:
         return self.life.call(super().fail_all, failure)
 
-    def fail_for(self, why: str, told: Told) -> int:
-        return self.life.call(super().fail_for, why, told)
+    def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
+        return self.life.call(super().fail_for, why, told, fallen)
 
     async def flush_component(self, name: str) -> None:
         """Returns when that is done, or its life is over: a replacement has not had the inputs."""
-        if self.life.over:
-            return
-        flushing, gone = self.life.task(super().flush_component(name)), asyncio.ensure_future(self.gone.wait())
+        if not self.life.over:
+            await self._while_alive(super().flush_component(name))
+
+    async def _while_alive(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What it comes to within its life; None where that is over before."""
+        working, gone = self.life.task(work), asyncio.ensure_future(self.gone.wait())
         try:
-            await asyncio.wait({flushing, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if flushing.done():
-                flushing.result()
+            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
         finally:
             gone.cancel()
-            flushing.cancel()
+            working.cancel()
 
     def drain(self) -> None:
         self.life.call(super().drain)
+
+    async def dead(self, ask: DeadAsk) -> DeadAnswer:
+        answer = None if self.life.over else await self._while_alive(super().dead(ask))
+        return answer or DeadAnswer(ask.number, problem=f"worker {self.worker} is away")
 
     def summaries(self) -> dict[str, list[str]]:
         return self.life.call(super().summaries)
@@ -78,10 +88,18 @@ class MortalWorker(WatchedWorker):
     async def close(self) -> None:
         await self.life.task(super().close())
 
-    def bury(self) -> None:
+    def let_go(self) -> None:
         """Lets go of all that it had. For one whose life and run are over: its frames are kept for good, or they would
         clean up (`VirtualLoop.kill`), and from them hangs the whole run, with all that was sent and captured."""
-        for part in (*self.executors.values(), *self.spoutings.values(), self.peers, self):
+        for part in (
+            *self.executors.values(),
+            *self.spoutings.values(),
+            self.peers,
+            self.keeper,
+            self.trials,
+            self.dead_letters,
+            self,
+        ):
             vars(part).clear()
 
 
@@ -121,6 +139,9 @@ class MortalCrew:
     async def flush(self, component: str) -> None:
         await self._herd.until(lambda: self._herd.complete)
         await asyncio.gather(*(worker.flush_component(component) for worker in self._herd.workers))
+
+    async def dead(self, ask: DeadAsk) -> list[DeadAnswer]:
+        return [await worker.dead(ask) for worker in self._herd.workers]
 
     def drain(self) -> None:
         self._herd.drains = True

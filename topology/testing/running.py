@@ -41,6 +41,7 @@ def run_topology(
     state_dir: str | Path | None = None,
     workers: int = 1,
     crashes: Sequence[Crash] = (),
+    may_crash: bool = False,
     faults: Faults = faultless,
     start: datetime = START,
     limit_s: float = LIMIT_S,
@@ -54,9 +55,10 @@ def run_topology(
     between them. `watch` is filled with dead messages, failures and deaths.
 
     `crashes` are deaths of workers, as by SIGKILL: a worker does nothing more from one moment to the next, and a new
-    one takes its place, as under `kedge run --workers`. Its spouts read again from the start, its state begins anew.
+    one takes its place, as under `kedge run --workers`. Its spouts read on from their last kept position
+    with `state_dir`, and else from the start; its state begins anew.
     What a bolt there has opened stays open, as it is this process that has it: crash bolts that hold files or
-    connections with `run_processes`.
+    connections with `run_processes`. `may_crash`: user code may call `crash_here`, which ends its worker.
 
     Raises what `serve` raises; Divergence where a `Captured` got one key with two records; CrashMissed where a crash
     had nothing to hit; ValueError for one of a worker that is not there; what `run_virtual` raises.
@@ -67,8 +69,9 @@ def run_topology(
     """
     watch = watch or Watch()
     entry = journal.begin(topology.name, seed)
-    kind = partial(MortalWorker if crashes else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
-    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(seed)) if crashes else EmbeddedRun
+    mortal = bool(crashes) or may_crash
+    kind = partial(MortalWorker if mortal else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
+    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(seed)) if mortal else EmbeddedRun
     made = partial(
         make, topology, state_dir=state_dir, random=Random(seed), workers=workers, faults=faults, worker_kind=kind
     )

@@ -60,8 +60,8 @@ class ScriptedSpout(Spout, Generic[R]):
     `acked` and `failed` are the ids that it was told of, in order, whichever task was told. A poll gives no more than
     stands before the next marker, and a cancelled one has lost nothing.
 
-    After a crash of its worker a task begins its script anew. A script of nothing but markers needs `emits`. Type
-    checkers want the record's class named, as here.
+    Opened with a position, it begins at that message; after a crash of its worker in a run that keeps none, anew. A
+    script of nothing but markers needs `emits`. Type checkers want the record's class named, as here.
 
         spout = ScriptedSpout[Word]([Word("a"), Pause(1.5), Word("b")])
     """
@@ -93,6 +93,19 @@ class ScriptedSpout(Spout, Generic[R]):
                 if (number - 1) % task.tasks != task.index:
                     continue
             self._mine.append(item)
+        for partition, position in positions.items():
+            self._resume(partition, position)
+
+    def _resume(self, partition: str, position: MessageId) -> None:
+        """Leaves out what stands before the message of that id in its partition."""
+        ids = [one.id for one in self._mine if isinstance(one, Message) and one.partition == partition]
+        if position in ids:
+            before = ids[: ids.index(position)]
+            self._mine = [
+                one
+                for one in self._mine
+                if not (isinstance(one, Message) and one.partition == partition and one.id in before)
+            ]
 
     async def poll(self, limit: int) -> list[Message[R]]:
         while self._next < len(self._mine):

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -85,7 +86,8 @@ class VirtualLoop(base_events.BaseEventLoop):
     """An asyncio loop on virtual time. `time()` begins at 0; `utc()` is the wall clock that goes with it.
 
     What asyncio promises holds: callbacks of one future, plain callbacks, and timers run in their order. Only whose
-    turn it is among tasks, futures and those two is shuffled. Executors run their function at once, in this thread.
+    turn it is among tasks, futures and those two is shuffled. Executors run their function in this thread: at once, or,
+    where `executor_takes` says how many seconds a call takes, at some moment of that time.
     """
 
     def __init__(self, *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S) -> None:
@@ -98,7 +100,10 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._random = None if seed is None else Random(seed)
         self._selector = _Selector(self)
         self.between_turns: Callable[[], None] | None = None  # called before each turn, when nothing is under way
+        self.executor_takes: Callable[[], float] | None = None  # None: no time
+        self._free_at: dict[int, float] = {}  # id of an executor → when it has done what it was given
         self._killed = False  # whether a life has ended
+        self._paused: dict[Life, list[asyncio.Handle]] = {}  # what was due meanwhile
         self._begun: WeakKeyDictionary[Any, Life] = WeakKeyDictionary()  # tasks and generators that a life has begun
         self._asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         self._clock_resolution = RESOLUTION_S
@@ -124,12 +129,30 @@ class VirtualLoop(base_events.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # asyncio's own signature says more than callers use
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Calls the function now, here, and returns its outcome as a future that is done."""
+        """Calls the function here, one after the other for one executor. See `executor_takes`."""
         future: asyncio.Future[T] = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except BaseException as error:
-            future.set_exception(error)
+        outcome: list[Callable[[], None]] = []
+
+        def work() -> None:
+            try:
+                outcome.append(partial(future.set_result, func(*args)))
+            except BaseException as error:
+                outcome.append(partial(future.set_exception, error))
+
+        def tell() -> None:
+            if not future.done():
+                outcome[0]()
+
+        if self.executor_takes is None:
+            work()
+            tell()
+            return future
+        begins = max(self._now, self._free_at.get(id(executor), 0.0)) if executor is not None else self._now
+        works = begins + self.executor_takes()
+        ends = works + self.executor_takes()
+        self._free_at[id(executor)] = ends
+        self.call_at(works, work)
+        self.call_at(ends, tell)
         return future
 
     def call_soon_threadsafe(  # type: ignore[override]
@@ -155,6 +178,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         """Ends a life as SIGKILL does: no callback, timer, task or generator of it runs again, not even to clean up.
         Called from `between_turns`. What it has opened, files and threads say, stays open."""
         life.over = self._killed = True
+        self._paused.pop(life, None)
         dead = [one for one, begun in self._begun.items() if begun is life]
         self._asyncgens.difference_update(dead)
         if not _graves:
@@ -163,6 +187,20 @@ class VirtualLoop(base_events.BaseEventLoop):
         for one in dead:
             if isinstance(one, asyncio.Task):
                 _close_unbegun(one.get_coro())
+
+    def pause(self, life: Life) -> None:
+        """Has a life stand still, as SIGSTOP does a process: what becomes due of it waits for `wake`. Called from
+        `between_turns`."""
+        life.paused = True
+        self._paused[life] = []
+
+    def wake(self, life: Life) -> None:
+        """It goes on: what was due meanwhile is so now. Does nothing for a life that is over."""
+        life.paused = False
+        self._ready.extend(self._paused.pop(life, []))
+        for call in life.waiting:
+            self.call_soon(call)
+        life.waiting.clear()
 
     def create_task(self, coro: Any, **settings: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **settings)
@@ -191,10 +229,14 @@ class VirtualLoop(base_events.BaseEventLoop):
             handle._scheduled = False  # type: ignore[attr-defined]
             self._now = max(self._now, handle.when())  # so that nobody is woken before the time that it asked for
             self._ready.append(handle)
-        if self._killed:
-            living = [one for one in self._ready if not ((life := life_of(one._context)) and life.over)]  # type: ignore[attr-defined]
+        if self._killed or self._paused:
+            ready = [(life_of(handle._context), handle) for handle in self._ready]  # type: ignore[attr-defined]
             self._ready.clear()
-            self._ready.extend(living)
+            for life, one in ready:
+                if life is None or not (life.over or life.paused):
+                    self._ready.append(one)
+                elif not life.over:
+                    self._paused[life].append(one)
         if self._random is not None and len(self._ready) > 1:
             self._shuffle(self._random)
 

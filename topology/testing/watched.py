@@ -13,10 +13,12 @@ from topology.records import Record
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.keyed import KeyedExecutor
+from topology.runtime.replaying import Pending
 from topology.runtime.reporting import Reporter
-from topology.runtime.spouting import Pending, Spouting
+from topology.runtime.spouting import Spouting
 from topology.runtime.worker import Worker
 from topology.testing.checked import CheckedOutbox
+from topology.testing.lives import Crashed
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class WatchedReporter(Reporter):
         self._watch = watch
 
     def failed(self, failure: Failure) -> None:
+        if isinstance(failure.error, Crashed):
+            return
         self._watch.failures.append(failure)
         super().failed(failure)
 
@@ -113,24 +117,26 @@ class WatchedWorker(Worker):
         self._seed = seed
         self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
 
-    def start(self) -> None:
+    def start(self, *, killed: bool = False) -> None:
         if self._seed is not None:
             random = Random(self._seed)
             for executor in self.executors.values():
                 executor.hand_on = random.random() < 0.5
         self._watch.before(self)
-        super().start()
+        super().start(killed=killed)
 
-    def completed(self, trees: list[Pending]) -> None:
+    def completed(self, trees: list[Any]) -> None:
         if self._replay_all:
-            again = [tree for tree in trees if id(tree) not in self._repeated]
-            trees = [tree for tree in trees if self._repeated.pop(id(tree), None) is not None]
+            again = [one for one in trees if isinstance(one, Pending) and id(one) not in self._repeated]
+            trees = [
+                one for one in trees if not isinstance(one, Pending) or self._repeated.pop(id(one), None) is not None
+            ]
             for tree in again:
                 self._repeated[id(tree)] = tree
                 tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
         if trees:
             super().completed(trees)
 
-    def died(self, spouting: Spouting, tree: Pending, failure: Failure) -> None:
+    def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
         self._watch.dead.append(Dead(spouting.component, tree.message.id, tree.message.record, failure))
-        super().died(spouting, tree, failure)
+        super().died(spouting, tree, failure, letter)

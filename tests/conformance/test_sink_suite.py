@@ -1,0 +1,301 @@
+"""The suite of sinks finds what it is for: a sink that keeps the contract passes, and each broken one is found out."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Never
+
+import pytest
+
+from bolts.batching import BatchingSink
+from bolts.contract import Store, StoreAway, StoreBroken, Written
+from bolts.keys import Tally
+from bolts.values import BadValue, plain
+from topology.components import Collector, Tuple
+from topology.errors import WorkerError
+from topology.testing.sink_driving import SinkItem
+from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink
+
+convert = plain(SinkItem)
+
+
+class Shelf:
+    """What lasts: the rows, their keys, and how the store is at the moment. One for all copies of a subject's sinks."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, tuple[int, int]] = {}
+        self.is_away = self.loses = False
+        self.lock = threading.Lock()
+        self.writes = 0
+
+    def __deepcopy__(self, memo: Any) -> "Shelf":
+        return self
+
+
+class ShelfStore:
+    """Keeps the contract, in memory; subclasses each break it in one way."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    def open(self) -> None:
+        """Nothing to take."""
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        shelf, written = self.shelf, Written(Tally())
+        if shelf.is_away:
+            raise StoreAway("nobody is at the shelf")
+        shelf.writes += 1
+        made: dict[Any, tuple[int, int]] = {}
+        with shelf.lock:
+            for place, tup in enumerate(tuples):
+                try:
+                    content = str(convert(tup.record))
+                except BadValue as error:
+                    self.refuse(written, place, str(error))
+                    continue
+                key = self.key(tup, content)
+                if self.knows(key) or key in made:
+                    written.tally.duplicates += 1
+                    continue
+                if any(known[:2] == key[:2] for known in (*shelf.rows, *made)):
+                    written.tally.divergent.append(str(key))
+                made[key] = tup.record.number, tup.record.revision
+                written.tally.stored += 1
+            self.commit(made)
+        if shelf.loses:
+            shelf.loses = False
+            raise StoreAway("the answer was lost")
+        return written
+
+    def refuse(self, written: Written, place: int, why: str) -> None:
+        written.refused[place] = why
+
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        return tup.origin, tup.identity, content
+
+    def knows(self, key: Any) -> bool:
+        return key in self.shelf.rows
+
+    def commit(self, made: dict[Any, tuple[int, int]]) -> None:
+        self.shelf.rows.update(made)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class ShelfSink(BatchingSink):
+    dedup = "shared"
+
+    def __init__(self, shelf: Shelf, kind: type[ShelfStore] = ShelfStore) -> None:
+        super().__init__(batch=50, within_ms=1)
+        self.shelf, self.kind = shelf, kind
+
+    def _make_store(self) -> Store:
+        return self.kind(self.shelf)
+
+
+class ShelfSubject(SinkSubject):
+    tasks = 2
+
+    def __init__(self, sink: type[ShelfSink] = ShelfSink, kind: type[ShelfStore] = ShelfStore) -> None:
+        self.shelf, self.sink, self.kind = Shelf(), sink, kind
+
+    def make(self) -> BatchingSink:
+        return self.sink(self.shelf, self.kind)
+
+    def rows(self) -> list[tuple[int, int]]:
+        return list(self.shelf.rows.values())
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        self.shelf.is_away = True
+        yield
+        self.shelf.is_away = False
+
+    @contextmanager
+    def lost_answer(self) -> Iterator[None]:
+        self.shelf.loses = True
+        yield
+
+
+# -- sinks that are broken, each in one way
+
+
+class AcksBeforeTheCommit(ShelfSink):
+    def execute(self, tup: Tuple[Any], out: Collector[Never]) -> Any:
+        out.ack(tup)
+        deaf: Any = _Deaf()
+        return super().execute(tup, deaf)
+
+
+class _Deaf:
+    """A collector that hears nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+class FailsWhileAway(ShelfSink):
+    def _make_store(self) -> Store:
+        class Impatient(ShelfStore):
+            def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+                try:
+                    return super().write(tuples)
+                except StoreAway as error:
+                    raise ValueError("given up") from error
+
+        return Impatient(self.shelf)
+
+
+class LeavesWhatWaits(ShelfSink):
+    def _fail(self, batch: Any, reason: str) -> None:
+        """Says nothing."""
+
+
+class SaysNothing(ShelfSink):
+    durability = ""
+
+
+class ForgetsItsKeys(ShelfStore):
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.known: set[Any] = set()
+
+    def knows(self, key: Any) -> bool:
+        return key in self.known
+
+    def commit(self, made: dict[Any, tuple[int, int]]) -> None:
+        self.known |= made.keys()
+        self.shelf.rows.update({(*key, self.shelf.writes): row for key, row in made.items()})
+
+
+class NewKeyOnRetry(ShelfStore):
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        return tup.origin, tup.identity, content, self.shelf.writes
+
+
+class KeyHasTheSubscription(ShelfStore):
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        return tup.origin, tup.identity, content, tup.source.tag
+
+
+class SwallowsBadRows(ShelfStore):
+    def refuse(self, written: Written, place: int, why: str) -> None:
+        """Acked, and not stored."""
+
+
+class FailsTheWholeBatch(ShelfStore):
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        written = super().write(tuples)
+        if written.refused:
+            written.refused = dict.fromkeys(range(len(tuples)), next(iter(written.refused.values())))
+        return written
+
+
+class KeyIsTheIdentityAlone(ShelfStore):
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        return tup.origin, tup.identity
+
+
+class KeyIsTheContentAlone(ShelfStore):
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        return 0, content
+
+
+class LosesTheOrder(ShelfStore):
+    def commit(self, made: dict[Any, tuple[int, int]]) -> None:
+        super().commit(dict(reversed(made.items())))
+
+
+# Each with the check that finds it, and what that says.
+BROKEN: list[tuple[type[ShelfSink], type[ShelfStore], str, str]] = [
+    (
+        AcksBeforeTheCommit,
+        ShelfStore,
+        "c11_nothing_is_acked_before_another_reader_sees_it",
+        "acked before they were committed",
+    ),
+    (
+        FailsWhileAway,
+        ShelfStore,
+        "f43_a_store_that_is_away_fails_nothing_and_is_used_again_when_it_is_back",
+        "failed because the store was away",
+    ),
+    (
+        LeavesWhatWaits,
+        ShelfStore,
+        "close_fails_what_waits_and_does_not_wait_for_a_store_that_is_away",
+        "close leaves no tuple",
+    ),
+    (
+        SaysNothing,
+        ShelfStore,
+        "c6_it_says_for_how_long_it_remembers_and_what_an_ack_stands_for",
+        "says what an ack stands for",
+    ),
+    (ShelfSink, ForgetsItsKeys, "a_replay_after_a_restart_is_dropped_and_acked", "stored more than once"),
+    (ShelfSink, ForgetsItsKeys, "two_tasks_that_race_store_each_output_once", "stored more than once"),
+    (ShelfSink, NewKeyOnRetry, "c10_after_a_lost_answer_the_same_rows_are_there_once", "stored more than once"),
+    (ShelfSink, NewKeyOnRetry, "a_replay_is_dropped_and_acked", "stored more than once"),
+    (ShelfSink, KeyHasTheSubscription, "c5_one_emission_by_two_subscriptions_is_one_row", "stored more than once"),
+    (
+        ShelfSink,
+        SwallowsBadRows,
+        "f46_a_bad_row_fails_alone_and_the_rest_of_its_batch_is_stored",
+        "acked, and can't be stored",
+    ),
+    (
+        ShelfSink,
+        FailsTheWholeBatch,
+        "f46_a_bad_row_fails_alone_and_the_rest_of_its_batch_is_stored",
+        "failed for another row's sake",
+    ),
+    (
+        ShelfSink,
+        KeyIsTheIdentityAlone,
+        "b2_another_content_under_one_identity_is_stored_and_counted",
+        "`divergent` counts it",
+    ),
+    (
+        ShelfSink,
+        KeyIsTheContentAlone,
+        "c1_equal_contents_of_two_messages_are_two_rows",
+        "another message is another output",
+    ),
+    (ShelfSink, LosesTheOrder, "each_output_is_stored_once_in_its_order_and_acked", "in the order in which they came"),
+]
+
+
+@pytest.mark.parametrize("check", SINK_CHECKS)
+def test_a_sink_of_a_users_that_keeps_the_contract_passes(check: str) -> None:
+    left_out = check_sink(check, ShelfSubject())
+    assert left_out in ("", "it is about upsert mode", "the subject can't be made by another process")
+
+
+@pytest.mark.parametrize(("sink", "kind", "check", "said"), BROKEN, ids=lambda one: getattr(one, "__name__", one)[:40])
+def test_a_broken_sink_is_found_out(sink: type[ShelfSink], kind: type[ShelfStore], check: str, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_sink(check, ShelfSubject(sink, kind))
+
+
+def test_a_sink_whose_store_is_broken_raises_in_the_suite_and_does_not_hang() -> None:
+    class Broken(ShelfStore):
+        def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+            raise StoreBroken("fsync: input/output error")
+
+    with pytest.raises(WorkerError, match="its store is broken"):
+        check_sink("a_replay_is_dropped_and_acked", ShelfSubject(kind=Broken))
+
+
+def test_what_a_subject_does_not_define_is_left_out_with_the_reason() -> None:
+    class Bare(SinkSubject):
+        def make(self) -> BatchingSink:
+            return ShelfSink(Shelf())
+
+        def rows(self) -> list[tuple[int, int]]:
+            return []
+
+    assert "away" in check_sink("f43_a_store_that_is_away_fails_nothing_and_is_used_again_when_it_is_back", Bare())
+    assert "one task" in check_sink("two_tasks_that_race_store_each_output_once", Bare())
+    assert "upsert mode" in check_sink("c8_a_late_attempt_after_a_restart_undoes_nothing", Bare())

@@ -1,0 +1,249 @@
+"""Random topologies for the simulator, drawn from one seed: forks, diamonds, broadcasts, joins, state, bolts that hold
+their inputs, messages that are rejected and who reads them. Must not know what befalls them.
+
+What reaches the sink is a function of the messages alone, in whatever order they come: an item says where it was, and
+the count of a key stands in it, which is 1 for ever as no two items of a key are equal.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from random import Random
+from typing import Any, Final
+
+from tests.simulation.recreated import Recreated
+from topology import Bolt, Collector, Config, DeadLetter, Record, Reject, State, Task, Topology, Tuple
+from topology.testing import Captured, Hazard, Pause, ScriptedSpout
+
+MESSAGES_MIN: Final = 200
+REJECTED_EVERY: Final = 67
+CALM: Final = (Hazard.PAUSE, Hazard.DISK_FULL, Hazard.LATE_FRAMES, Hazard.REPEATED_FRAMES)
+HELD_S: Final = "50ms"
+
+
+class Item(Record):
+    n: int
+    path: tuple[int, ...] = ()
+
+
+class LeftItem(Record):
+    n: int
+    path: tuple[int, ...]
+
+
+class RightItem(Record):
+    n: int
+    path: tuple[int, ...]
+
+
+class Unlucky(Bolt):
+    """Raises for a share of its inputs."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def open(self, task: Task) -> None:
+        self.random, self.index = task.random, task.index
+
+    def chance(self) -> None:
+        if self.share and self.random.random() < self.share:
+            raise ValueError("unlucky")
+
+
+class Fork(Unlucky):
+    """None, one or two for one."""
+
+    def __init__(self, share: float, mark: int) -> None:
+        super().__init__(share)
+        self.mark = mark
+
+    def process(self, item: Item) -> Iterator[Item]:
+        for child in range((item.n + self.mark) % 3):
+            yield Item(item.n, (*item.path, self.mark, child))
+        self.chance()
+
+
+class Waits(Unlucky):
+    async def process(self, item: Item) -> list[Item]:
+        await asyncio.sleep(self.random.choice([0, 0, 0, 0.001, 0.02]))
+        self.chance()
+        return [item]
+
+
+class Marks(Unlucky):
+    """Read by all(): each of its tasks gives an item of its own."""
+
+    def process(self, item: Item) -> Iterator[Item]:
+        self.chance()
+        yield Item(item.n, (*item.path, 1000 + self.index))
+
+
+class Rejects(Unlucky):
+    def process(self, item: Item) -> Iterator[Item]:
+        if item.n % REJECTED_EVERY == REJECTED_EVERY - 1:
+            raise Reject("of no use")
+        self.chance()
+        yield item
+
+
+class Holds(Unlucky):
+    """Keeps its inputs for a while, more than may be pending perhaps, and gives one item for each (A19)."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(share)
+        self.held: list[tuple[Tuple[Item], Collector[Item]]] = []
+
+    def execute(self, tup: Tuple[Item], out: Collector[Item]) -> None:
+        self.chance()
+        self.held.append((tup, out))
+
+    def tick(self, now: datetime) -> None:
+        self._give()
+
+    def flush(self, out: Collector[Item]) -> None:
+        self._give()
+
+    def _give(self) -> None:
+        held, self.held = self.held, []
+        for tup, out in held:
+            out.emit(Item(tup.record.n, (*tup.record.path, 5)), anchors=[tup])
+            out.ack(tup)
+
+
+class Batches(Holds):
+    """Keeps its inputs for a while, and gives one item for each, anchored to all of them: more trees than a tuple may
+    name, so they become sub-trees (A16). Who is with whom is another matter in every run, and so are identities."""
+
+    def _give(self) -> None:
+        held, self.held = self.held, []
+        anchors = [tup for tup, _ in held]
+        for tup, out in held:
+            out.emit(Item(tup.record.n, (*tup.record.path, 6)), anchors=anchors)
+        for tup, out in held:
+            out.ack(tup)
+
+
+class Lefts(Unlucky):
+    def process(self, item: Item) -> Iterator[LeftItem]:
+        self.chance()
+        yield LeftItem(item.n, item.path)
+
+
+class Rights(Unlucky):
+    async def process(self, item: Item) -> list[RightItem]:
+        await asyncio.sleep(self.random.choice([0, 0.005]))
+        self.chance()
+        return [RightItem(item.n, item.path)]
+
+
+class Join(Unlucky):
+    """Holds each side until the other has come, then emits anchored to both. Sides of two attempts don't match: the
+    earlier one's tree has failed, and its other side will not come again."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(share)
+        self.waiting: dict[tuple[int, tuple[int, ...]], Tuple[Any]] = {}
+
+    def execute(self, tup: Tuple[LeftItem | RightItem], out: Collector[Item]) -> None:
+        self.chance()
+        item = tup.record
+        partner = self.waiting.pop((item.n, item.path), None)
+        if partner is None:
+            self.waiting[item.n, item.path] = tup
+        elif partner.root != tup.root or type(partner.record) is type(item):
+            older, newer = sorted([partner, tup], key=lambda one: one.root)
+            out.ack(older)
+            self.waiting[item.n, item.path] = newer
+        else:
+            out.emit(Item(item.n, (*item.path, 7)), anchors=[tup, partner, tup])  # one of them twice (A2)
+            out.ack(tup)
+            out.ack(partner)
+
+
+class Counts(Unlucky):
+    """Counts the inputs of each key, of which there is one: what it gives says 1 for ever, unless it counts twice."""
+
+    async def process(self, item: Item, state: State[int]) -> list[Item]:
+        count = state.get(0) + 1
+        if self.random.random() < 0.3:
+            await asyncio.sleep(0.002)
+        state.set(count)
+        self.chance()
+        return [Item(item.n, (*item.path, count))]
+
+
+def faults_of(seed: int) -> Collection[Hazard]:
+    """What may befall this seed's run: in one of six nobody dies, so that what a bolt has counted can be compared."""
+    return CALM if seed % 6 == 5 else tuple(Hazard)
+
+
+def draw(seed: int) -> Topology:
+    """The topology of this seed: at least MESSAGES_MIN messages, and three components."""
+    random = Random(seed)
+    share = random.choice([0.0, 0.002, 0.02])
+    pending = random.choice([5, 50, 2_000])
+    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=5)
+    topology = Topology(f"drawn-{seed}", config)
+    spouts = random.randint(1, 2)
+    streams: list[Any] = []
+    for index in range(spouts):
+        script: list[Any] = [Item(index * 1_000 + n) for n in range(MESSAGES_MIN // spouts)]
+        for _ in range(random.randint(0, 3)):
+            script.insert(random.randrange(len(script)), Pause(random.random() / 4))
+        streams.append(topology.spout(f"spout{index}", ScriptedSpout(script), tasks=random.randint(1, 2)))
+    if random.random() < 0.2:
+        records = [Item(spouts * 1_000 + n) for n in range(100)]
+        streams.append(topology.spout("recreated", Recreated(records[:40], records[40:])))
+    if random.random() < 0.3:
+        topology.bolt("letters", Captured[DeadLetter](), streams[0].dead.global_())
+    unread = {*range(len(streams))}
+    counted: set[int] = set()  # streams below a bolt with state
+    known_dead = seed % 12 == 5  # what dies has been counted before, and is counted once when it is replayed (E1)
+    kinds = [None] * random.randint(1, 3) if not known_dead else ["counts", "rejects"]
+    for number, kind in enumerate(kinds):
+        at = len(streams) - 1 if known_dead else random.choice(sorted(unread))
+        unread.discard(at)
+        unread.add(len(streams))
+        bolt, kind = _bolt(topology, random, number, streams[at], share, kind)
+        if kind == "rejects" and (known_dead or random.random() < 0.5):  # what dies there is seen elsewhere
+            unread.add(at)
+        if at in counted or kind == "counts":
+            counted.add(len(streams))
+        streams.append(bolt)
+    plain = sorted(unread - counted)
+    if plain and random.random() < 0.35:  # nothing below may go by identities, and counts above would be in the items
+        at = random.choice(plain)
+        unread.discard(at)
+        read = streams[at].shuffle()
+        batches = topology.bolt("batches", Batches(share), read, tasks=random.randint(1, 2), every=HELD_S)
+        topology.bolt("captured-batches", Captured[Item](by_record=True), batches.shuffle())
+    if unread:
+        read = [streams[at].shuffle() for at in sorted(unread)]
+        topology.bolt("captured", Captured[Item](), *read, tasks=random.randint(1, 2))
+    return topology
+
+
+def _bolt(
+    topology: Topology, random: Random, number: int, stream: Any, share: float, kind: str | None
+) -> tuple[Any, str]:
+    """Adds one bolt, or a diamond of three, and returns its stream, and of which kind it is, which may be given."""
+    kind = kind or random.choice(["fork", "waits", "marks", "diamond", "counts", "counts", "holds", "rejects"])
+    tasks, name = random.randint(1, 2), f"{kind}{number}"
+    read = random.choice([stream.shuffle, stream.local_or_shuffle, lambda: stream.fields("n"), stream.global_])
+    concurrency = random.choice([1, 8])
+    if kind == "fork":
+        return topology.bolt(name, Fork(share, number + 1), read(), tasks=tasks), kind
+    if kind == "waits":
+        return topology.bolt(name, Waits(share), read(), tasks=tasks, concurrency=concurrency), kind
+    if kind == "marks":
+        return topology.bolt(name, Marks(share), stream.all(), tasks=tasks), kind
+    if kind == "rejects":
+        return topology.bolt(name, Rejects(share), read(), tasks=tasks), kind
+    if kind == "holds":
+        return topology.bolt(name, Holds(share), read(), tasks=tasks, every=HELD_S), kind
+    if kind == "counts":
+        keyed = stream.fields("n", "path")
+        return topology.bolt(name, Counts(share), keyed, tasks=tasks, concurrency=concurrency), kind
+    lefts = topology.bolt(f"{name}-left", Lefts(share), read(), tasks=tasks)
+    rights = topology.bolt(f"{name}-right", Rights(share), stream.shuffle(), tasks=tasks, concurrency=4)
+    return topology.bolt(f"{name}-join", Join(share), lefts.fields("n"), rights.fields("n"), tasks=tasks), kind

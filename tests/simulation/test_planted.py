@@ -1,0 +1,40 @@
+"""That planted bugs fit the code, and are found: two of them here, all by `make planted`."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
+
+from tests.mutants.copies import ROOT, Copy
+from tests.mutants.mutant import Mutant
+from tests.simulation.plant import found
+from tests.simulation.planted import PLANTED
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: f"{bug.rule}-{bug.file.rpartition('/')[2]}")
+def test_each_planted_bug_fits_the_shipped_code_in_one_place(bug: Mutant) -> None:
+    bug.mutated_file(ROOT)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("planted") / "copy")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("breaks", ["one behind the oldest", "on the task that a tuple goes to"])
+async def test_the_simulator_finds_a_planted_bug(breaks: str, copy: Copy) -> None:
+    bug = next(one for one in PLANTED if breaks in one.breaks)
+    how = await found(copy, bug, seeds=50, jobs=os.cpu_count() or 1)
+    print(how)
+    assert how.startswith("seed ")
+
+
+async def test_nothing_is_found_where_nothing_is_planted(copy: Copy) -> None:
+    harmless = Mutant(
+        "A1", "nothing", "acker/roots.py", old="        return root + 1", new="        return 1 + root", test=""
+    )
+    assert not await found(copy, harmless, seeds=4)
