@@ -15,7 +15,15 @@ export LOG RATE
 # fast as it can be.
 RATE ?= 1200
 
-.PHONY: help run test lint docs mutants clean
+# What `make soak` runs, and from which seed on.
+SEEDS ?= 10000
+BASE ?= 0
+
+# What `make chaos` reads, and by which schedule it kills; without SEED one is drawn and told.
+RECORDS ?= 200000
+SEED ?=
+
+.PHONY: help run test lint docs mutants soak planted chaos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +33,10 @@ help:
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in build/docs"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
+	@echo "make soak            many random topologies through many faults, on virtual time: SEEDS=$(SEEDS) BASE=$(BASE)"
+	@echo "make planted         bugs planted in the code: the simulator has to find each"
+	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
+	@echo "                     counted exactly in the end: RECORDS=$(RECORDS) SEED="
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
 # ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.
@@ -58,6 +70,20 @@ docs: $(VENV)/.installed-dev
 
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutants
+
+# `python -m tests.simulation --seed N` runs one of them again, and tells all that happens.
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --base $(BASE)
+
+planted: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.simulation.plant
+
+# Twice: all records are taken; and of a quarter as many, read by a source on both workers, one of each thousand is a
+# dead letter, and replayed.
+chaos: $(VENV)/.installed-dev
+	$(BIN)/python tests/chaos/marathon.py --records $(RECORDS) --reject 0 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 4)) --reject 1000 --tasks 2 $(if $(SEED),--seed $(SEED))
+	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

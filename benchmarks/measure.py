@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import alerts, baseline, embedded, failing, kills, pending, workers
+from benchmarks import alerts, baseline, embedded, failing, kills, pending, stores, workers
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "baseline-asyncio": lambda seconds: {"value": asyncio.run(baseline.identity(seconds))},
@@ -33,6 +33,10 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "alert-2w-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds),
     "saturation": lambda seconds, spouts: {"value": asyncio.run(kills.saturation(int(spouts), seconds))},
     "kill": lambda seconds, spouts, rate: kills.kill(int(spouts), rate, seconds),
+    "postgres-sink": stores.into_postgres,
+    "sqlite-sink": stores.into_sqlite,
+    "jsonlines-sink": stores.into_json_lines,
+    "store-commit": stores.commits_a_second,
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 

@@ -22,7 +22,7 @@ exclude_patterns = ["_build", "README.md"]
 nitpicky = True
 # What annotations name and no page describes: type variables, the standard library, and parts that are not public.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|datetime|decimal|pathlib|random|typing|asyncio|os|enum|types)\..*"),
+    ("py:.*", r"(collections|contextlib|datetime|decimal|pathlib|random|typing|asyncio|os|enum|types)\..*"),
     ("py:.*", r"(int|str|float|bool|bytes|object|type|tuple|list|dict|frozenset|None|optional|BaseException)"),
     ("py:.*", r"(AssertionError|Exception|ValueError)"),
     ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),

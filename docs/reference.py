@@ -137,10 +137,18 @@ def command_line() -> str:
 
     group: Any = typer.main.get_command(app)
     top = _context(group, "kedge", None)
-    commands = [(name, group.get_command(top, name)) for name in group.list_commands(top)]
-    helps = [(top.command_path, group.get_help(top))]
-    helps += [(f"kedge {name}", command.get_help(_context(command, name, top))) for name, command in commands]
+    helps = [(top.command_path, group.get_help(top)), *_helps(group, top)]
     return "\n".join(f"## {name}\n\n```text\n{help}\n```\n" for name, help in helps)
+
+
+def _helps(group: Any, parent: Any) -> Iterator[tuple[str, str]]:
+    """The commands of a group, and those of these where they have some."""
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        context = _context(command, name, parent)
+        yield context.command_path, command.get_help(context)
+        if hasattr(command, "list_commands"):
+            yield from _helps(command, context)
 
 
 def _context(command: Any, name: str, parent: Any) -> Any:

@@ -239,19 +239,24 @@ def running(
     environment: Mapping[str, str | None] | None = None,
     prepare: Callable[[], None] | None = None,
     workers: int = 2,
+    program: Path = NUMBERED,
+    told_folder: bool = True,
     **values: object,
 ) -> Iterator[Run]:
-    """Starts `kedge run numbered.py`; `values` are its parameters. Ends it by force where the test's body has not.
+    """Starts `kedge run` of this program; `values` are its parameters, with the folder unless told otherwise. Ends it
+    by force where the test's body has not.
 
     `command`: what comes before "run"; `prepare` is called in the new process before it begins.
     """
-    settings = [f"--set={name}={value}" for name, value in {"folder": folder, **values}.items()]
+    settings = [
+        f"--set={name}={value}" for name, value in {**({"folder": folder} if told_folder else {}), **values}.items()
+    ]
     settings += [f"--config={name}={value}" for name, value in (config or {}).items()]
-    line = [*command, "run", str(NUMBERED), *settings, "--state-dir", str(folder / state), "--json", *options]
+    line = [*command, "run", str(program), *settings, "--state-dir", str(folder / state), "--json", *options]
     number = len(list(folder.glob("stderr-*")))
     with (folder / f"stdout-{number}").open("wb") as out, (folder / f"stderr-{number}").open("wb") as err:
         process = subprocess.Popen(
-            [*line, "--workers", str(workers)],
+            [*line, "--workers", str(workers)] if workers else line,
             cwd=folder,
             env=surroundings(folder, environment or {}),
             stdin=subprocess.DEVNULL,
@@ -299,6 +304,11 @@ def exactly(folder: Path, count: int = RECORDS) -> None:
         )
     found = (rows, occurrences, records, first, last, *wrong)
     assert found == (WORDS * count, WORDS * count, count, 0, count - 1, 0)
+
+
+def resumed_at(folder: Path) -> list[int]:
+    """The positions at which tasks of `Numbers` have begun, of all runs and processes, the latest last."""
+    return [int(line.split()[1]) for line in (folder / "opened").read_text().splitlines()]
 
 
 def named(text: str) -> int:

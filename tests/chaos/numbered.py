@@ -1,9 +1,9 @@
 """The topology that the chaos tests run: numbered sentences are split, and each occurrence of a word is one row.
 
-    numbers ─ Sentence ─► split (a task on each worker) ─ Word ─► store (SqliteSink, one task)
+    numbers ─ Sentence ─► split (a task on each of two workers) ─ Word ─► store (SqliteSink, one task)
 
-No bolt has state: after a worker's death its spouts read their source again from the start, and what the sink knows it
-drops. `trouble` is what a task of `split` does, once in a run, when it meets the record `at`.
+No bolt has state: after a worker's death its spouts read on from what was kept, and what the sink knows it drops.
+`trouble` is what a task of `split` does, once in a run, when it meets the record `at`.
 """
 
 import asyncio
@@ -60,14 +60,26 @@ class Book:
         self.FORM.pack_into(self._memory, 0, self.read, self.done, self.dead)
 
 
+def note_opened(path: Path, position: int) -> None:
+    """Adds where a task of the spout has begun to what the earlier ones have noted."""
+    file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    try:
+        os.write(file, f"{os.getpid()} {position}\n".encode())
+    finally:
+        os.close(file)
+
+
 class Numbers(Spout):
-    """Task i of n emits every n-th of the first `count` numbers, from i on; about `rate` a second, or all it can."""
+    """Task i of n emits every n-th of the first `count` numbers, from i on; about `rate` a second, or all it can. All
+    share a partition, and ids grow in each, so that another number of tasks resumes at the lowest of their marks."""
 
     def __init__(self, folder: Path, count: int, rate: int) -> None:
         self.folder, self.count, self.rate = folder, count, rate
 
     def open(self, task: Task, positions: Mapping[str, Any]) -> None:
-        self.next, self.step = task.index, task.tasks
+        kept = positions.get("", 0)
+        self.next, self.step = kept + (task.index - kept) % task.tasks, task.tasks
+        note_opened(self.folder.parent / "opened", kept)
         self.book = Book(self.folder, task.component, task.index)
         self.loop = asyncio.get_running_loop()
         self.begun = self.loop.time()
@@ -156,6 +168,7 @@ def topology(
     at: int = 0,
     seconds: float = 0.0,
     loud: bool = False,
+    splits: int = 2,
 ) -> Topology:
     """`layout` says where things are on two workers, 0 and 1:
 
@@ -167,7 +180,7 @@ def topology(
     topology = Topology("numbered")
     silent = topology.spout("silent", Silent()) if layout == "apart" else None
     numbers = topology.spout("numbers", Numbers(place / "books", count, rate), tasks=2 if layout == "both" else 1)
-    words = topology.bolt("split", Split(place, trouble, at, seconds), numbers.shuffle(), tasks=2)
+    words = topology.bolt("split", Split(place, trouble, at, seconds), numbers.shuffle(), tasks=splits)
     sink = SlowSink(place / "store.db") if slow_s else SqliteSink(place / "store.db", records=[Word], batch=2000)
     if isinstance(sink, SlowSink):
         sink.every_s = slow_s

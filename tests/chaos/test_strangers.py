@@ -3,6 +3,7 @@
 import ipaddress
 import re
 import shutil
+import stat
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -88,12 +89,15 @@ def send_rubbish(context: "zmq.Context[zmq.Socket[bytes]]", path: Path, other: P
 
 
 @pytest.mark.parametrize("links", ["ipc", "tcp://127.0.0.1"])
-def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, links: str) -> None:
+def test_nothing_listens_but_on_loopback_or_in_the_run_s_own_directories(folder: Path, links: str) -> None:
     with running(folder, "--links", links, **PACED) as run:
         run.until_done(1_000)
         pids = [run.process.pid, *run.workers()]
         paths, addresses = listeners(pids)
         assert len(pids) == 3
+        commands = folder / "state" / "socket"
+        paths.remove(str(commands))
+        assert stat.S_IMODE(commands.stat().st_mode) == 0o600
         if links == "ipc":
             assert addresses == []
             assert sorted(paths) == sorted(map(str, sockets(run)))
@@ -107,6 +111,8 @@ def test_nothing_listens_but_on_loopback_or_in_the_run_directory(folder: Path, l
     assert outcome.figures["restarts"] == 0
     if shown is None:
         pytest.skip("there is no ss: only /proc/net was asked")
+    assert [str(commands) in line for line in shown].count(True) == 1
+    shown = [line for line in shown if str(commands) not in line]
     assert all(str(folder / "r") in line or re.search(r" (127\.0\.0\.1|\[::1\]):\d+ ", line) for line in shown), shown
     assert len(shown) == 2
 

@@ -33,6 +33,7 @@ class PageRunner:
         self.background: subprocess.Popen[bytes] | None = None
         self.until = 0.0  # when the background has had time enough
         self.log = directory / ".background"
+        self.closing = contextlib.ExitStack()
         bin_directory = str(Path(sys.executable).parent)
         self.environment = {
             "PATH": f"{bin_directory}:/usr/local/bin:/usr/bin:/bin",
@@ -47,6 +48,8 @@ class PageRunner:
         """Runs one block, or compares it with what was printed. Fails the test where it goes wrong."""
         if "not run" in block.comments or "foreign" in block.comments:
             return
+        if service := block.comments.get("needs"):
+            self._needs(service)
         if file := block.comments.get("file"):
             path = self.here / file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +62,22 @@ class PageRunner:
             self._compare(block)
         else:
             pytest.fail(f"{block.place}: nobody knows how to run {block.language!r}; say why not in a comment")
+
+    def _needs(self, service: str) -> None:
+        """Has the page speak to the service of `tests/services`, in a schema of its own, or leaves the page out."""
+        assert service == "postgres", service
+        psycopg = pytest.importorskip("psycopg")
+        dsn = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
+        try:
+            connection = psycopg.connect(dsn, autocommit=True, connect_timeout=3)
+        except psycopg.OperationalError as error:
+            pytest.skip(f"no PostgreSQL to run the page with ({' '.join(str(error).split())}); see CONTRIBUTING.md")
+        schema = f"kedge_docs_{os.urandom(6).hex()}"
+        self.closing.callback(connection.close)
+        connection.execute(f"CREATE SCHEMA {schema}")
+        self.closing.callback(connection.execute, f"DROP SCHEMA {schema} CASCADE")
+        path = f"options=-csearch_path%3D{schema}"
+        self.environment["ALERTS_DSN"] = f"{dsn}{'&' if '?' in dsn else '?'}{path}"
 
     def _python(self, block: Block) -> None:
         code = compile("\n" * (block.line - 1) + block.text, block.page, "exec")
@@ -131,8 +150,9 @@ class PageRunner:
         return self.log.read_text("utf-8", "replace")
 
     def close(self) -> None:
-        """Ends what is still running."""
+        """Ends what is still running, and takes away what the page has left in a service."""
         if self.background is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.background.pid, signal.SIGKILL)
             self.background.wait()
+        self.closing.close()

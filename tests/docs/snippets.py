@@ -9,6 +9,7 @@ Pure: text in, values out. Pages are read by the parser that builds them. Commen
     <!-- 4711 is: kill -9 (\\d+) -->   in this command 4711 stands for what the background has told there
     <!-- of the background -->        this output is that of the background, which has to end
     <!-- foreign: Storm -->           code of another system
+    <!-- needs: postgres -->          the page is left out where that service is not there, see `page_runner`
     <!-- not run: why -->             anything else that no test runs
 
 Nothing else is needed: `python` and `sh` run, `output` is what the block before it has printed.
@@ -22,7 +23,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
-WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "not run"}
+WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "needs", "not run"}
 MARKS = {"figures begin", "figures end"}  # what one page takes over from another
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
 LOOSE = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?P<unit>µs|ms|s|%)(?!\w))|\d[\d,]*\.\d+|\bpid \d+|…")

@@ -1,0 +1,197 @@
+"""Runs that are killed as a whole, with kill -9, and gone on with on their state directory: on one process, on other
+numbers of workers, with other numbers of tasks, and as somebody does who has just begun."""
+
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from chaos_kit import (
+    KEDGE,
+    WORDS,
+    Outcome,
+    Run,
+    exactly,
+    group_lives,
+    resumed_at,
+    running,
+    seeded,
+    surroundings,
+    wait_for,
+)
+
+FEWER = 12_000
+RATE = 3_000  # so that a life is longer than several commits
+SLOWLY = 1_000  # so that there is something left when a command has begun
+NEWCOMER = Path(__file__).with_name("newcomer.py")
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = ROOT / "examples" / "ssh_alerts.py"
+LINES = 20_000
+COLUMNS = {"failure": "source_ip, at, user, count", "brute_force": "source_ip, failures, first_at, last_at"}
+
+
+@contextmanager
+def killed_in_the_middle(folder: Path, random: Random, **values: Any) -> Iterator[Run]:
+    """A run that is killed as a whole, after some thousand messages, while others are in flight."""
+    with running(folder, count=FEWER, rate=RATE, **values) as run:
+        run.until_done(random.randint(2_500, 4_000))
+        run.until(lambda: run.pending(*processes(run)) > 0, "messages in flight")
+        yield run
+        alive = processes(run)
+        kill_all(run)
+        print(f"{run.pending(*alive):,} messages were in flight")
+        assert run.pending(*alive) > 0
+
+
+def processes(run: Run) -> list[int]:
+    """Those that may have a spout: workers, or the only one that there is."""
+    return run.workers() or [run.process.pid]
+
+
+def kill_all(run: Run) -> None:
+    run.signal_all(signal.SIGKILL)
+    run.process.wait()
+    wait_for(lambda: not group_lives(run.process.pid), "the end of all")
+
+
+def rises(folder: Path) -> None:
+    """Fails unless each run has begun further on than the one before."""
+    begun = resumed_at(folder)
+    print(f"tasks have begun at {begun}")
+    assert begun == sorted(set(begun)), f"positions have to have moved: {begun}"
+
+
+@pytest.mark.parametrize("workers", [(0, 0, 0), (2, 3, 1)], ids=["one-process", "2-then-3-then-1-workers"])
+def test_a_run_that_is_killed_twice_goes_on_where_it_was_f3_f54(folder: Path, workers: tuple[int, ...]) -> None:
+    """Also by other numbers of workers, to whom what was kept is given. 12,000 records."""
+    random = seeded(601)
+    for count in workers[:-1]:
+        with killed_in_the_middle(folder, random, workers=count, splits=3) as run:
+            assert len(run.workers()) == count
+    with running(folder, count=FEWER, workers=workers[-1], splits=3) as run:
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    rises(folder)
+    assert "; the last run was cut short, and what was in flight is read again" in outcome.said
+    assert outcome.total("emitted") < FEWER - 1_000, "what was done is not read again"
+
+
+def test_the_tasks_of_a_spout_may_change_after_kills_f54(folder: Path) -> None:
+    """1, 2, and 1 again: what was another task's is read on from the lowest mark. 12,000 records."""
+    random = seeded(602)
+    for layout in ("together", "both"):
+        with killed_in_the_middle(folder, random, layout=layout):
+            pass
+    with running(folder, count=FEWER) as run:
+        outcome = run.ended().well()
+    exactly(folder, FEWER)
+    one, two, three, again = resumed_at(folder)
+    assert one == 0
+    assert two == three > 0, "both tasks go on where the one was"
+    assert again > two
+    assert "'numbers' has 1 task in place of 2" in outcome.said
+
+
+def test_the_tasks_of_a_spout_may_change_after_a_drained_stop_f54(folder: Path) -> None:
+    """2, 1, and 2 again. Two tasks that share a partition are not as far as each other, and what comes after them
+    begins at the lower of their marks: that much is read again and known to the sink, and nothing after one task."""
+    outcomes = []
+    for layout, rate in (("both", SLOWLY), ("together", SLOWLY), ("both", 0)):
+        with running(folder, count=FEWER, rate=rate, layout=layout) as run:
+            if rate:
+                run.until_done(1_000)
+                stop(folder)
+            outcomes.append(run.ended().well())
+    exactly(folder, FEWER)
+    _, once_more, nothing = (one.known for one in outcomes)
+    assert sum(one.total("emitted") for one in outcomes) == FEWER + once_more // WORDS, resumed_at(folder)
+    assert nothing == 0
+    assert resumed_at(folder)[2] > 0, "nothing was kept"
+    assert "was stopped and has drained" in outcomes[0].said
+
+
+def stop(folder: Path) -> None:
+    """`kedge stop --drain`, as a user does it."""
+    done = subprocess.run(
+        [*KEDGE, "stop", "--drain", "--state-dir", str(folder / "state")],
+        cwd=folder,
+        env=surroundings(folder, {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- a newcomer's run
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_newcomers_run_over_a_log_is_killed_and_resumed_and_stores_what_an_undisturbed_one_does_f3(
+    folder: Path, workers: int
+) -> None:
+    """Over the log that the first example is tried on; its bolt without state, which a death takes no memory from."""
+    outcome = killed_and_resumed(folder, workers, "failure", 500, program=NEWCOMER)
+    assert stored(folder / "store.db", "failure") == (peace := stored(folder / "peace.db", "failure"))
+    assert len(peace) > 2_000
+    assert outcome.total("emitted") < LINES - 1_000, "what was done is not read again"
+
+
+def test_the_first_example_is_killed_and_resumed_and_alerts_nobody_without_reason_f3(folder: Path) -> None:
+    """Its counts are in memory and begin anew, so that an alert may be missing, or come twice for an attack that goes
+    on; none is made up, and none is stored twice."""
+    killed_and_resumed(folder, 2, "brute_force", 5, program=ALERTS)
+    alerts, peace = (stored(folder / name, "brute_force") for name in ("store.db", "peace.db"))
+    assert len(alerts) == len(set(alerts)) > 10
+    assert {address for address, *_ in alerts} <= {address for address, *_ in peace}
+
+
+def killed_and_resumed(folder: Path, workers: int, table: str, more: int, *, program: Path) -> Outcome:
+    """Runs it over the log in peace, and then once more, killed as a whole twice, each time that so many rows more are
+    stored. Returns how that has ended, which was well."""
+    make_log(folder)
+    values: dict[str, Any] = {
+        "program": program,
+        "told_folder": False,
+        "path": folder / "auth.log",
+        "environment": {"PYTHONPATH": str(ROOT)},
+    }
+    with running(folder, workers=0, store=folder / "peace.db", state="peace", **values) as run:
+        run.ended().well()
+    store = folder / "store.db"
+    for _ in range(2):
+        enough = len(stored(store, table)) + more
+        with running(folder, workers=workers, store=store, rate=4_000, **values) as run:
+            run.until(lambda enough=enough: len(stored(store, table)) > enough, f"{more} rows")
+            kill_all(run)
+    with running(folder, workers=workers, store=store, **values) as run:
+        outcome = run.ended().well()
+    assert re.search(r"resuming at 'lines' [\d,]{4,} of .*; the last run was cut short", outcome.said), outcome.said
+    return outcome
+
+
+def make_log(folder: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "examples.auth_log", str(folder / "auth.log"), "--lines", str(LINES)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+
+
+def stored(path: Path, table: str) -> list[tuple[Any, ...]]:
+    """All rows of a store, sorted, but for what names the message; none where there is no table yet."""
+    with closing(sqlite3.connect(path)) as store:
+        try:
+            return sorted(store.execute(f"SELECT {COLUMNS[table]} FROM {table}"))
+        except sqlite3.OperationalError:
+            return []
