@@ -7,13 +7,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 RUNS := runs
 
-# Through the environment, so that the shell takes a path with spaces or quotes for a path.
-LOG ?=
-export LOG RATE
-
 # Lines a second that `make run` reads of the log that it makes: enough to watch for a while. Your own LOG is read as
 # fast as it can be.
+LOG ?=
 RATE ?= 1200
+# Through the environment, so that the shell takes a path with spaces or quotes for a path. After they have their values:
+# for make, what is exported is defined, as nothing.
+export LOG RATE
 
 # What `make soak` runs, and from which seed on.
 SEEDS ?= 10000
