@@ -3,6 +3,7 @@
 Knows streams and descriptors, and nothing of what the lines say: make them safe first, with `topology.text`.
 """
 
+import io
 import os
 from typing import TextIO
 
@@ -13,8 +14,22 @@ def write_line(stream: TextIO | None, line: str) -> None:
     reader has gone."""
     if stream is None or stream.closed:
         return
-    stream.write(encoded(stream, line).decode(_encoding(stream)))
-    stream.flush()
+    write_whole(stream, encoded(stream, line))
+
+
+def write_whole(stream: TextIO, data: bytes) -> None:
+    """Writes text that is encoded for this stream, all of it, and flushes. A stream without a buffer, as they are by
+    PYTHONUNBUFFERED, would drop the rest of what a signal has come in the middle of. Blocks and raises as the stream
+    does; one that does not block, and has no buffer, leaves out what it has no room for."""
+    binary = getattr(stream, "buffer", None)
+    if not isinstance(binary, io.RawIOBase):  # a buffer writes on by itself
+        stream.write(data.decode(_encoding(stream)))
+        stream.flush()
+        return
+    stream.flush()  # what user code has left in the text layer comes first
+    rest = memoryview(data)
+    while rest and (written := binary.write(rest)) is not None:
+        rest = rest[written:]
 
 
 def encoded(stream: TextIO, line: str) -> bytes:

@@ -98,6 +98,9 @@ def terminal(folder: Path, *arguments: str, columns: int = 100, rows: int = 24, 
     """Starts the command as the only one on a terminal, which Ctrl-C and Ctrl-Z reach it by."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    modes = termios.tcgetattr(theirs)
+    modes[3] |= termios.NOFLSH  # else Ctrl-C and Ctrl-Z drop what was written and is not read yet, and we read slowly
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
     process = subprocess.Popen(
         [sys.executable, "-c", STARTER, KEDGE, *arguments],
         cwd=folder,

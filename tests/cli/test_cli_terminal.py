@@ -157,8 +157,9 @@ def test_a_terminal_that_ctrl_s_has_stopped_does_not_hold_the_run_up(folder: Pat
 
 
 def test_what_a_bolt_prints_stands_above_the_view_and_tears_nothing(folder: Path) -> None:
+    """Also on a terminal that is slower than it, where Ctrl-C comes amid a write, and streams have no buffer."""
     (folder / "prints.py").write_text(PRINTS)
-    with terminal(folder, "run", "prints.py", rows=16) as run:
+    with terminal(folder, "run", "prints.py", rows=16, PYTHONUNBUFFERED="1") as run:
         run.until(lambda: run.written.count("line ") > 60, "lines")
         for _ in range(10):
             seen = run.written.count("line ")

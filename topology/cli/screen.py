@@ -20,6 +20,7 @@ from typing import Any, Final, TextIO
 from rich.cells import cell_len
 
 from topology.text import escaped
+from topology.writing import write_whole
 
 BURST: Final = 50  # lines written above after which the frame stays away until it is drawn anew: it would cost too much
 PENDING_MAX: Final = 100_000  # characters of a line that has no end yet
@@ -124,8 +125,7 @@ class Screen:
 
     def _write(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        self._stream.write(text.encode(encoding, "replace").decode(encoding))
-        self._stream.flush()
+        write_whole(self._stream, text.encode(encoding, "replace"))
 
 
 class Above(io.TextIOBase):
