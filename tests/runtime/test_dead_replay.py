@@ -87,7 +87,9 @@ def test_a_replayed_message_is_done_with_its_old_identity_and_its_letter_is_gone
     assert balanced(report)
 
 
-def test_a_message_that_dies_again_replaces_its_letter_with_attempts_added_up(tmp_path: Path) -> None:
+def test_a_message_that_dies_again_replaces_its_letter_with_attempts_added_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bolt = Mended()
     topology, _ = mending(bolt, config=Config(max_replays=2))
 
@@ -109,6 +111,11 @@ def test_a_message_that_dies_again_replaces_its_letter_with_attempts_added_up(tm
     report = run_kept(topology, store_at(tmp_path), during=during)
     counts = report.snapshot.spouts["numbers"]
     assert (counts.emitted, counts.acked, counts.dead, counts.pending) == (8, 6, 2, 0)
+    told = [line.split(": ")[0] for line in caplog.messages if "(K520)" in line]
+    assert [line.split(" is dead ")[1] for line in told] == [
+        "after 3 attempts, and kept as dead letter 0-1",
+        "after 6 attempts, and kept as dead letter 0-1",
+    ]
 
 
 def test_a_replay_that_is_asked_for_while_a_letter_waits_to_be_kept_again_is_done(tmp_path: Path) -> None:
@@ -175,6 +182,27 @@ def test_that_a_replay_is_asked_for_is_durable_before_the_answer_and_before_it_b
         run.drain()
 
     run_kept(topology, Trying(store_at(tmp_path), before), during=during)
+
+
+def test_a_replay_that_could_not_be_kept_within_a_bound_is_done_once_there_is_room_F16(tmp_path: Path) -> None:
+    bolt, disk = Mended(), Disk()
+    topology, captured = mending(bolt)
+
+    async def during(run: EmbeddedRun) -> None:
+        await dead_of(run, 1)
+        bolt.mended, disk.full = True, True
+        answer = await asked(run, "replay")
+        assert answer.names == ()
+        assert answer.problem.startswith("this is done as soon as the state can be written again: no space left")
+        await asyncio.sleep(5)
+        assert POISON not in {one.n for one in captured.distinct.values()}  # nothing begins that is not kept
+        disk.full = False
+        await gone(run)
+        assert POISON in {one.n for one in captured.distinct.values()}
+        run.drain()
+
+    run_kept(topology, Trying(store_at(tmp_path), disk.check), during=during, limit_s=200.0)
+    assert letters_in(tmp_path) == []
 
 
 def test_a_replay_whose_worker_dies_in_the_middle_is_gone_on_with(tmp_path: Path) -> None:

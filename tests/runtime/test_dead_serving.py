@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from letters_kit import Disk, Paged, Trying, dead_of, letters_in, run_kept, store_at, until
+from letters_kit import Disk, Paged, Trying, asked, dead_of, letters_in, run_kept, store_at, until
 from runtime_kit import Number, Poisoned, balanced, built, numbers
 
 from topology import Bolt, Collector, Config, DeadLetter, Reject, State, Topology, Tuple
@@ -218,6 +219,89 @@ def test_a_full_store_serves_no_letter_before_it_is_kept_F16(tmp_path: Path) -> 
 
     run_kept(topology, Trying(store_at(tmp_path), filling), during=during)
     assert len(page.letters) == 1
+
+
+class Gate:
+    """A reader whose queue is full until it is opened."""
+
+    def __init__(self) -> None:
+        self.full = True
+        self.open = asyncio.Event()
+
+    async def room(self) -> None:
+        await self.open.wait()
+        self.full = False
+
+
+class Odd(Bolt):
+    """Rejects odd numbers, a second after it was given them."""
+
+    async def process(self, number: Number) -> None:
+        await asyncio.sleep(1)
+        if number.n % 2:
+            raise Reject("odd")
+
+
+def waiting_for_a_gate(page: Paged) -> tuple[Topology, Callable[[EmbeddedRun], Gate]]:
+    """Two dead letters, whose readers' queues have a gate before them."""
+    topology = Topology("gated")
+    stream = topology.spout("numbers", ScriptedSpout([*numbers(4), Wait()]))
+    topology.bolt("odd", Odd(), stream.shuffle(), concurrency=4)
+    topology.bolt("page", page, stream.dead.shuffle())
+
+    def gated(run: EmbeddedRun) -> Gate:
+        gate, way = Gate(), run.workers[0].dead_ways["numbers"]
+        run.workers[0].dead_ways["numbers"] = replace(way, below=[*way.below, gate])  # type: ignore[list-item]
+        return gate
+
+    return topology, gated
+
+
+def test_a_letter_that_is_dropped_while_it_waits_for_room_is_gone_and_is_not_served(tmp_path: Path) -> None:
+    """It was read from the store together with one that waits for room before it."""
+    page = Paged()
+    topology, gated = waiting_for_a_gate(page)
+
+    async def during(run: EmbeddedRun) -> None:
+        await until(lambda: bool(run.workers))
+        gate = gated(run)
+        await dead_of(run, 2)
+        await asyncio.sleep(1)
+        assert (await asked(run, "drop", "0-2")).names == ("0-2",)
+        gate.open.set()
+        await until(lambda: bool(page.letters))
+        await asyncio.sleep(1)
+        assert [one.name for one in page.letters] == ["0-1"]
+        assert (await asked(run, "list")).total == 1
+        run.drain()
+
+    run_kept(topology, store_at(tmp_path), during=during, limit_s=200.0)
+    assert [(one.name, one.served) for one in letters_in(tmp_path)] == [("0-1", True)]
+
+
+def test_a_letter_whose_replay_was_asked_for_while_it_waited_to_be_served_is_not_forgotten(tmp_path: Path) -> None:
+    """What is kept of it when it has been served is the letter as it is then."""
+    page = Paged()
+    topology, gated = waiting_for_a_gate(page)
+
+    async def during(run: EmbeddedRun) -> None:
+        await until(lambda: bool(run.workers))
+        gate = gated(run)
+        await dead_of(run, 2)
+        await asyncio.sleep(1)
+        assert (await asked(run, "replay", "0-2")).names == ("0-2",)
+        await dead_of(run, 3)
+        gate.open.set()
+        await until(lambda: len(page.letters) >= 2)
+        await asyncio.sleep(1)
+        run.drain()
+
+    run_kept(topology, store_at(tmp_path), during=during, limit_s=200.0)
+    assert [(one.name, one.attempts, one.served) for one in letters_in(tmp_path)] == [
+        ("0-1", 1, True),
+        ("0-2", 2, True),
+    ]
+    assert page.letters[-1].attempts == 2
 
 
 def test_more_letters_than_may_be_under_way_are_all_served_and_state_counts_each_once(tmp_path: Path) -> None:

@@ -181,11 +181,6 @@ class SqliteStore:
                 break
         return found
 
-    @property
-    def letters_kept(self) -> int:
-        """How many there are now."""
-        return len(self._letters.rows)
-
     def names(self) -> list[str]:
         """Of all letters, in their order."""
         return [key.decode() for key in self._keys_after("")]

@@ -145,11 +145,11 @@ class Burying:
         self._held.append(done)
         self._keeper.want()
 
-    async def durable(self) -> None:
-        """Returns once all that was said here so far is kept."""
+    def durable(self) -> asyncio.Future[None]:
+        """Done once all that was said here so far is kept; who waits no longer need not cancel it."""
         self._waiters.append(future := asyncio.get_running_loop().create_future())
         self._keeper.want()
-        await future
+        return future
 
     def now(self, letter: Letter) -> Letter | None:
         """A letter that was read from the store as it is now; None where it is gone."""

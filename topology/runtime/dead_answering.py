@@ -5,7 +5,7 @@ know sockets, nor how a message is replayed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -78,18 +78,22 @@ class Answering:
             done = [letter for letter in group if letter.name not in refused]
             if not done:
                 continue
-            try:
-                async with asyncio.timeout(KEPT_S):
-                    await self._burying.durable()
-            except TimeoutError:
+            durable = self._burying.durable()
+            if ask.act == "replay":
+                durable.add_done_callback(partial(self._begin, [letter.name for letter in done]))
+            await asyncio.wait({durable}, timeout=KEPT_S)
+            if not durable.done():
                 why = self._keeper.why_full or f"nothing was kept within {KEPT_S:g} s"
                 problem = f"this is done as soon as the state can be written again: {why}"
                 break
             names += [letter.name for letter in done]
-            if ask.act == "replay":
-                for letter in done:
-                    self._reviving.add(letter.name)
         return DeadAnswer(ask.number, (), tuple(names), self._burying.letters, _joined([*problems, problem]))
+
+    def _begin(self, names: Sequence[str], durable: asyncio.Future[None]) -> None:
+        """That these are to be replayed is kept, whether or not somebody waits for the answer still."""
+        if not durable.cancelled():
+            for name in names:
+                self._reviving.add(name)
 
     def _drop(self, letter: Letter) -> str:
         """Why this letter can't be dropped; empty where it is as good as gone."""

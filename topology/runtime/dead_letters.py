@@ -112,7 +112,7 @@ class DeadLetters:
             task=spouting.task,
             epoch=spouting.epoch_of(tree),
             pair=spouting.pair_of(tree),
-            attempts=tree.own + tree.others,
+            attempts=tree.attempts,
             deaths=deaths,
             died_at=self._home.clock.utc(),
         )

@@ -162,15 +162,20 @@ class Errands:
             while self._names and not self._held and (room := self._room()) > 0:
                 count = min(len(self._names), room)
                 names = [self._names.popleft() for _ in range(count)]
-                letters = {letter.name: letter for letter in await self.burying.load(names)}
-                for name in names:
-                    await self._begun(name, letters.get(name))
+                letters = await self.burying.load(names)
+                for letter in letters:  # taken at once: each may be changed or dropped while the one before it waits
+                    self.burying.take(letter)
+                self._open.difference_update({*names}.difference(letter.name for letter in letters))
+                for letter in letters:
+                    await self._begun(letter.name)
 
     def _room(self) -> int:
         return (1 if self.careful else UNDER_WAY_MAX) - len(self._under_way)
 
-    async def _charged(self, letter: Letter | None) -> Letter | None:
-        """While careful: the letter, once it says durably that it is under way alone; None where it has killed."""
+    async def _charged(self, name: str) -> Letter | None:
+        """The letter; while careful, once it says durably that it is under way alone. None where it is gone, or has
+        killed."""
+        letter = self.burying.current(name)
         if not self.careful or letter is None:
             return letter
         if letter.begun >= ALONE_MAX:
@@ -178,19 +183,20 @@ class Errands:
             return None
         await self._alone.acquire()
         self._is_alone = True
-        self.burying.change(altered(letter, begun=letter.begun + 1))
-        await self.burying.durable()
-        return self.burying.now(altered(letter, begun=letter.begun + 1))
+        if (letter := self.burying.current(name)) is not None:
+            self.burying.change(altered(letter, begun=letter.begun + 1))
+            await self.burying.durable()
+        return self.burying.current(name)
 
-    async def _begun(self, name: str, letter: Letter | None) -> None:
-        """Begins one, once there is room for its tuples."""
-        letter = await self._charged(self.burying.now(letter) if letter is not None else None)
+    async def _begun(self, name: str) -> None:
+        """Begins one that was taken, once there is room for its tuples."""
+        letter = await self._charged(name)
         tree = self.errand(letter) if letter is not None else None
         if tree is None:
             self._open.discard(name)
+            self.burying.release(name)
             self._over_alone()
             return
-        self.burying.take(tree.letter)
         self._under_way[name] = tree
         self._trees.add(tree.root)
         self._for_room = [tree]

@@ -33,6 +33,11 @@ class Pending(Tree):
     also: int = 0  # times that its source has given it again, and that are told of its end with it (F59)
     deaths: float = 0.0  # of workers while it was under way, as `trials` counts them (E7)
 
+    @property
+    def attempts(self) -> int:
+        """Those that have failed, for whatever reason, in all lives of the message."""
+        return self.own + self.others
+
 
 class Replays:
     """`again` is called with what is due, oldest first; never after `close`, and between `hold` and `release` only with

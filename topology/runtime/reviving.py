@@ -38,6 +38,10 @@ class Revival(Errand, kw_only=True):
 
     spout: Spout
 
+    @property
+    def attempts(self) -> int:
+        return self.letter.attempts + self.own + self.others
+
 
 class Reviving(Errands):
     """`spout_of` finds the task that a letter belongs to now, or None; `dead_again` buries what has failed."""

@@ -19,9 +19,7 @@ from topology.components import Clock
 from topology.errors import EmitError
 from topology.runtime.failures import Failure
 
-KEPT_MAX: Final = (
-    1 << 16
-)  # sub-trees of one worker that are open, or that somebody may still remember; then emit raises
+KEPT_MAX: Final = 1 << 16  # sub-trees of a worker that are open, or that somebody may remember; then emit raises
 LOOKED_AT_A_TURN: Final = 500  # of those that are over, at a turn of the clockwork
 EDGE_SALT: Final = salt("sub-tree", "edge")
 MESSAGE_WORKER_SHIFT: Final = WORKER_SHIFT - 6  # of a message: what is above it is its home worker
@@ -145,14 +143,16 @@ class SubTrees:
 
     def holding(self, root: int) -> dict[int, str]:
         """The open sub-trees that this tree waits for, and those that they wait for: root → component."""
+        waits: dict[int, list[SubTree]] = {}
+        for tree in self.open.values():
+            for one in tree.inputs:
+                waits.setdefault(one, []).append(tree)
         found: dict[int, str] = {}
         sought = [root]
         while sought:
-            one = sought.pop()
-            for tree in self.open.values():
-                if tree.root not in found and one in tree.inputs:
-                    found[tree.root] = tree.spouting.component
-                    sought.append(tree.root)
+            for tree in waits.pop(sought.pop(), ()):
+                found[tree.root] = tree.spouting.component
+                sought.append(tree.root)
         return found
 
     # -- who may still remember it

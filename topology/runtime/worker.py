@@ -254,7 +254,7 @@ class Worker:
     def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
         """A message is dead: nobody will replay it, unless by the name of its letter, where it has one."""
         self.recovered([tree])
-        self.reporter.died(spouting.component, tree.message, tree.own + tree.others, failure, letter)
+        self.reporter.died(spouting.component, tree.message, tree.attempts, failure, letter)
         if self.config.on_dead == "stop":
             self.stopping.set()
 
