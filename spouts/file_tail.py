@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from acker.identity import MessageId
-from spouts.catching_up import copy_of, left_behind, offset_in, passed_by
-from spouts.known_files import KnownFile, KnownFiles, digest
+from spouts.catching_up import copy_of, current_of, left_behind, offset_in, passed_by
+from spouts.known_files import KnownFile, KnownFiles, digest, head_digest
 from spouts.lines import Line
 from spouts.opening import alone
 from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular, unreadable
@@ -24,6 +24,7 @@ from topology.errors import ConfigurationError, StartError
 
 OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
 SHORTEST_WAIT_S: Final = 0.001  # after a line; doubles up to `poll_interval_s`, so a busy file's next line is seen soon
+NOTED_BYTES: Final = 4 * WINDOW_BYTES  # of a file's beginning that are noted as they are read
 EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the latest read, so that late acks find theirs
 
 log = logging.getLogger("kedge.spouts")
@@ -36,8 +37,8 @@ class FileTail(Spout):
     waits there for more, and a half line until its newline has come.
 
     **Identity.** A message's id is the byte offset of its line's start. The partition is a hash of the file's first
-    1,024 bytes; a file that is shorter when first seen gets a random one, which it keeps as it grows. The epoch counts
-    generations: it goes up when the same partition is read again from zero. Names are kept in the task's notes, so that
+    1,024 bytes; a file that is shorter when first seen gets a random one, which it keeps as it grows. Generations of
+    content with one hash are numbered, and each is a partition of its own. Names are kept in the task's notes, so that
     a later run gives the same bytes the same names, under whatever path. Without notes, a file that was first seen
     shorter than 1,024 bytes has new names in each run.
 
@@ -57,7 +58,13 @@ class FileTail(Spout):
     **Resuming.** A later run goes on at its positions: in the file that the path names, and before it in the rotated
     files beside it that were not read to their ends, by whatever number or date they are called now (`auth.log.1`,
     `auth.log-20261121`, `auth.log.2.gz`), and in those that came and went meanwhile. Their content tells which they
-    are.
+    are, and their inodes where it is the same. So what was read and is not done comes again, unless
+    - its file was deleted meanwhile, or truncated without a copy beside it;
+    - it was a file of less than 1,024 bytes, and was copied elsewhere, or compressed: that proves too little. A copy
+      beside a file that was truncated in place will do;
+    - other files begin as this one does, the run was killed before it had read more of it than that (or twice as much,
+      where they have more than 4,096 bytes in common), and it was compressed, or copied and truncated, meanwhile.
+    `open` blocks while it unpacks compressed files that it has to read on in.
 
     **Lines.** `Line.raw` holds the bytes where they were not UTF-8. A line of more than `max_line_bytes` (+ 1) comes in
     pieces of `max_line_bytes`, cut between characters, each a `Line` with its own offset as id, and is warned of once a
@@ -102,7 +109,7 @@ class FileTail(Spout):
         descriptor = open_regular(self.path)
         try:
             self._known = KnownFiles(task.notes, task.component, task.random)
-            known = self._known.recognise(descriptor)
+            known = current_of(self.path, self._known, descriptor)
             for unread in left_behind(self.path, self._known, at, descriptor, known):
                 self._add(unread.descriptor, unread.known, unread.offset, unread.whole)
             offset = offset_in(known, at) if known else 0
@@ -112,8 +119,9 @@ class FileTail(Spout):
             os.close(descriptor)
             self._close_all()
             raise
-        self._add(descriptor, replace(known, ended=False), offset)
-        self._epochs = {file.known.partition: file.known.epoch for file in reversed(self._files)}
+        status = os.fstat(descriptor)
+        self._add(descriptor, replace(known, ended=False, device=status.st_dev, inode=status.st_ino), offset)
+        self._epochs = {file.known.partition_name: file.known.epoch for file in reversed(self._files)}
 
     async def poll(self, limit: int) -> list[Message[Line]]:
         """Up to `limit` lines of one file; waits for the first. All state changes between waits: cancelling it loses
@@ -125,12 +133,9 @@ class FileTail(Spout):
                     return self._batch(file, limit)
             if self.follow:
                 self._look_at_path()
-            partitions_before = set[str]()
-            for file in self._files:
-                # Where a rotated file begins with the same 1,024 bytes, its epoch stays until it has been let go.
-                if file.known.partition not in partitions_before and self._read(file):
+            for file in [*self._files]:  # a copy may be put before one that was truncated
+                if self._read(file):
                     return self._batch(file, limit)
-                partitions_before.add(file.known.partition)
             before = len(self._files)
             if self._let_go() or len(self._files) < before:
                 continue
@@ -184,8 +189,9 @@ class FileTail(Spout):
             return False
         file.quiet_since = None
         # Before its lines leave: what was not noted could be taken for another file's beginning by the next run. Each
-        # read of the first 1,024 bytes, then whenever it has doubled: a handful of fsyncs for any length.
-        if file.known.offset < WINDOW_BYTES or lines.offset >= 2 * file.known.offset:
+        # read of the first bytes, as many as files may well have in common, then whenever it has doubled: some dozens
+        # of fsyncs for any length.
+        if file.known.offset < NOTED_BYTES or lines.offset >= 2 * file.known.offset:
             self._note(file)
         if lines.pieces and not file.warned:
             file.warned = True
@@ -199,12 +205,13 @@ class FileTail(Spout):
         lines = file.lines
         if self.follow and (descriptor := copy_of(self.path, lines.seen, lines.offset)) is not None:
             copy = TailedFile(descriptor, lines.offset, self.block_bytes, self.max_line_bytes)
-            self._files.insert(self._files.index(file), _Named(copy, file.known, whole=True))
+            known = replace(file.known, device=copy.key[0], inode=copy.key[1])
+            self._files.insert(self._files.index(file), _Named(copy, known, whole=True))
             return True
         return False
 
     def _batch(self, file: "_Named", limit: int) -> list[Message[Line]]:
-        partition, epoch = file.known.partition, file.known.epoch
+        partition, epoch = file.known.partition_name, file.known.epoch
         if self._epochs.get(partition) != epoch:
             others = [(name, old) for name, old in self._epochs.items() if name != partition]
             self._epochs = dict([*others[1 - EPOCHS_MAX :], (partition, epoch)])
@@ -212,7 +219,9 @@ class FileTail(Spout):
 
     def _note(self, file: "_Named") -> None:
         if file.known.offset < file.lines.offset:
-            file.known = replace(file.known, offset=file.lines.offset, digest=digest(file.lines.seen))
+            seen = file.lines.seen
+            noted = replace(file.known, offset=file.lines.offset, digest=digest(seen))
+            file.known = replace(noted, head=noted.head and head_digest(seen[0]))
             self._known.keep(file.known)
 
     # -- which files
@@ -233,6 +242,11 @@ class FileTail(Spout):
             if len(self._files) >= OPEN_FILES_MAX:
                 return
             descriptor = open_regular(self.path)
+            status = os.fstat(descriptor)  # the path may name another file by now
+            key = (status.st_dev, status.st_ino)
+            if any(file.lines.key == key and not file.lines.done for file in self._files):
+                os.close(descriptor)
+                return
         except FileNotFoundError:
             return
         except (OSError, ConfigurationError) as error:
@@ -244,7 +258,8 @@ class FileTail(Spout):
         newest.quiet_since = None
         log.info("%s was rotated; the new file is read from its start", self.path)
         keys = {*(file.lines.key for file in self._files), key}
-        for unread in passed_by(self.path, self._known, newest.lines.descriptor, keys):
+        open_ones = {file.lines.descriptor: file.known.generation_of for file in self._files}
+        for unread in passed_by(self.path, self._known, keys, open_ones):
             self._add(unread.descriptor, unread.known, unread.offset)
         self._add(descriptor, self._known.new(descriptor), 0)
 

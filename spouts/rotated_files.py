@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from spouts.tailed_file import open_regular
+from spouts.tailed_file import WINDOW_BYTES, open_regular
 from topology.errors import ConfigurationError
 
 BESIDE_MAX: Final = 100  # rotated files that are looked at, the newest
@@ -72,6 +72,15 @@ def opened(beside: Beside) -> int | None:
             return _unpacked(content)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         log.warning("%s can't be unpacked, and is not read: %s", beside.path, error)
+        return None
+
+
+def head_of(beside: Beside) -> bytes | None:
+    """The first 1,024 bytes of its content, without unpacking the rest; None where they can't be read."""
+    try:
+        with open(open_regular(beside.path), "rb") as file:
+            return gzip.open(file).read(WINDOW_BYTES) if beside.packed else file.read(WINDOW_BYTES)
+    except (ConfigurationError, OSError, EOFError, zlib.error):
         return None
 
 

@@ -59,8 +59,8 @@ MUTANTS: Final = (
         rule="C2",
         breaks="a file that was recreated is taken for the one before: the inode is enough",
         file="spouts/known_files.py",
-        old="return proven and digest(windows(descriptor, known.offset)) == known.digest",
-        new="return same_inode",
+        old="return proven and known.begins(descriptor)",
+        new="return known.is_at(status)",
         test=f"{SOURCES}test_recreated_from_zero_no_message_is_taken_for_an_earlier_one",
     ),
     Mutant(

@@ -116,7 +116,9 @@ async def test_when_the_file_is_truncated_every_line_that_is_still_there_or_was_
 
 
 @pytest.mark.parametrize("boundary", range(1, LINES + 1))
-async def test_the_epoch_goes_up_when_a_partition_starts_again_from_zero(tmp_path: Path, boundary: int) -> None:
+async def test_a_file_that_starts_again_from_zero_is_another_generation_with_a_partition_of_its_own(
+    tmp_path: Path, boundary: int
+) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(content_of("old"))
     reading = follow(path)
@@ -125,7 +127,8 @@ async def test_the_epoch_goes_up_when_a_partition_starts_again_from_zero(tmp_pat
         os.truncate(path, 0)
         append(path, f"new {generation}")
         (*_, last) = await reading.until_text(f"new {generation}")
-        assert (last.partition, last.epoch, last.id) == (reading.emitted[0].partition, str(generation), 0)
+        assert (last.epoch, last.id) == (str(generation), 0)
+        assert last.partition == f"{reading.emitted[0].partition}.{generation}"
     reading.close()
 
 
@@ -212,23 +215,21 @@ async def test_a_rotated_file_is_read_on_while_its_writer_has_not_let_go_of_it(t
     reading.close()
 
 
-async def test_the_epoch_of_a_partition_never_goes_back(tmp_path: Path) -> None:
-    """Two files with one banner are one partition: the second waits until the first has been let go."""
-    path, clock = tmp_path / "a.log", SetClock(datetime(2026, 3, 1, tzinfo=UTC))
+async def test_the_epoch_of_a_partition_never_changes_as_each_generation_is_one_of_its_own(tmp_path: Path) -> None:
+    """Two files with one banner are read side by side, the first for as long as its writer has it."""
+    path = tmp_path / "a.log"
     path.write_bytes(BANNER.encode() + content_of("old"))
-    reading = Reading(FileTail(path, follow=True, poll_interval_s=0.001), make_task(clock=clock))
+    reading = Reading(FileTail(path, follow=True, poll_interval_s=0.001, rotated_wait_s=600), make_task())
     await reading.until(1 + LINES)
     with path.open("ab", buffering=0) as writer:
         path.rename(path.with_suffix(".1"))
         path.write_bytes(BANNER.encode() + content_of("new"))
-        await idle(reading)
+        await reading.until(2 * (1 + LINES))
         writer.write(b"late\n")
         await reading.until_text("late")
-    await idle(reading)
-    clock.now += timedelta(seconds=6)
-    await reading.until(2 * (1 + LINES) + 1)
-    assert [one.epoch for one in reading.emitted] == ["0"] * (LINES + 2) + ["1"] * (LINES + 1)
-    assert len({one.partition for one in reading.emitted}) == 1
+    assert [one.epoch for one in reading.emitted] == [*"0" * (LINES + 1), *"1" * (LINES + 1), "0"]
+    assert len({(one.partition, one.epoch) for one in reading.emitted}) == 2
+    assert len({one.partition for one in reading.emitted}) == 2
     reading.close()
 
 
