@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from topology.cli import terminal
 from topology.cli.places import called
-from topology.cli.reaching import Line, Silence, reached
+from topology.cli.reaching import reached
 from topology.codes.loading import K171, K172, K175
 from topology.errors import WorkerError
 from topology.runtime.commanding import Ended, Going, Trouble
@@ -57,22 +57,19 @@ class Asked:
             raise WorkerError("the run has ended meanwhile", code=K171)
         with line:
             line.ask(ask)
-            answer = self._heard(line)
+            answer = line.heard(self._silent)
         if isinstance(answer, Trouble):
             raise WorkerError(printable(answer.text), code=K172)
         if isinstance(answer, Ended | Going):
             raise WorkerError("the run has answered what nobody had asked", code=K172)
         return answer
 
-    def _heard(self, line: Line) -> DeadAnswer | Ended | Going | Trouble:
-        for seconds in range(1, SILENT_MAX + 1):
-            try:
-                return line.hear()
-            except Silence:
-                if seconds == SILENT:
-                    name = printable(called(self._directory))
-                    terminal.say(f"{name}: the run does not answer yet; its event loop may be blocked")
-        raise WorkerError(f"the run has not answered within {SILENT_MAX} s", code=K175)
+    def _silent(self, seconds: int) -> None:
+        if seconds == SILENT:
+            name = printable(called(self._directory))
+            terminal.say(f"{name}: the run does not answer yet; its event loop may be blocked")
+        if seconds >= SILENT_MAX:
+            raise WorkerError(f"the run has not answered within {SILENT_MAX} s", code=K175)
 
     def _of_files(self, ask: DeadAsk) -> DeadAnswer:
         from topology.durable.asking import answer

@@ -107,7 +107,8 @@ RunIdOption = Annotated[
     typer.Option(
         "--run-id",
         metavar="new|NAME",
-        help="New identities, for this and later runs: everything is read, processed and stored again.",
+        help="Other identities, for this and later runs: everything is read, processed and stored again; under a NAME "
+        "that was used before, sinks still drop what they have of it.",
         rich_help_panel=_RUN,
     ),
 ]

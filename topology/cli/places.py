@@ -32,25 +32,12 @@ def _offered(incomplete: str) -> list[str]:
     return [path.name for path in state_dirs() if path.name.startswith(incomplete)]
 
 
-TopologyArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NAME-OR-FILE",
-        help="The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless "
-        "given.",
-        autocompletion=_offered,
-    ),
-]
-TopologyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--topology",
-        metavar="NAME-OR-FILE",
-        help="The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless "
-        "given.",
-        autocompletion=_offered,
-    ),
-]
+_NAMED: Final = "NAME-OR-FILE"
+_HELP: Final = (
+    "The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless given."
+)
+TopologyArgument = Annotated[str | None, typer.Argument(metavar=_NAMED, help=_HELP, autocompletion=_offered)]
+TopologyOption = Annotated[str | None, typer.Option("--topology", metavar=_NAMED, help=_HELP, autocompletion=_offered)]
 WhereOption = Annotated[
     Path | None,
     typer.Option("--state-dir", metavar="DIR", help="Its state directory, where that is another than .kedge/NAME."),
@@ -66,7 +53,9 @@ def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: 
     """
     if state_dir is not None:
         if not state_dir.is_dir():
-            raise ConfigurationError(f"there is no state directory {printable(str(state_dir))!r}", code=K160)
+            shown = printable(str(state_dir))
+            text = f"{shown!r} is no directory" if state_dir.exists() else f"there is no state directory {shown!r}"
+            raise ConfigurationError(text, code=K160)
         return state_dir
     there = state_dirs()
     if named is not None:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -33,13 +33,9 @@ from topology.runtime.commanding import (
 from topology.text import printable
 
 CONNECT_S: Final = 5.0  # how long a run may take to accept,
-WORD_S: Final = 1.0  # and to say something, until it is asked whether to wait on
+WORD_S: Final = 1.0  # and to say something, until it is told that nothing comes
 STARTING_S: Final = 10  # how long a run which has just been started may take until it can be reached
 CHUNK_BYTES: Final = 64 * 1024
-
-
-class Silence(Exception):
-    """The run has said nothing for WORD_S; the next `hear` goes on waiting."""
 
 
 class Line:
@@ -65,8 +61,19 @@ class Line:
         except OSError as error:
             raise _gone() from error
 
-    def hear(self) -> Answer:
-        """The next thing that the run says. Raises Silence."""
+    def heard(self, silent: Callable[[int], None]) -> Answer:
+        """The next thing that the run says. While that is nothing, `silent` is called each second with how many it has
+        been; it ends the waiting by raising."""
+        seconds = 0
+        while True:
+            try:
+                return self._next()
+            except TimeoutError:
+                seconds += 1
+                silent(seconds)
+
+    def _next(self) -> Answer:
+        """The next thing that the run says. Raises TimeoutError after WORD_S without a word."""
         head = self._whole(4)
         length = int.from_bytes(head, "little")
         if length > ANSWER_BYTES_MAX:
@@ -85,7 +92,7 @@ class Line:
             try:
                 data = self._connection.recv(CHUNK_BYTES)
             except TimeoutError:
-                raise Silence from None
+                raise
             except OSError:
                 data = b""
             if not data:

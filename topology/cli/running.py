@@ -9,11 +9,9 @@ import contextlib
 import json
 import logging
 import os
-import shlex
-import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,7 @@ from types import FrameType
 from typing import Any, Final, Protocol
 
 from topology.cli import terminal
-from topology.cli.exposed import blind
+from topology.cli.next_commands import again, dead_list
 from topology.cli.progress import Display, display
 from topology.cli.rates import Now, Shape, busy
 from topology.cli.summary import described, summary
@@ -43,8 +41,6 @@ logger = logging.getLogger("kedge")
 
 LOADER: Final = "topology.cli.loading:again"  # what makes a topology anew, in a worker process
 HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal
-ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # for one run only,
-NEW_ID: Final = ("--run-id", "new")  # and these two words
 LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
 
@@ -139,7 +135,8 @@ def run(topology: Topology, options: Options) -> int:
     report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
     try_next = options.try_next or f"{again(sys.argv)}   # goes on from here{_kept(topology)}"
-    lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares)]
+    letters = dead_list(state_dir)
+    lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares, dead_list=letters)]
     figures = {**report.snapshot.as_json(), "restarts": restarts}
     if terminal.VOICE.as_event is not None:
         status = report.exit_status
@@ -224,28 +221,6 @@ def _kept(topology: Topology) -> str:
     """What is promised of a second run, where there are sinks that drop what they have seen, as all of ours do."""
     sinks = [one for one in topology.components if getattr(one.prototype, "drops_replays", False)]
     return ": what is stored is not stored twice" * bool(sinks)
-
-
-def again(argv: list[str]) -> str:
-    """The command line once more, as it can be typed."""
-    command = argv[0]
-    if Path(command).name == "kedge.py":
-        command = "python -m kedge"
-    elif shutil.which("kedge") == command:
-        command = "kedge"
-    elif (path := Path(command)).is_absolute() and path.is_relative_to(Path.cwd()):
-        command = str(path.relative_to(Path.cwd()))
-    return f"{command} {shlex.join(blind(_for_good(argv[1:])))}"
-
-
-def _for_good(words: Sequence[str]) -> list[str]:
-    """The words of a command line, without options that are meant for one run only."""
-    pairs = zip(("", *words[:-1]), words, (*words[1:], ""), strict=True) if words else ()
-    return [
-        word
-        for before, word, after in pairs
-        if word not in ONCE and (before, word) != NEW_ID and (word, after) != NEW_ID
-    ]
 
 
 async def _run(

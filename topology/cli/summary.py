@@ -36,10 +36,11 @@ def summary(
     restarts: int | None = None,
     limit: str = "",
     busy: Mapping[str, float] | None = None,
+    dead_list: str = "kedge dead list",
 ) -> Iterator[str]:
     """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes;
     `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
-    bolt took."""
+    bolt took; `dead_list` the command that lists the letters that are kept."""
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
     yield from _table(snapshot, busy or {})
@@ -51,7 +52,7 @@ def summary(
     if limit:
         yield f"  {'limit':<{width}}  {printable(limit)}"
     if snapshot.letters:
-        letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: kedge dead list"
+        letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
         yield f"  {'dead':<{width}}  {letters}"
     if any(snapshot.rare.values()):
         yield f"  {'rare':<{width}}  {rarities(snapshot)}"
@@ -59,7 +60,7 @@ def summary(
         yield f"{name}: {printable(lines[0])}"
         yield from (f"  {printable(line)}" for line in lines[1:])
     if report.exit_status:
-        yield f"exit status {report.exit_status}: {_why(report)}"
+        yield f"exit status {report.exit_status}: {_why(report, dead_list)}"
     if isinstance(error := report.error, KedgeError) and error.code is not None:
         yield printable(advice(error.next, error.code))
     yield f"try next: {next}"
@@ -137,12 +138,12 @@ def _ended(report: Report) -> str:
     return f"{how} after {report.snapshot.seconds:.1f} s"
 
 
-def _why(report: Report) -> str:
+def _why(report: Report, dead_list: str) -> str:
     reasons = []
     if dead := report.snapshot.total("dead"):
         reasons.append(f"{dead:,} dead, each logged above")
     elif report.new_letters:  # whose worker has died before it could tell
-        reasons.append(f"{report.new_letters:,} dead, and kept: kedge dead list")
+        reasons.append(f"{report.new_letters:,} dead, and kept: {dead_list}")
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")
     if report.error is not None:

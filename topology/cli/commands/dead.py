@@ -38,6 +38,7 @@ NAMES_MAX: Final = 500  # that one question names
 SHOWN_AT_ONCE: Final = 1  # whole letters in one answer: a record may be large
 MISSING_MAX: Final = 20  # names that are told one by one, of those that are not there
 TOLD_MAX: Final = 10  # and of those that something was done to
+NONE: Final = "there are no dead letters"
 
 NamesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="NAME...", help="As kedge dead list shows them: 0-17.")
@@ -83,7 +84,7 @@ def list_(
     if total > len(newest):
         terminal.say(f"the newest {len(newest):,} of {total:,}; --limit {total} lists all")
     elif not total:
-        terminal.say("there are no dead letters")
+        terminal.say(NONE)
 
 
 def show(
@@ -108,7 +109,7 @@ def show(
                 found.append(letter.name)
                 lines = [json_of(letter, whole=True)] if as_json else [*([""] if number else []), *details(letter)]
                 terminal.put("\n".join(lines))
-    raise typer.Exit(_missing(names, found))
+    raise typer.Exit(_missing(_without(names, found)))
 
 
 def replay(
@@ -125,10 +126,10 @@ def replay(
     """
     _check_names(names, all_, "replay")
     with _asking(topology, state_dir) as ask:
-        done, problems = _done(ask, "replay", names)
+        done, problems, unknown = _done(ask, "replay", names)
     how = "are being replayed" if ask.running else "are replayed by the next run"
-    _tell(done, how, how.replace("are ", "is ", 1))
-    raise typer.Exit(max(problems, _missing(names or (), done)))
+    _tell(done, how, how.replace("are ", "is ", 1), none=not names and not problems)
+    raise typer.Exit(max(problems, _missing(unknown)))
 
 
 def drop(
@@ -145,9 +146,9 @@ def drop(
         if not yes and not _sure(names, ask):
             terminal.say("nothing is dropped")
             raise typer.Exit(1)
-        done, problems = _done(ask, "drop", names)
-    _tell(done, "are dropped", "is dropped")
-    raise typer.Exit(max(problems, _missing(names or (), done)))
+        done, problems, unknown = _done(ask, "drop", names)
+    _tell(done, "are dropped", "is dropped", none=not names and not problems)
+    raise typer.Exit(max(problems, _missing(unknown)))
 
 
 ACTS: Final = {"list": list_, "show": show, "replay": replay, "drop": drop}
@@ -172,18 +173,21 @@ def _listed(ask: "Asked") -> "Iterator[Letter]":
         after = letters[-1].name
 
 
-def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str], int]:
-    """Does it to these letters, or to all. Returns the names of those it was done to, and 1 where something was
-    wrong."""
+def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str], int, list[str]]:
+    """Does it to these letters, or to all. Returns the names of those it was done to, 1 where something was wrong, and
+    the names that there is no letter of."""
     done: list[str] = []
     status = 0
     for chunk in _chunks(names, NAMES_MAX) if names else [()]:
         answer = ask(act, chunk)
         done += answer.names
-        if answer.problem:
-            terminal.say(f"kedge: {printable(answer.problem)}", level="error")
+        for line in answer.problem.splitlines():
+            terminal.say(f"kedge: {printable(line)}", level="error")
             status = 1
-    return done, status
+    unknown = _without(names or (), done)
+    if status and unknown:  # what is not done may be there all the same
+        unknown = _without(unknown, [letter.name for letter in _listed(ask)])
+    return done, status, unknown
 
 
 def _chunks(names: Sequence[str], size: int) -> "Iterator[tuple[str, ...]]":
@@ -197,20 +201,28 @@ def _check_names(names: Sequence[str] | None, all_: bool, act: str) -> None:
         raise ConfigurationError(f"kedge dead {act} {text}", code=K170)
 
 
-def _missing(names: Sequence[str], found: Sequence[str]) -> int:
-    """Names those that there are none of. Returns the exit status."""
-    missing = [name for name in dict.fromkeys(names) if name not in {*found}]
-    for name in missing[:MISSING_MAX]:
+def _without(names: Sequence[str], found: Sequence[str]) -> list[str]:
+    known = {*found}
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def _missing(names: Sequence[str]) -> int:
+    """Tells of names that there is no letter of. Returns the exit status."""
+    for name in names[:MISSING_MAX]:
         terminal.say(f"kedge: there is no dead letter {escaped(name)!r:.80}", level="error")
-    if len(missing) > MISSING_MAX:
-        terminal.say(f"kedge: and {len(missing) - MISSING_MAX:,} more are not there", level="error")
-    return 1 if missing else 0
+    if len(names) > MISSING_MAX:
+        terminal.say(f"kedge: and {len(names) - MISSING_MAX:,} more are not there", level="error")
+    return 1 if names else 0
 
 
-def _tell(done: Sequence[str], several: str, one: str) -> None:
-    listed = ", ".join(done[:TOLD_MAX]) + (", …" if len(done) > TOLD_MAX else "")
-    what = f"1 dead letter {one}" if len(done) == 1 else f"{len(done):,} dead letters {several}"
-    terminal.put(f"{what}{': ' * bool(done)}{listed}")
+def _tell(done: Sequence[str], several: str, one: str, *, none: bool) -> None:
+    """What was done to which. `none`: whether there was nothing that it could be done to."""
+    if done:
+        listed = ", ".join(done[:TOLD_MAX]) + (", …" if len(done) > TOLD_MAX else "")
+        what = f"1 dead letter {one}" if len(done) == 1 else f"{len(done):,} dead letters {several}"
+        terminal.put(f"{what}: {listed}")
+    elif none:
+        terminal.say(NONE)
 
 
 def _sure(names: Sequence[str] | None, ask: "Asked") -> bool:

@@ -1,6 +1,7 @@
 """`kedge stop`: ends a run that is under way, waits for its end, and says how it has ended."""
 
 import signal
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,7 +17,7 @@ from topology.text import printable
 
 if TYPE_CHECKING:
     from topology.cli.reaching import Line
-    from topology.runtime.commanding import Answer, Ended, How
+    from topology.runtime.commanding import Ended, How
 
 EXAMPLES: Final = (
     ("kedge stop", "the run in this folder, as Ctrl-C does: what is under way is done first, within drain_timeout_s"),
@@ -52,13 +53,12 @@ def stop(
     from topology.cli import reaching
 
     directory = place(topology, state_dir, narrowed=reaching.runs)
-    name = printable(called(directory))
     how: How = "now" if now else "drain all" if drain else "drain"
     try:
         line = reaching.reached(directory)
         if line is None:
             raise WorkerError(f"nothing runs on {printable(str(directory))}", code=K167)
-        status = _stopped(line, name, how)
+        status = _stopped(line, directory, how)
     except WorkerError as error:
         raise typer.Exit(told_as_1(error, debug=debug)) from error
     raise typer.Exit(status)
@@ -72,8 +72,10 @@ def told_as_1(error: KedgeError, *, debug: bool) -> int:
     return 1
 
 
-def _stopped(line: "Line", name: str, how: "How") -> int:
+def _stopped(line: "Line", directory: Path, how: "How") -> int:
     """Stops the run and stays until its end. Returns the exit status."""
+    from topology.cli.next_commands import dead_list
+    from topology.cli.next_commands import stop as stop_command
     from topology.runtime.commanding import Ended, Going, Stop, Trouble
 
     said = {
@@ -81,6 +83,12 @@ def _stopped(line: "Line", name: str, how: "How") -> int:
         "drain all": "draining, however long it takes: nothing new is read, and all that was read is done",
         "now": "ending now",
     }
+    name = printable(called(directory))
+
+    def silent(seconds: int) -> None:
+        if seconds % SILENT == 0:
+            terminal.say(f"{name}: the run says nothing since {seconds} s: its event loop may be blocked")
+
     with line:
         line.ask(Stop(how))
         accounts = 0
@@ -89,9 +97,9 @@ def _stopped(line: "Line", name: str, how: "How") -> int:
                 signal.signal(number, _interrupt)
             terminal.say(f"{name}: {said[how]}")
             while True:
-                answer = _heard(line, name)
+                answer = line.heard(silent)
                 if isinstance(answer, Ended):
-                    text, status = verdict(how, answer)
+                    text, status = verdict(how, answer, dead_list(directory), stop_command(directory, "--drain"))
                     terminal.put(f"{name}: {text}")
                     return status
                 if not isinstance(answer, Going):
@@ -101,7 +109,8 @@ def _stopped(line: "Line", name: str, how: "How") -> int:
                 if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
                     terminal.say(f"{name}: {printable(answer.text)}")
         except KeyboardInterrupt:
-            left = "is ending" if how == "now" else "goes on draining; kedge stop --now ends it at once"
+            at_once = stop_command(directory, "--now")
+            left = "is ending" if how == "now" else f"goes on draining; {at_once} ends it at once"
             terminal.say(f"{name}: not waited for any more; the run {left}", level="warning")
             return 1
 
@@ -113,23 +122,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _heard(line: "Line", name: str) -> "Answer":
-    """The next thing that the run says, however long that takes; once in SILENT seconds that it says nothing."""
-    from topology.cli.reaching import Silence
-
-    seconds = 0
-    while True:
-        try:
-            return line.hear()
-        except Silence:
-            seconds += 1
-            if seconds % SILENT == 0:
-                terminal.say(f"{name}: the run says nothing since {seconds} s: its event loop may be blocked")
-
-
-def verdict(how: "How", end: "Ended") -> tuple[str, int]:
-    """How the run has ended, in a sentence, and the exit status: 0 where what was asked has happened."""
-    letters = f"; {end.dead:,} dead, see kedge dead list" if end.dead else ""
+def verdict(
+    how: "How", end: "Ended", dead_list: str = "kedge dead list", patient: str = "kedge stop --drain"
+) -> tuple[str, int]:
+    """How the run has ended, in a sentence, and the exit status: 0 where what was asked has happened. `dead_list` and
+    `patient` are commands to go on with."""
+    letters = f"; {end.dead:,} dead, see {dead_list}" if end.dead else ""
     left = f"{end.aborted:,} message{'s' * (end.aborted != 1)} not done"
     if how == "now":
         return f"ended at once: {left}{letters}", 0
@@ -146,7 +144,7 @@ def verdict(how: "How", end: "Ended") -> tuple[str, int]:
     if end.ended == "aborted":
         return f"was ended by force: {left}{letters}", 1
     return (
-        f"stopped, and not drained within its drain_timeout_s: {left}, and read again by the next run (kedge stop "
-        f"--drain waits for them){letters}",
+        f"stopped, and not drained within its drain_timeout_s: {left}, and read again by the next run ({patient} waits "
+        f"for them){letters}",
         1,
     )

@@ -1,0 +1,88 @@
+"""What a command says can be done next holds where it is typed, and what could not be done is told as it was."""
+
+from pathlib import Path
+
+import pytest
+from cli_kit import kedge, kedge_here, one_sentence, started, told
+from dead_kit import BAD
+
+from topology.cli import next_commands
+from topology.cli.places import HOME
+from topology.durable import asking
+from topology.durable.sqlite import SqliteStore
+from topology.durable.store import StoreFull
+from topology.runtime.control import DeadAnswer
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A folder in which a run has left the dead letter 0-1, in the state directory `else where`."""
+    (tmp_path / "bad.py").write_text(BAD)
+    result = kedge("run", "bad.py", "--set", "bad=50", "--set", "count=50", "--state-dir", "else where", cwd=tmp_path)
+    assert result.returncode == 1, result.stderr
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("  dead "))
+    assert line.endswith("kedge dead list --state-dir 'else where'"), line
+    return tmp_path
+
+
+WHERE = ("--state-dir", "else where")
+
+
+def test_where_letters_are_kept_is_in_the_command_that_lists_them(elsewhere: Path) -> None:
+    assert kedge_here("dead", "list", *WHERE, cwd=elsewhere).stdout.count("\n0-1 ") == 1
+
+
+@pytest.mark.parametrize("act", ["replay", "drop"])
+def test_where_there_are_no_letters_that_is_said_and_nothing_of_what_was_done(elsewhere: Path, act: str) -> None:
+    result = kedge_here("dead", act, "0-7", *WHERE, cwd=elsewhere)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "kedge: there is no dead letter '0-7'\n")
+    kedge_here("dead", "drop", "--all", *WHERE, cwd=elsewhere)
+    result = kedge_here("dead", act, "--all", *WHERE, cwd=elsewhere)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "there are no dead letters\n")
+
+
+@pytest.mark.parametrize("act", ["replay", "drop"])
+def test_a_letter_that_a_full_disk_does_not_let_change_is_not_said_to_be_missing(
+    elsewhere: Path, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F17."""
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreFull("no space left")
+
+    monkeypatch.setattr(SqliteStore, "commit", full)
+    result = kedge_here("dead", act, "0-1", "0-7", *WHERE, cwd=elsewhere)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == ["kedge: no space left", "kedge: there is no dead letter '0-7'"]
+
+
+def test_each_problem_has_a_line_of_its_own(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "answer", lambda state, ask: DeadAnswer(ask.number, problem="0-1: this\n0-2: that"))
+    result = kedge_here("dead", "drop", "--all", *WHERE, cwd=elsewhere)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "kedge: 0-1: this\nkedge: 0-2: that\n")
+
+
+def test_how_to_stop_a_run_has_its_state_directory(folder: Path) -> None:
+    patient = ("--set", "seconds=0.5", "--config", "drain_timeout_s=0.1", "--config", "max_pending=4")
+    with started("run", "endless.py", *patient, *WHERE, cwd=folder) as run:
+        run.until_said("records/s")
+        result = kedge_here("stop", *WHERE, cwd=folder)
+        assert "(kedge stop --state-dir 'else where' --drain waits for them)" in result.stdout, result.stdout
+        run.ended()
+
+
+def test_a_topology_is_named_where_the_folder_has_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (HOME / "a").mkdir(parents=True)
+    assert next_commands.dead_list(HOME / "a") == "kedge dead list"
+    assert next_commands.stop(HOME / "a", "--now") == "kedge stop --now"
+    (HOME / "b").mkdir()
+    assert next_commands.dead_list(HOME / "a") == "kedge dead list --topology a"
+    assert next_commands.stop(HOME / "a", "--now") == "kedge stop a --now"
+
+
+def test_a_file_in_place_of_a_state_directory_is_said_to_be_there(folder: Path) -> None:
+    result = kedge_here("dead", "list", "--state-dir", "endless.py", cwd=folder)
+    assert result.returncode == 2
+    assert one_sentence(result) == "'endless.py' is no directory"
+    assert told(result.stderr).code == "K160"
