@@ -5,7 +5,7 @@ sink opens, so that a topology without this sink does not need it.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from bolts.batching import BatchingSink
 from bolts.contract import Store
@@ -15,6 +15,11 @@ from topology.codes.given import K352, K360, K362
 from topology.errors import ConfigurationError
 from topology.records import Record
 from topology.secret import Secret
+
+if TYPE_CHECKING:
+    from bolts.postgres_store import PostgresStore
+
+CLOSING_S: Final = 5.0  # that a server has for its answer when the sink closes; a run gives `close` ten
 
 
 class PostgresSink(BatchingSink):
@@ -86,18 +91,24 @@ class PostgresSink(BatchingSink):
         self.upsert = upsert_of("PostgresSink", mode, key, revision)
         self.records = tuple(records)
         self.timeout_s, self.allow_fsync_off = timeout_s, allow_fsync_off
+        self._rows: PostgresStore | None = None
         for cls in self.records:
             Table(cls, table, schema, self.upsert)
 
     def summary(self) -> Iterable[str]:
         """What was stored, where, and how durable the server says it is."""
-        from bolts.postgres_store import PostgresStore
-
-        assert isinstance(self._store, PostgresStore), "open"
-        tables = ", ".join(sorted(table.name for table in self._store.tables)) or "no table yet"
-        server = self._store.server
+        assert self._rows is not None, "open"
+        tables = ", ".join(sorted(table.name for table in self._rows.tables)) or "no table yet"
+        server = self._rows.server
         yield f"{self.stored:,} stored, {self.duplicates:,} known already, in {tables} of {server.dsn.where}"
         yield f"{server.facts}"
+
+    async def close(self) -> None:
+        """Finishes the write under way, and fails what waits. A server that has not answered after CLOSING_S is given
+        up: what it was to store fails, and is stored once when it comes again."""
+        if self._rows is not None:
+            self._rows.hurry(CLOSING_S)
+        await super().close()
 
     def _make_store(self) -> Store:
         try:
@@ -106,7 +117,7 @@ class PostgresSink(BatchingSink):
             raise ConfigurationError(
                 f"PostgresSink needs psycopg, which can't be imported: {error}", code=K352
             ) from error
-        return PostgresStore(
+        self._rows = PostgresStore(
             self._dsn,
             schema=self.schema,
             table=self.table,
@@ -115,3 +126,4 @@ class PostgresSink(BatchingSink):
             timeout_s=self.timeout_s,
             allow_fsync_off=self.allow_fsync_off,
         )
+        return self._rows

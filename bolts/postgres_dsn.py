@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 
 from psycopg import Error, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
 from topology.codes.given import K353
 from topology.errors import ConfigurationError
@@ -20,13 +21,18 @@ TEXT_MAX: Final = 300  # characters of a server's words that a sentence repeats
 
 # Beside what the user says. A peer that has vanished is noticed: unanswered data after 20 s, an idle line after 25 s.
 _DEFAULTS: Final[dict[str, str]] = {
-    "connect_timeout": "10",
+    "connect_timeout": "5",  # for each host; no longer, as `close` waits for a connection that is being made
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
     "application_name": "kedge",
 }
+_HIDDEN: Final = frozenset(  # parameters that are secrets: those that libpq shows as asterisks, and keys
+    option.keyword.decode()
+    for option in Conninfo.get_defaults()
+    if b"*" in option.dispchar or option.keyword.startswith(b"scram_")
+)
 _URIS: Final = ("postgresql://", "postgres://")
 
 
@@ -46,8 +52,8 @@ class Dsn:
         uri = text.lstrip().startswith(_URIS)
         if uri and ("@" in found.get("host", "") + found.get("dbname", "") or _no_ports(found.get("port", ""))):
             raise _unreadable("in a URI, @ : / ? # and % of a password are written %40 %3A %2F %3F %23 and %25")
-        shown = {value for name, value in found.items() if "password" not in name}  # nothing to hide in these
-        secret = {value for name, value in found.items() if "password" in name} - shown
+        shown = {value for name, value in found.items() if name not in _HIDDEN}  # nothing to hide in these
+        secret = {value for name, value in found.items() if name in _HIDDEN} - shown
         self._secrets = _shapes([*secret, *([text] if secret else [])])
         self.parameters: dict[str, Any] = {**_DEFAULTS, **found}
         host = found.get("host") or found.get("hostaddr") or found.get("service") or "its default host"
@@ -64,8 +70,8 @@ class Dsn:
     def said(self, error: BaseException) -> str:
         """What an error says, for people: in one line, with nothing secret, and not too long."""
         primary = error.diag.message_primary if isinstance(error, Error) else None  # without details and hints
-        words = " ".join((primary or str(error)).split()) or type(error).__name__
-        return printable(self.masked(words)[:TEXT_MAX])
+        words = " ".join(self.masked(primary or str(error)).split()) or type(error).__name__
+        return printable(words[:TEXT_MAX])
 
     def __repr__(self) -> str:
         return f"Dsn({self.where})"

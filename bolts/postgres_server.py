@@ -33,6 +33,7 @@ OLDEST: Final = 120_000  # server_version_num of PostgreSQL 12
 GRACE_S: Final = 5.0  # that the server has for cancelling a statement by itself, before the line is given up
 _LOOK_S: Final = 1.0  # between two looks at the clock while there is no answer
 _CREATING: Final = 0x6B65646765  # "kedge": the advisory lock of who makes a table
+_STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # what in the server warns that a commit is not on its standbys yet
 _MEND: Final = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
 
 log = logging.getLogger("kedge.bolts")
@@ -98,7 +99,8 @@ class _Line(psycopg.Connection[tuple[Any, ...]]):
     """A connection that waits for an answer until `until`, and not for ever: a server that is suspended, or a proxy
     that forwards nothing, closes no socket."""
 
-    until: float = float("inf")  # on the monotonic clock
+    until: float = float("inf")  # on the monotonic clock; of this turn
+    latest: float = float("inf")  # … and of all turns
 
     def wait(self, gen: Generator[Any, Any, T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         return super().wait(self._bounded(gen), interval=_LOOK_S)
@@ -108,7 +110,7 @@ class _Line(psycopg.Connection[tuple[Any, ...]]):
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if not ready and time.monotonic() > self.until:
+                if not ready and time.monotonic() > min(self.until, self.latest):
                     raise psycopg.OperationalError("the server does not answer")
                 wanted = gen.send(ready)
         except StopIteration as end:
@@ -128,6 +130,8 @@ class Server:
         self._line: _Line | None = None
         self._may_write_words = False
         self._fresh = True  # nothing was committed on this connection yet
+        self._latest = float("inf")  # on the monotonic clock: when it stops waiting for answers
+        self._waited = True  # the last commit, for its standbys
 
     @property
     def connected(self) -> bool:
@@ -147,6 +151,8 @@ class Server:
             if any(words in str(error) for words in _MEND):
                 raise ConfigurationError(f"PostgresSink: {said}", code=K354) from None
             raise StoreAway(said) from None  # the error itself has the parameters in its frames
+        line.add_notice_handler(self._noticed)
+        line.latest = self._latest
         self._line, self._fresh = line, True
         try:
             self._check()
@@ -172,6 +178,16 @@ class Server:
         if fsync != "on":
             text = "%s has fsync = %s: what is stored there does not survive a loss of power (%s)"
             log.warning(text, self.dsn.where, fsync, K550)
+
+    def hurry(self, seconds: float) -> None:
+        """No answer is waited for any longer than this from now on. Called from another thread than all else."""
+        self._latest = time.monotonic() + seconds
+        if (line := self._line) is not None:
+            line.latest = self._latest
+
+    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.source_function == _STANDBY_WAIT:
+            self._waited = False
 
     def disconnect(self) -> None:
         """Gives the connection up. Does not raise."""
@@ -216,11 +232,14 @@ class Server:
             done = Done([self.rows(text, *given) for text, given in statements])
             yield done
             worded = self._may_write_words and (done.word or self._fresh)
+            self._waited = True
             last = self._in_time().execute(_WORDED if worded else _COMMIT)
             while last.nextset():
                 pass
             if last.statusmessage != "COMMIT":
                 raise psycopg.OperationalError(f"COMMIT was answered by {last.statusmessage}")
+            if not self._waited:  # somebody has cancelled that, and the server warns, and says that it has committed
+                raise psycopg.OperationalError("COMMIT did not wait for a standby that has to have it")
             self._fresh = False
         except BaseException:
             self._roll_back()

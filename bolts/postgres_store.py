@@ -116,6 +116,11 @@ class PostgresStore:
         if self._server is not None:
             self._server.disconnect()
 
+    def hurry(self, seconds: float) -> None:
+        """No answer of the server's is waited for any longer than this. May be called while another call is made."""
+        if self._server is not None:
+            self._server.hurry(seconds)
+
     def _away(self, error: psycopg.Error) -> StoreAway:
         """What is raised for an error that is nobody's in particular; a connection that it has spoilt is given up."""
         if loses_connection(error):

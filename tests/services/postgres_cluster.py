@@ -95,6 +95,16 @@ class Cluster:
             process.send_signal(mode)
             process.wait(WITHIN_S)
 
+    def set(self, **settings: str) -> None:
+        """Changes settings of the server as it runs; returns when a new session has them."""
+        for name, value in settings.items():
+            self.database.do(f"ALTER SYSTEM SET {name} = '{value}'")
+            self.database.do("SELECT pg_reload_conf()")
+            until = time.monotonic() + WITHIN_S
+            while self.database.do(f"SHOW {name}") != [{name: value}]:
+                assert time.monotonic() < until, f"{name} was not changed"
+                time.sleep(0.02)
+
     def kill(self) -> None:
         """SIGKILL to the server and all of its processes, as when a machine runs out of memory."""
         process, self._process = self._process, None

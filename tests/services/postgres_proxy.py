@@ -47,7 +47,8 @@ class PostgresProxy:
         self.swallows = False
         self.refuses = False
         self.cuts = 0
-        self.messages = 0
+        self.messages = 0  # that have passed, or were cut
+        self.read = 0  # those that it swallows, too
         self.connections = 0
         self.dsn = ""
         self._to = (host, port)
@@ -142,6 +143,7 @@ class _Line:
             while True:
                 head = _exactly(source, 5)
                 body = _exactly(source, struct.unpack("!i", head[1:])[0] - 4)
+                self._proxy.read += 1
                 while self._proxy.swallows:
                     time.sleep(0.01)
                 if self._proxy.delay_s:

@@ -142,6 +142,27 @@ async def test_f29_a_server_that_falls_silent_is_given_up_in_time_and_asked_agai
     assert database.numbers() == list(range(1, 51))
 
 
+async def test_close_gives_a_server_that_does_not_answer_up_long_before_its_statements_time_is_over(
+    database: Database, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run gives `close` ten seconds. What becomes of the rows is not known (C10): they come again."""
+    monkeypatch.setattr("bolts.postgres.CLOSING_S", 0.2)
+    monkeypatch.setattr("bolts.postgres_server._LOOK_S", 0.05)
+    out, loop = Recorder(), asyncio.get_running_loop()
+    async with opened(database.sink(proxy.dsn, records=(Alert,), timeout_s=60)) as sink:
+        proxy.swallows = True
+        before = proxy.messages
+        sink.execute(alert(1), out)
+        await until(lambda: proxy.read > before)
+        begun = loop.time()
+    assert loop.time() - begun < 8
+    assert "the server does not answer" in next(iter(out.failed.values()))
+    proxy.swallows = False
+    async with opened(database.sink(proxy.dsn)) as sink:
+        assert len((await fed(sink, range(1, 3))).acked) == 2
+    assert database.numbers() == [1, 2]
+
+
 async def test_f43_a_server_that_refuses_is_asked_again_and_nothing_fails(
     database: Database, proxy: PostgresProxy
 ) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from postgres_cluster import PASSWORD, Cluster
 from postgres_kit import Database
-from sink_kit import Alert, alert, opened, stored
+from sink_kit import Alert, Recorder, alert, opened, stored
+from sink_kit import until as until_so
 
 from bolts import PostgresSink
 from topology.errors import ConfigurationError
@@ -88,6 +89,28 @@ async def test_c11_a_server_without_fsync_is_refused_unless_that_is_wanted(
     async with opened(PostgresSink(cluster.dsn, records=(Alert,), allow_fsync_off=True)) as sink:
         assert "fsync off" in "".join(sink.summary())  # type: ignore[attr-defined]
     assert "does not survive a loss of power (K550)" in caplog.text
+
+
+async def test_c11_a_commit_that_no_longer_waits_for_its_standby_is_not_taken_for_durable(cluster: Cluster) -> None:
+    """Somebody cancels the wait: the server says that it has committed, and warns that no standby may have it."""
+    local = Database(f"{cluster.dsn}?options=-csynchronous_commit%3Dlocal", "public")
+    waits = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    out = Recorder()
+    async with opened(PostgresSink(cluster.dsn, records=(Alert,))) as sink:
+        cluster.set(synchronous_standby_names="nobody")
+        try:
+            sink.execute(alert(1), out)
+            await until_so(lambda: bool(local.do(waits)))
+            local.do(f"SELECT pg_cancel_backend(pid) FROM ({waits}) AS waiting")
+            await until_so(lambda: bool(sink.away or out.acked))
+            assert not out.acked
+            assert "standby" in sink.away
+            await until_so(lambda: bool(local.do(waits)))
+            assert not out.acked, "it is known by now, and waits again"
+        finally:
+            cluster.set(synchronous_standby_names="")
+        await until_so(lambda: bool(out.acked))
+    assert (out.failed, local.numbers()) == ({}, [1])
 
 
 async def test_s12_a_password_opens_the_server_and_a_wrong_one_is_not_repeated(cluster: Cluster) -> None:
