@@ -68,9 +68,16 @@ class SqliteFile:
 
     def ready(self) -> bool:
         """Makes sure that the file is still ours, and connected. Whether the connection is a new one."""
-        if identity_of(self.path) != self._file:
-            raise StoreAway(f"{self.path} was removed or replaced while the sink was writing")
+        if not self._is_there():
+            raise StoreAway(f"{self.path} was removed or replaced while the sink was writing, or can't be looked at")
         return self._connected("rw")
+
+    def _is_there(self) -> bool:
+        """Whether the path names the file that was opened."""
+        try:
+            return self._file is not None and identity_of(self.path) == self._file
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Gives the connection and the lock back. Does not raise."""
@@ -174,5 +181,5 @@ class SqliteFile:
 
     def _disconnect_unless_settled(self) -> None:
         """Closes a connection that `_connect` has not finished, or that has lost its file."""
-        if self._suspect or self._file is None or identity_of(self.path) != self._file:
+        if self._suspect or not self._is_there():
             self._disconnect()

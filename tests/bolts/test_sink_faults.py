@@ -1,5 +1,6 @@
 """Sinks in processes of their own: killed at random (F1), a full disk (F16, F17), an fsync that fails (F18)."""
 
+import asyncio
 import json
 import random
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sink_kit import KINDS, Kind, alert, feed, opened
+from sink_kit import KINDS, Kind, Recorder, alert, feed, opened, until
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -83,6 +84,26 @@ def test_f16_on_a_full_disk_the_sink_waits_nothing_fails_and_it_goes_on_when_the
     assert said["acked"] < 1_999, "the limit was reached"
     assert (said["failed"], said["then"], said["stored"]) == ([], 1_999, 2_000)
     assert numbers(kind, path) == list(range(1, 2_001))
+
+
+async def test_f19_a_folder_that_can_not_be_looked_into_is_waited_for_and_nothing_fails(
+    kind: Kind, tmp_path: Path
+) -> None:
+    """Moved away, and a file took its place; a stale handle of a network's disk looks alike."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    async with opened(kind.make(folder / "alerts")) as sink:
+        await feed(sink, [alert(1)])
+        folder.rename(tmp_path / "aside")
+        folder.touch()
+        out = Recorder()
+        feeding = asyncio.ensure_future(feed(sink, [alert(2)], out))
+        await until(lambda: bool(sink.away or out.failed))
+        assert not out.failed
+        folder.unlink()
+        (tmp_path / "aside").rename(folder)
+        await feeding
+    assert (len(out.acked), numbers(kind, folder / "alerts")) == (1, [1, 2])
 
 
 @pytest.mark.parametrize("nth", [1, 3, 12])
