@@ -21,12 +21,21 @@ from random import Random
 from typing import Any, Final
 
 from numbered import DIGITS, Book
+from proc_kit import children, group_lives, opened, state_of
 
 KEDGE: Final = (str(Path(sys.executable).parent / "kedge"),)
+# As a command, with the longest back-off shortened: workers that die again and again would else be away mostly.
+HASTY: Final = (
+    sys.executable,
+    "-c",
+    "import sys; sys.argv[0] = 'kedge'; from topology.runtime import restarts; restarts.BACKOFF_MAX_S = 0.05; "
+    "from kedge import main; main()",
+)
 NUMBERED: Final = Path(__file__).with_name("numbered.py")
 RECORDS: Final = 200_000
 ENDLESS: Final = 10**9  # more records than any of these runs reads
 WORDS: Final = 2  # of each record
+IN_FLIGHT: Final = 20  # more messages than a worker has at hand by chance, when another one stands still
 PATIENCE_S: Final = 90.0  # for what takes some seconds on a quiet machine
 
 
@@ -146,6 +155,10 @@ class Run:
         (found,) = set(self.workers()) - set(self.with_spout())
         return found
 
+    def works(self, pid: int) -> bool:
+        """Whether bolts of this process have taken a record; of topologies that tell (`numbered.works`)."""
+        return (self.folder / "working" / str(pid)).exists()
+
     # -- waiting
 
     def until(self, condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
@@ -165,6 +178,10 @@ class Run:
         """Waits until so many more messages are done; returns how many are in all."""
         target = self.done() + more
         return int(self.until(lambda: (now := self.done()) >= target and now, f"{more:,} more messages"))
+
+    def until_all_work(self, workers: int = 2) -> None:
+        """Waits until so many workers are there, each of which has taken a record: replacements are back then."""
+        self.until(lambda: len(there := self.workers()) == workers and all(map(self.works, there)), "all workers")
 
     def until_said(self, pattern: str, within_s: float = PATIENCE_S) -> "re.Match[str]":
         found = self.until(lambda: re.search(pattern, self.said(), re.MULTILINE), f"{pattern!r} on stderr", within_s)
@@ -196,19 +213,27 @@ class Run:
         wait_for(lambda: state_of(pid) in ("", "Z", "X"), "its end")
         return Kill(pid, self.pending(pid))
 
-    def kill_in_flight(self, pid: int) -> Kill:
-        """kill -9 at a moment when messages are in flight: it is stopped first, and let go again where none is."""
+    def stopped_in_flight(self, pick: Callable[[], int]) -> int:
+        """Stops the worker that `pick` names, which names 0 while there is none, at a moment when it works and messages
+        are in flight: its own, or so many that wait for it; let go again where none are. What is pending while a
+        replacement is on its way waits for that, and is not in flight."""
 
-        def caught() -> bool:
+        def caught() -> int:
+            pid = pick()
+            if not (pid and self.works(pid)):
+                return 0
             os.kill(pid, signal.SIGSTOP)
+            wait_for(lambda: state_of(pid) == "T", "its stop")
             with contextlib.suppress(AssertionError):
-                wait_for(lambda: state_of(pid) == "T" and self.pending() > 0, "messages in flight", within_s=0.2)
-                return True
+                wait_for(lambda: self.pending(pid) > 0 or self.pending() >= IN_FLIGHT, "messages", within_s=0.5)
+                return pid
             os.kill(pid, signal.SIGCONT)
-            return False
+            return 0
 
-        self.until(caught, "messages in flight")
-        return self.kill(pid)
+        return int(self.until(caught, "messages in flight"))
+
+    def kill_in_flight(self, pid: int) -> Kill:
+        return self.kill(self.stopped_in_flight(lambda: pid))
 
     def told(self, kill: Kill) -> Kill:
         """Waits for the supervisor's line about this death, and takes what other workers had in flight from it."""
@@ -324,60 +349,3 @@ def rows(folder: Path) -> int:
         except sqlite3.OperationalError:  # no table yet
             return 0
     return found or 0
-
-
-# -- processes
-
-
-def children(pid: int) -> list[int]:
-    """Processes that this one has started, dead ones that are not reaped included."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, task.read_text().split())
-    return found
-
-
-def group_lives(group: int) -> bool:
-    """Whether a process of this group is there."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, 0)
-        return True
-    return False
-
-
-def state_of(pid: int) -> str:
-    """The letter of a process' state, "T" for stopped; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def opened(pid: int) -> set[str]:
-    """What its descriptors are: paths, and "socket:[…]"."""
-    found = set()
-    with contextlib.suppress(OSError):
-        for one in os.scandir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                found.add(os.readlink(one.path))
-    return found
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has; 0 where it is gone."""
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
-
-
-def left_over(folder: Path) -> list[str]:
-    """What is there of this folder's runs: processes, by their environment, and what is where run directories are."""
-    marker = f"XDG_RUNTIME_DIR={folder / 'r'}".encode()
-    found = [str(path) for path in (folder / "r").rglob("*")]
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if marker in (entry / "environ").read_bytes().split(b"\0") and state_of(int(entry.name)) != "Z":
-                    found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:200]!r}")
-    return found

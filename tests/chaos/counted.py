@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from numbered import Numbers, Sentence, Word, text_of
+from numbered import Numbers, Sentence, Word, text_of, works
 
 from bolts import SqliteSink
 from topology import Bolt, Record, Reject, Topology
@@ -34,10 +34,11 @@ def rejected(n: int, reject: int) -> bool:
 
 
 class Check(Bolt):
-    def __init__(self, reject: int) -> None:
-        self.reject = reject
+    def __init__(self, folder: Path, reject: int) -> None:
+        self.folder, self.reject = folder, reject
 
     def process(self, sentence: Sentence) -> Iterator[Sentence]:
+        works(self.folder)
         if rejected(sentence.n, self.reject):
             raise Reject(f"{sentence.n} is one in {self.reject}")
         yield sentence
@@ -71,7 +72,7 @@ def topology(folder: str, count: int = 200_000, rate: int = 0, reject: int = 0, 
     place = Path(folder)
     topology = Topology("counted")
     numbers = topology.spout("numbers", Numbers(place / "books", count, rate), tasks=tasks)
-    checked = topology.bolt("check", Check(reject), numbers.shuffle(), tasks=2)
+    checked = topology.bolt("check", Check(place, reject), numbers.shuffle(), tasks=2)
     words = topology.bolt("split", Split(), checked.shuffle(), tasks=2)
     visits = topology.bolt("locate", Locate(), checked.shuffle(), tasks=2)
     sink = SqliteSink(place / "store.db", records=[Word, Visit], batch=2000)

@@ -24,35 +24,16 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
-from chaos_kit import (
-    KEDGE,
-    PATIENCE_S,
-    Kill,
-    Outcome,
-    Run,
-    group_lives,
-    resumed_at,
-    running,
-    surroundings,
-    wait_for,
-)
+from chaos_kit import HASTY, KEDGE, PATIENCE_S, Kill, Outcome, Run, resumed_at, running, surroundings, wait_for
 from counted import expected, rejected
+from proc_kit import group_lives
 
 T = TypeVar("T")
 
 COUNTED: Final = Path(__file__).with_name("counted.py")
 LIVES: Final = 3  # so that the whole of it is killed twice
 EACH_S: Final = 1.0  # from one fault to the next, about
-IN_FLIGHT: Final = 20  # more than a worker has at hand by chance, when another one stands still
 WORKERS: Final = 2
-
-# The longest back-off is shortened: workers that die each second would else be away for most of the time.
-HASTY: Final = (
-    sys.executable,
-    "-c",
-    "import sys; sys.argv[0] = 'kedge'; from topology.runtime import restarts; restarts.BACKOFF_MAX_S = 0.05; "
-    "from kedge import main; main()",
-)
 
 
 @dataclass(frozen=True)
@@ -141,7 +122,7 @@ class Marathon:
     def inflict(self, fault: Fault, run: Run) -> None:
         """Waits until it is due, and does it to a worker while messages are in flight."""
         run.until_done(fault.after)
-        pid = self.stopped(fault, run)
+        pid = run.stopped_in_flight(lambda: self.victim(fault, run))
         pending = run.pending()
         print(f"  {fault.kind} after {fault.after:,} messages, with {pending:,} in flight: {pid}", flush=True)
         if fault.kind == "kill":
@@ -155,22 +136,10 @@ class Marathon:
         with suppress(ProcessLookupError):  # it was replaced
             os.kill(pid, signal.SIGCONT)
 
-    def stopped(self, fault: Fault, run: Run) -> int:
-        """Stops a worker at a moment when messages are in flight in it; lets it go again where none are."""
-
-        def caught() -> int:
-            workers = sorted(run.workers())
-            if len(workers) < WORKERS or not run.with_spout():
-                return 0  # one of them is on its way back
-            pid = workers[int(fault.place * WORKERS)]
-            os.kill(pid, signal.SIGSTOP)
-            with suppress(AssertionError):
-                wait_for(lambda: run.pending(pid) > 0 or run.pending() >= IN_FLIGHT, "messages in flight", within_s=0.5)
-                return pid
-            os.kill(pid, signal.SIGCONT)
-            return 0
-
-        return int(run.until(caught, "messages in flight"))
+    def victim(self, fault: Fault, run: Run) -> int:
+        """The worker that it is for; 0 while one of them is on its way back."""
+        workers = sorted(run.workers())
+        return workers[int(fault.place * WORKERS)] if len(workers) == WORKERS and all(map(run.works, workers)) else 0
 
     def kill_whole(self, run: Run) -> None:
         """kill -9 to the supervisor and all workers, after some messages more, and while others are in flight."""

@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Never
 
@@ -69,6 +70,14 @@ def note_opened(path: Path, position: int) -> None:
         os.close(file)
 
 
+@cache
+def works(folder: Path) -> None:
+    """Leaves a file that says so of this process; called for each record."""
+    signs = folder / "working"
+    signs.mkdir(exist_ok=True)
+    (signs / str(os.getpid())).touch()
+
+
 class Numbers(Spout):
     """Task i of n emits every n-th of the first `count` numbers, from i on; about `rate` a second, or all it can. All
     share a partition, and ids grow in each, so that another number of tasks resumes at the lowest of their marks."""
@@ -117,6 +126,7 @@ class Split(Bolt):
         self.folder, self.trouble, self.at, self.seconds = folder, trouble, at, seconds
 
     def process(self, sentence: Sentence) -> Iterator[Word]:
+        works(self.folder)
         if self.trouble and sentence.n == self.at:
             self.misbehave()
         for place, word in enumerate(sentence.text.split()):

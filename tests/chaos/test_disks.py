@@ -9,7 +9,7 @@ import pytest
 from chaos_kit import running
 from disks_kit import DISKS, MORE, copied, letters, refusing, small_disk, standing_still, stored_once
 
-COUNT = 6_000
+COUNT = 4_000
 RATE = 1_500
 EVERY = 100  # number is rejected, where dead letters are wanted
 
@@ -26,7 +26,7 @@ def test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16(folder: P
         with running(
             folder, command=disk.command, program=DISKS, workers=workers, count=COUNT, rate=RATE, dead=EVERY
         ) as run:
-            run.until_done(1_000)
+            run.until_done(500)
             disk.fill()
             run.until_said("No space left on device")
             read = standing_still(run)
@@ -65,7 +65,7 @@ def test_a_sink_without_room_waits_for_it_and_is_exact_f16(folder: Path, workers
             rate=RATE,
             store=folder / "sink" / name,
         ) as run:
-            run.until_done(1_000)
+            run.until_done(500)
             disk.fill()
             run.until_said("K546")
             done = run.done()
@@ -85,7 +85,7 @@ def test_a_disk_that_holds_everything_is_full_and_has_room_again_f16(folder: Pat
         with running(
             folder, command=disk.command, program=DISKS, count=COUNT, rate=RATE, store=store, dead=EVERY
         ) as run:
-            run.until_done(1_000)
+            run.until_done(500)
             disk.fill()
             run.until_said("K536")
             run.until_said("K546")
@@ -114,7 +114,7 @@ def test_a_limit_of_file_sizes_is_waited_for_f17(folder: Path, who: str) -> None
     """Set while they run, and taken away again."""
     workers = 0 if who == "the one process" else 2
     with running(folder, program=DISKS, workers=workers, count=COUNT, rate=RATE, dead=EVERY) as run:
-        run.until_done(1_000)
+        run.until_done(500)
         (spouts,) = run.with_spout() or [run.process.pid]
         pid = run.with_sink() if who == "the sink's worker" else spouts
         limit(pid, 40_000)  # the logs of state and sink are longer soon, and stderr is not
@@ -135,7 +135,7 @@ def limit(pid: int, size: int) -> None:
 def test_a_state_directory_that_turns_read_only_pauses_the_run_f19(folder: Path, workers: int) -> None:
     """As the system does it after an error of the disk: each write is refused."""
     with running(folder, program=DISKS, workers=workers, count=COUNT, rate=RATE, dead=EVERY) as run:
-        run.until_done(1_000)
+        run.until_done(500)
         with refusing(run, "pwrite64", "EROFS", folder / "state"):
             run.until_said("K536", within_s=20)
             assert standing_still(run) < COUNT

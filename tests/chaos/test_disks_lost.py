@@ -10,7 +10,7 @@ import pytest
 from chaos_kit import ENDLESS, running, seeded
 from disks_kit import DISKS, MORE, letters, refusing, small_disk, stopped, stored_once
 
-COUNT = 6_000
+COUNT = 4_000
 RATE = 1_500
 EVERY = 100
 
@@ -25,7 +25,7 @@ def test_an_fsync_that_fails_once_ends_the_worker_without_an_ack_and_it_is_repla
     path = folder / what if what == "state" else folder
     call = "fsync" if what == "store.jsonl" else "fdatasync"
     with running(folder, program=DISKS, count=COUNT, rate=RATE, dead=EVERY, store=store) as run:
-        run.until_done(1_000)
+        run.until_done(500)
         with refusing(run, call, "EIO", store if what != "state" else path, when="1"):
             run.until_said("K530", within_s=20)
         outcome = run.ended()
@@ -47,7 +47,7 @@ def test_an_fsync_that_fails_once_ends_a_run_of_one_process_and_the_next_one_is_
     call = "fsync" if what == "store.jsonl" else "fdatasync"
     options = {"program": DISKS, "count": COUNT, "dead": EVERY, "store": store, "workers": 0}
     with running(folder, rate=RATE, **options) as run:
-        run.until_done(1_000)
+        run.until_done(500)
         with refusing(run, call, "EIO", store if what != "state" else folder / what, when="1"):
             outcome = run.ended()
     assert outcome.status == 1

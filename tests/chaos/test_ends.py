@@ -9,24 +9,25 @@ import time
 from pathlib import Path
 
 import pytest
-from chaos_kit import ENDLESS, KEDGE, NUMBERED, exactly, left_over, rows, running, surroundings
+from chaos_kit import ENDLESS, KEDGE, NUMBERED, exactly, rows, running, surroundings
+from proc_kit import left_over
 
-RATE = 5_000
+RATE = 2_000
 
 
 def test_a_bounded_run_ends_by_itself_across_workers(folder: Path) -> None:
-    with running(folder, count=20_000, layout="both") as run:
+    with running(folder, count=8_000, layout="both") as run:
         outcome = run.ended().well()
         assert left_over(folder) == []
-    exactly(folder, 20_000)
-    assert (outcome.total("emitted"), outcome.total("failed"), outcome.figures["restarts"]) == (20_000, 0, 0)
+    exactly(folder, 8_000)
+    assert (outcome.total("emitted"), outcome.total("failed"), outcome.figures["restarts"]) == (8_000, 0, 0)
     assert "has read everything and ended" in outcome.said
 
 
 @pytest.mark.parametrize("everybody", [False, True], ids=["SIGTERM-to-the-supervisor", "Ctrl-C-to-the-whole-group"])
 def test_a_signal_drains_and_what_was_read_is_stored(folder: Path, everybody: bool) -> None:
     with running(folder, count=ENDLESS, rate=RATE, layout="apart") as run:
-        run.until_done(2_000)
+        run.until_done(1_000)
         if everybody:
             run.signal_all(signal.SIGINT)
         else:
@@ -34,7 +35,7 @@ def test_a_signal_drains_and_what_was_read_is_stored(folder: Path, everybody: bo
         outcome = run.ended(within_s=15).well()
         ((count, _, _),) = run.books().values()
         assert left_over(folder) == []
-    assert 2_000 <= count == outcome.total("emitted") == outcome.total("acked")
+    assert 1_000 <= count == outcome.total("emitted") == outcome.total("acked")
     exactly(folder, count)
     assert outcome.figures["restarts"] == 0
     assert f"{'SIGINT' if everybody else 'SIGTERM'}: draining; once more ends it now" in outcome.said
@@ -62,9 +63,9 @@ def test_a_second_signal_ends_at_once_and_says_what_was_in_flight(folder: Path) 
 
 
 def test_a_reader_that_goes_away_is_no_crash(folder: Path) -> None:
-    """As `kedge run … | head -1` does, with a `Print` in both workers. 10,000 records."""
+    """As `kedge run … | head -1` does, with a `Print` in both workers. 4,000 records."""
     line = [*KEDGE, "run", str(NUMBERED), "--workers", "2", "--state-dir", str(folder / "state")]
-    line += [f"--set={each}" for each in (f"folder={folder}", "count=10000", "loud=true")]
+    line += [f"--set={each}" for each in (f"folder={folder}", "count=4000", "loud=true")]
     with (folder / "stderr-0").open("wb") as err:
         process = subprocess.Popen(
             line, cwd=folder, env=surroundings(folder, {}), stdout=subprocess.PIPE, stderr=err, start_new_session=True
@@ -80,7 +81,7 @@ def test_a_reader_that_goes_away_is_no_crash(folder: Path) -> None:
     said = (folder / "stderr-0").read_text()
     assert status == 0, said
     assert not re.search(r"[Bb]roken ?[Pp]ipe|Traceback|was killed|ended with", said), said
-    exactly(folder, 10_000)
+    exactly(folder, 4_000)
     assert left_over(folder) == []
 
 
@@ -101,18 +102,18 @@ def test_too_few_file_descriptors_are_one_sentence_f15(folder: Path, limit: int)
 
 
 def test_a_supervisor_without_descriptors_tells_so_and_goes_on_once_there_are_some_f15(folder: Path) -> None:
-    """Its limit is lowered while it runs, so that a worker that dies can't be replaced. 20,000 records."""
-    with running(folder, count=20_000, rate=10_000, layout="apart") as run:
+    """Its limit is lowered while it runs, so that a worker that dies can't be replaced. 8,000 records."""
+    with running(folder, count=8_000, rate=4_000, layout="apart") as run:
         run.until_done(1_000)
         pid = run.process.pid
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         there = len(os.listdir(f"/proc/{pid}/fd"))
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (there - 1, hard))
-        run.kill(run.with_sink())
+        run.kill_in_flight(run.with_sink())
         run.until_said(r"worker 0 could not be started: Too many open files")
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         outcome = run.ended().well()
-    exactly(folder, 20_000)
+    exactly(folder, 8_000)
     assert outcome.total("replayed") > 0
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos_kit import Outcome, running
+from chaos_kit import HASTY, Outcome, running
 
 POISONED = Path(__file__).with_name("poisoned.py")
-COUNT = 20_000
-AT = 5_000
+COUNT = 6_000
+AT = 2_000
 
 
 def stored(folder: Path) -> list[int]:
@@ -33,7 +33,7 @@ def poisoned(folder: Path, *poison: int, within_s: float = 90.0, **values: Any) 
     """Runs it to its end; fails unless exactly the poison is dead, and all the rest is stored once."""
     began = time.monotonic()
     given = ",".join(map(str, poison))
-    with running(folder, program=POISONED, count=COUNT, poison=given, **values) as run:
+    with running(folder, command=HASTY, program=POISONED, count=COUNT, poison=given, **values) as run:
         outcome = run.ended(within_s)
     print(f"{time.monotonic() - began:.1f} s, {outcome.figures['restarts']} restarts")
     assert outcome.status == 1, outcome.said

@@ -3,7 +3,8 @@
 import time
 from pathlib import Path
 
-from chaos_kit import exactly, resident, running
+from chaos_kit import exactly, running
+from proc_kit import resident
 
 TIMEOUT_S = 1.0
 ROW_S = 0.002  # so that the sink takes at most 500 rows/s; the source could have 50,000 and more

@@ -13,23 +13,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from chaos_kit import (
-    KEDGE,
-    WORDS,
-    Outcome,
-    Run,
-    exactly,
-    group_lives,
-    resumed_at,
-    running,
-    seeded,
-    surroundings,
-    wait_for,
-)
+from chaos_kit import ENDLESS, KEDGE, WORDS, Outcome, Run, exactly, resumed_at, running, seeded, surroundings, wait_for
+from proc_kit import group_lives
 
-FEWER = 12_000
 RATE = 3_000  # so that a life is longer than several commits
-SLOWLY = 1_000  # so that there is something left when a command has begun
 NEWCOMER = Path(__file__).with_name("newcomer.py")
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "examples" / "ssh_alerts.py"
@@ -40,7 +27,7 @@ COLUMNS = {"failure": "source_ip, at, user, count", "brute_force": "source_ip, f
 @contextmanager
 def killed_in_the_middle(folder: Path, random: Random, **values: Any) -> Iterator[Run]:
     """A run that is killed as a whole, after some thousand messages, while others are in flight."""
-    with running(folder, count=FEWER, rate=RATE, **values) as run:
+    with running(folder, count=ENDLESS, rate=RATE, **values) as run:
         run.until_done(random.randint(2_500, 4_000))
         run.until(lambda: run.pending(*processes(run)) > 0, "messages in flight")
         yield run
@@ -48,6 +35,13 @@ def killed_in_the_middle(folder: Path, random: Random, **values: Any) -> Iterato
         kill_all(run)
         print(f"{run.pending(*alive):,} messages were in flight")
         assert run.pending(*alive) > 0
+
+
+def beyond(folder: Path) -> int:
+    """How many records the last run is given: some more than were stored by those before, which had no end."""
+    with closing(sqlite3.connect(folder / "store.db")) as store:
+        (last,) = store.execute("SELECT max(n) FROM word").fetchone()
+    return int(last) + 2_001
 
 
 def processes(run: Run) -> list[int]:
@@ -70,28 +64,30 @@ def rises(folder: Path) -> None:
 
 @pytest.mark.parametrize("workers", [(0, 0, 0), (2, 3, 1)], ids=["one-process", "2-then-3-then-1-workers"])
 def test_a_run_that_is_killed_twice_goes_on_where_it_was_f3_f54(folder: Path, workers: tuple[int, ...]) -> None:
-    """Also by other numbers of workers, to whom what was kept is given. 12,000 records."""
+    """Also by other numbers of workers, to whom what was kept is given."""
     random = seeded(601)
     for count in workers[:-1]:
         with killed_in_the_middle(folder, random, workers=count, splits=3) as run:
             assert len(run.workers()) == count
-    with running(folder, count=FEWER, workers=workers[-1], splits=3) as run:
+    records = beyond(folder)
+    with running(folder, count=records, workers=workers[-1], splits=3) as run:
         outcome = run.ended().well()
-    exactly(folder, FEWER)
+    exactly(folder, records)
     rises(folder)
     assert "; the last run was cut short, and what was in flight is read again" in outcome.said
-    assert outcome.total("emitted") < FEWER - 1_000, "what was done is not read again"
+    assert outcome.total("emitted") < records - 1_000, "what was done is not read again"
 
 
 def test_the_tasks_of_a_spout_may_change_after_kills_f54(folder: Path) -> None:
-    """1, 2, and 1 again: what was another task's is read on from the lowest mark. 12,000 records."""
+    """1, 2, and 1 again: what was another task's is read on from the lowest mark."""
     random = seeded(602)
     for layout in ("together", "both"):
         with killed_in_the_middle(folder, random, layout=layout):
             pass
-    with running(folder, count=FEWER) as run:
+    records = beyond(folder)
+    with running(folder, count=records) as run:
         outcome = run.ended().well()
-    exactly(folder, FEWER)
+    exactly(folder, records)
     one, two, three, again = resumed_at(folder)
     assert one == 0
     assert two == three > 0, "both tasks go on where the one was"
@@ -103,15 +99,17 @@ def test_the_tasks_of_a_spout_may_change_after_a_drained_stop_f54(folder: Path) 
     """2, 1, and 2 again. Two tasks that share a partition are not as far as each other, and what comes after them
     begins at the lower of their marks: that much is read again and known to the sink, and nothing after one task."""
     outcomes = []
-    for layout, rate in (("both", SLOWLY), ("together", SLOWLY), ("both", 0)):
-        with running(folder, count=FEWER, rate=rate, layout=layout) as run:
-            if rate:
-                run.until_done(1_000)
-                stop(folder)
+    for layout in ("both", "together"):
+        with running(folder, count=ENDLESS, rate=1_000, layout=layout) as run:
+            run.until_done(1_000)
+            stop(folder)
             outcomes.append(run.ended().well())
-    exactly(folder, FEWER)
+    records = beyond(folder)
+    with running(folder, count=records, layout="both") as run:
+        outcomes.append(run.ended().well())
+    exactly(folder, records)
     _, once_more, nothing = (one.known for one in outcomes)
-    assert sum(one.total("emitted") for one in outcomes) == FEWER + once_more // WORDS, resumed_at(folder)
+    assert sum(one.total("emitted") for one in outcomes) == records + once_more // WORDS, resumed_at(folder)
     assert nothing == 0
     assert resumed_at(folder)[2] > 0, "nothing was kept"
     assert "was stopped and has drained" in outcomes[0].said
@@ -134,38 +132,57 @@ def stop(folder: Path) -> None:
 # -- a newcomer's run
 
 
+@pytest.fixture(scope="module")
+def peace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log that the first example is tried on, `auth.log`, and what runs over it store that nobody disturbs, in a
+    database named as the table. Not to be changed."""
+    folder = tmp_path_factory.mktemp("peace")
+    for name in ("r", "books"):
+        (folder / name).mkdir(mode=0o700)
+    subprocess.run(
+        [sys.executable, "-m", "examples.auth_log", str(folder / "auth.log"), "--lines", str(LINES)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    for program, table in ((NEWCOMER, "failure"), (ALERTS, "brute_force")):
+        values = over(folder, program, store=folder / f"{table}.db")
+        with running(folder, workers=0, state=f"{table}-state", **values) as run:
+            run.ended().well()
+    return folder
+
+
+def over(peace: Path, program: Path, **values: Any) -> dict[str, Any]:
+    """What `running` takes to have this program read the log."""
+    surrounded = {"PYTHONPATH": str(ROOT)}
+    return {"program": program, "told_folder": False, "path": peace / "auth.log", "environment": surrounded, **values}
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_newcomers_run_over_a_log_is_killed_and_resumed_and_stores_what_an_undisturbed_one_does_f3(
-    folder: Path, workers: int
+    folder: Path, peace: Path, workers: int
 ) -> None:
     """Over the log that the first example is tried on; its bolt without state, which a death takes no memory from."""
-    outcome = killed_and_resumed(folder, workers, "failure", 500, program=NEWCOMER)
-    assert stored(folder / "store.db", "failure") == (peace := stored(folder / "peace.db", "failure"))
-    assert len(peace) > 2_000
+    outcome = killed_and_resumed(folder, workers, "failure", 500, over(peace, NEWCOMER))
+    undisturbed = stored(peace / "failure.db", "failure")
+    assert stored(folder / "store.db", "failure") == undisturbed
+    assert len(undisturbed) > 2_000
     assert outcome.total("emitted") < LINES - 1_000, "what was done is not read again"
 
 
-def test_the_first_example_is_killed_and_resumed_and_alerts_nobody_without_reason_f3(folder: Path) -> None:
+def test_the_first_example_is_killed_and_resumed_and_alerts_nobody_without_reason_f3(folder: Path, peace: Path) -> None:
     """Its counts are in memory and begin anew, so that an alert may be missing, or come twice for an attack that goes
     on; none is made up, and none is stored twice."""
-    killed_and_resumed(folder, 2, "brute_force", 5, program=ALERTS)
-    alerts, peace = (stored(folder / name, "brute_force") for name in ("store.db", "peace.db"))
+    killed_and_resumed(folder, 2, "brute_force", 5, over(peace, ALERTS))
+    alerts, undisturbed = (stored(path, "brute_force") for path in (folder / "store.db", peace / "brute_force.db"))
     assert len(alerts) == len(set(alerts)) > 10
-    assert {address for address, *_ in alerts} <= {address for address, *_ in peace}
+    assert {address for address, *_ in alerts} <= {address for address, *_ in undisturbed}
 
 
-def killed_and_resumed(folder: Path, workers: int, table: str, more: int, *, program: Path) -> Outcome:
-    """Runs it over the log in peace, and then once more, killed as a whole twice, each time that so many rows more are
-    stored. Returns how that has ended, which was well."""
-    make_log(folder)
-    values: dict[str, Any] = {
-        "program": program,
-        "told_folder": False,
-        "path": folder / "auth.log",
-        "environment": {"PYTHONPATH": str(ROOT)},
-    }
-    with running(folder, workers=0, store=folder / "peace.db", state="peace", **values) as run:
-        run.ended().well()
+def killed_and_resumed(folder: Path, workers: int, table: str, more: int, values: dict[str, Any]) -> Outcome:
+    """Runs it over the log, killed as a whole twice, each time that so many rows more are stored. Returns how that has
+    ended, which was well."""
     store = folder / "store.db"
     for _ in range(2):
         enough = len(stored(store, table)) + more
@@ -176,16 +193,6 @@ def killed_and_resumed(folder: Path, workers: int, table: str, more: int, *, pro
         outcome = run.ended().well()
     assert re.search(r"resuming at 'lines' [\d,]{4,} of .*; the last run was cut short", outcome.said), outcome.said
     return outcome
-
-
-def make_log(folder: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "examples.auth_log", str(folder / "auth.log"), "--lines", str(LINES)],
-        check=True,
-        capture_output=True,
-        timeout=60,
-        cwd=ROOT,
-    )
 
 
 def stored(path: Path, table: str) -> list[tuple[Any, ...]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import zmq
-from chaos_kit import ENDLESS, Run, hit, opened, running, seeded
+from chaos_kit import ENDLESS, Run, hit, running, seeded
+from proc_kit import opened
 from strangers import (
     OPENINGS,
     RUBBISH,
@@ -25,7 +26,7 @@ from strangers import (
     worker_and_incarnation,
 )
 
-PACED: dict[str, Any] = {"count": ENDLESS, "rate": 6_000}  # and ended by SIGTERM
+PACED: dict[str, Any] = {"count": ENDLESS, "rate": 2_000}  # and ended by SIGTERM
 
 
 def sockets(run: Run) -> list[Path]:
@@ -42,13 +43,13 @@ def test_other_protocols_and_half_a_greeting_disturb_nobody_f34(folder: Path) ->
     random = seeded(501)
     with running(folder, **PACED, layout="apart") as run:
         paths = sockets(run)
-        run.until_done(1_000)
+        run.until_done(500)
         held = []
         for path in paths:
             for opening in [*OPENINGS.values(), *(random.randbytes(random.randint(1, 500)) for _ in range(30))]:
                 held.append(open_with(path, opening))
                 open_with(path, opening).close()
-        run.until_done(6_000)
+        run.until_done(2_000)
         for connection in held:
             connection.close()
         run.until_said("a connection to this worker was refused: ")
@@ -61,10 +62,10 @@ def test_garbage_in_frames_and_frames_of_another_run_are_dropped_a11_f34(folder:
     random = seeded(502)
     with running(folder, **PACED, layout="apart") as run, zmq.Context() as context:
         paths = sockets(run)
-        run.until_done(1_000)
+        run.until_done(500)
         for path, other in (paths, paths[::-1]):
             send_rubbish(context, path, other, random)
-        run.until_done(6_000)
+        run.until_done(2_000)
         for what in ("too few for a frame", "is no frame of Kedge", "it is of another run"):
             run.until_said(f"a frame was dropped: .*{what}")
         outcome = run.drained()
@@ -91,7 +92,7 @@ def send_rubbish(context: "zmq.Context[zmq.Socket[bytes]]", path: Path, other: P
 @pytest.mark.parametrize("links", ["ipc", "tcp://127.0.0.1"])
 def test_nothing_listens_but_on_loopback_or_in_the_run_s_own_directories(folder: Path, links: str) -> None:
     with running(folder, "--links", links, **PACED) as run:
-        run.until_done(1_000)
+        run.until_done(500)
         pids = [run.process.pid, *run.workers()]
         paths, addresses = listeners(pids)
         assert len(pids) == 3
@@ -157,7 +158,7 @@ def shown_by_ss(pids: list[int]) -> list[str] | None:
 def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path) -> None:
     """CURVE with keys of this run: neither a plain connection nor one with keys of its own gets in."""
     with running(folder, "--links", "tcp://127.0.0.1", **PACED, layout="apart") as run, zmq.Context() as context:
-        run.until_done(1_000)
+        run.until_done(500)
         for port in [one for pid in run.workers() for one in ports(pid)]:
             for curve in (False, True):
                 with closing(Stranger(context, f"tcp://127.0.0.1:{port}", curve=curve)) as stranger:
@@ -166,9 +167,9 @@ def test_over_tcp_a_kill_costs_no_row_and_strangers_are_refused_s1(folder: Path)
                         stranger.socket.send(b"let me in", zmq.NOBLOCK)
         run.until_said("a connection to this worker was refused: (no CURVE key|it ended, or was silent)")
         run.until_said("a connection to this worker was refused: .* made for another worker's key")
-        kill = run.kill(run.with_sink())
+        kill = run.kill_in_flight(run.with_sink())
         run.told(kill)
-        run.until_done(5_000)
+        run.until_done(2_000)
         outcome = run.drained()
     hit([kill], outcome)
 

@@ -6,18 +6,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos_kit import ENDLESS, exactly, left_over, running, seeded, wait_for
+from chaos_kit import ENDLESS, exactly, running, seeded, wait_for
+from proc_kit import left_over
 
-FEWER = 20_000
+FEWER = 8_000
 
 
 def test_workers_end_with_their_supervisor_and_the_next_run_completes_f3(folder: Path) -> None:
-    """They end within three seconds of kill -9, and leave neither sockets nor a run directory. 20,000 records, in
+    """They end within three seconds of kill -9, and leave neither sockets nor a run directory. 8,000 records, in
     three runs on one state directory and store."""
     random = seeded(301)
-    for layout in ("apart", "apart"):
-        with running(folder, count=FEWER, rate=20_000, layout=layout) as run:
-            run.until_done(random.randint(1_000, 6_000))
+    for _ in range(2):
+        with running(folder, count=FEWER, rate=FEWER, layout="apart") as run:
+            run.until_done(random.randint(500, 2_500))
             run.until(lambda: run.pending() > 0, "messages in flight")
             workers = run.workers()
             assert len(workers) == 2
@@ -36,8 +37,8 @@ def test_workers_end_with_their_supervisor_and_the_next_run_completes_f3(folder:
 
 def test_workers_that_are_blocked_end_with_their_supervisor_too_f3(folder: Path) -> None:
     """A bolt blocks the loop, so that only threads can notice."""
-    with running(folder, count=FEWER, trouble="always sleep", at=5_000, seconds=60.0) as run:
-        run.until_done(2_000)
+    with running(folder, count=FEWER, trouble="always sleep", at=4_000, seconds=60.0) as run:
+        run.until_done(1_000)
         wait_for(lambda: run.pending() > 0 and stands_still(run.done), "a blocked loop")
         os.kill(run.process.pid, signal.SIGKILL)
         run.process.wait()
@@ -53,15 +54,15 @@ def stands_still(count: Callable[[], int]) -> bool:
 def test_a_second_run_on_one_state_directory_is_refused_and_disturbs_nothing_f24(folder: Path) -> None:
     """Also by another path to the directory."""
     (folder / "alias").symlink_to(folder)
-    with running(folder, count=ENDLESS, rate=5_000, layout="apart") as run:
-        run.until_done(2_000)
+    with running(folder, count=ENDLESS, rate=2_000, layout="apart") as run:
+        run.until_done(1_000)
         workers = sorted(run.workers())
         for name in ("state", "alias/state"):
             with running(folder, count=FEWER, state=name) as second:
                 refused = second.ended()
             assert refused.status == 3, refused.said
             assert "is in use by another run" in refused.sentence()
-        run.until_done(2_000)
+        run.until_done(1_000)
         assert sorted(run.workers()) == workers
         outcome = run.drained()
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
