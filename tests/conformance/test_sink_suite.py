@@ -1,8 +1,12 @@
 """The suite of sinks finds what it is for: a sink that keeps the contract passes, and each broken one is found out."""
 
+import asyncio
+import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Never
 
 import pytest
@@ -13,6 +17,7 @@ from bolts.keys import Tally
 from bolts.values import BadValue, plain
 from topology.components import Collector, Tuple
 from topology.errors import WorkerError
+from topology.testing import sink_driving, sinks
 from topology.testing.sink_driving import SinkItem
 from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink
 
@@ -24,6 +29,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.rows: dict[Any, tuple[int, int]] = {}
+        self.contents: dict[int, str] = {}  # by number, in upsert mode
         self.is_away = self.loses = False
         self.lock = threading.Lock()
         self.writes = 0
@@ -46,27 +52,31 @@ class ShelfStore:
         if shelf.is_away:
             raise StoreAway("nobody is at the shelf")
         shelf.writes += 1
-        made: dict[Any, tuple[int, int]] = {}
+        contents: dict[int, str] = {}  # by place, of what can be stored
+        for place, tup in enumerate(tuples):
+            try:
+                contents[place] = str(convert(tup.record))
+            except BadValue as error:
+                self.refuse(written, place, str(error))
         with shelf.lock:
-            for place, tup in enumerate(tuples):
-                try:
-                    content = str(convert(tup.record))
-                except BadValue as error:
-                    self.refuse(written, place, str(error))
-                    continue
-                key = self.key(tup, content)
-                if self.knows(key) or key in made:
-                    written.tally.duplicates += 1
-                    continue
-                if any(known[:2] == key[:2] for known in (*shelf.rows, *made)):
-                    written.tally.divergent.append(str(key))
-                made[key] = tup.record.number, tup.record.revision
-                written.tally.stored += 1
-            self.commit(made)
+            self.store([(tuples[place], content) for place, content in contents.items()], written.tally)
         if shelf.loses:
             shelf.loses = False
             raise StoreAway("the answer was lost")
         return written
+
+    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: Tally) -> None:
+        made: dict[Any, tuple[int, int]] = {}
+        for tup, content in rows:
+            key = self.key(tup, content)
+            if self.knows(key) or key in made:
+                tally.duplicates += 1
+                continue
+            if any(known[:2] == key[:2] for known in (*self.shelf.rows, *made)):
+                tally.divergent.append(str(key))
+            made[key] = tup.record.number, tup.record.revision
+            tally.stored += 1
+        self.commit(made)
 
     def refuse(self, written: Written, place: int, why: str) -> None:
         written.refused[place] = why
@@ -82,6 +92,25 @@ class ShelfStore:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+class UpsertStore(ShelfStore):
+    """Keeps the contract in upsert mode."""
+
+    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: Tally) -> None:
+        for tup, content in rows:
+            number, revision = tup.record.number, tup.record.revision
+            known, there = self.shelf.rows.get(number, (0, 0)), self.shelf.contents.get(number)
+            if known[1] == revision and there != content:
+                tally.divergent.append(str(number))
+            if self.replaces(revision, known[1], there != content):
+                self.shelf.rows[number], self.shelf.contents[number] = (number, revision), content
+                tally.stored += 1
+            else:
+                tally.duplicates += 1
+
+    def replaces(self, revision: int, known: int, other: bool) -> bool:
+        return revision > known
 
 
 class ShelfSink(BatchingSink):
@@ -100,6 +129,7 @@ class ShelfSubject(SinkSubject):
 
     def __init__(self, sink: type[ShelfSink] = ShelfSink, kind: type[ShelfStore] = ShelfStore) -> None:
         self.shelf, self.sink, self.kind = Shelf(), sink, kind
+        self.mode = "upsert" if issubclass(kind, UpsertStore) else "append"
 
     def make(self) -> BatchingSink:
         return self.sink(self.shelf, self.kind)
@@ -117,6 +147,27 @@ class ShelfSubject(SinkSubject):
     def lost_answer(self) -> Iterator[None]:
         self.shelf.loses = True
         yield
+
+    def elsewhere(self) -> tuple[str, Sequence[Any]]:
+        return "test_sink_suite:forgetful", []
+
+
+class AcksAndForgets(ShelfSink):
+    def execute(self, tup: Tuple[Any], out: Collector[Never]) -> None:
+        out.ack(tup)
+
+
+def forgetful() -> ShelfSubject:
+    """Made in another process: what it stores is gone with that."""
+    return ShelfSubject(AcksAndForgets)
+
+
+def stuck(pid: str) -> Never:
+    """In another process: says something that is no number, and stays."""
+    Path(pid).write_text(str(os.getpid()))
+    print("no number", flush=True)
+    time.sleep(600)
+    raise AssertionError("nobody has ended it")
 
 
 # -- sinks that are broken, each in one way
@@ -208,6 +259,48 @@ class LosesTheOrder(ShelfStore):
         super().commit(dict(reversed(made.items())))
 
 
+class StoresABatchAsItIs(ShelfStore):
+    """What is stored is known, but not what is in the batch."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.rows = 0
+
+    def key(self, tup: Tuple[Any], content: str) -> tuple[Any, ...]:
+        self.rows += 1
+        return tup.origin, tup.identity, content, self.rows
+
+    def knows(self, key: Any) -> bool:
+        return any(known[:3] == key[:3] for known in self.shelf.rows)
+
+
+class LastWins(UpsertStore):
+    def replaces(self, revision: int, known: int, other: bool) -> bool:
+        return True
+
+
+class ForgetsRevisions(UpsertStore):
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        shelf.rows = {number: (number, 0) for number in shelf.rows}
+
+
+class SecondContentWins(UpsertStore):
+    def replaces(self, revision: int, known: int, other: bool) -> bool:
+        return revision > known or (revision == known and other)
+
+
+class TakesTheHighestFirst(UpsertStore):
+    """Of each key the highest revision of a batch, before it has looked whether that can be stored."""
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        highest = {one.record.number: one for one in sorted(tuples, key=lambda one: one.record.revision)}
+        chosen = [place for place, one in enumerate(tuples) if highest[one.record.number] is one]
+        written = super().write([tuples[place] for place in chosen])
+        written.refused = {chosen[place]: why for place, why in written.refused.items()}
+        return written
+
+
 # Each with the check that finds it, and what that says.
 BROKEN: list[tuple[type[ShelfSink], type[ShelfStore], str, str]] = [
     (
@@ -263,14 +356,81 @@ BROKEN: list[tuple[type[ShelfSink], type[ShelfStore], str, str]] = [
         "c1_equal_contents_of_two_messages_are_two_rows",
         "another message is another output",
     ),
+    (ShelfSink, StoresABatchAsItIs, "c9_what_a_batch_holds_twice_is_one_row", "stored more than once"),
+    (
+        ShelfSink,
+        ShelfStore,
+        "f1_what_a_killed_process_has_acked_is_stored_and_the_rest_comes_once",
+        "acked by a process that was killed, and not stored",
+    ),
+    (ShelfSink, LastWins, "c8_the_highest_revision_stays_in_whatever_order_they_come", "in one batch"),
+    (ShelfSink, LastWins, "c8_a_late_attempt_after_a_restart_undoes_nothing", "after a restart changes nothing"),
+    (
+        ShelfSink,
+        ForgetsRevisions,
+        "c8_a_late_attempt_after_a_restart_undoes_nothing",
+        "after a restart changes nothing",
+    ),
+    (
+        ShelfSink,
+        TakesTheHighestFirst,
+        "c9_a_lower_revision_is_not_acked_for_a_higher_one_that_is_refused",
+        "of those that can be stored",
+    ),
+    (
+        ShelfSink,
+        SecondContentWins,
+        "b2_another_content_of_one_revision_is_counted_and_the_first_stays",
+        "the first content stays",
+    ),
     (ShelfSink, LosesTheOrder, "each_output_is_stored_once_in_its_order_and_acked", "in the order in which they came"),
 ]
 
 
+class InMemory(ShelfSubject):
+    elsewhere = SinkSubject.elsewhere
+
+
+@pytest.mark.parametrize("kind", [ShelfStore, UpsertStore])
 @pytest.mark.parametrize("check", SINK_CHECKS)
-def test_a_sink_of_a_users_that_keeps_the_contract_passes(check: str) -> None:
-    left_out = check_sink(check, ShelfSubject())
-    assert left_out in ("", "it is about upsert mode", "the subject can't be made by another process")
+def test_a_sink_of_a_users_that_keeps_the_contract_passes(check: str, kind: type[ShelfStore]) -> None:
+    left_out = check_sink(check, InMemory(kind=kind))
+    assert not left_out or "mode" in left_out or left_out == "the subject can't be made by another process"
+
+
+def test_of_each_check_a_sink_is_known_that_it_finds() -> None:
+    assert {check for _, _, check, _ in BROKEN} == set(SINK_CHECKS)
+
+
+def test_a_check_that_fails_leaves_no_process_behind(tmp_path: Path) -> None:
+    class Stuck(ShelfSubject):
+        def elsewhere(self) -> tuple[str, Sequence[Any]]:
+            return "test_sink_suite:stuck", [str(tmp_path / "pid")]
+
+    with pytest.raises(ValueError, match="no number"):
+        check_sink("f1_what_a_killed_process_has_acked_is_stored_and_the_rest_comes_once", Stuck())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_sink_that_leaves_a_tuple_lying_is_named_with_what_it_owes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sits(ShelfSink):
+        def execute(self, tup: Tuple[Any], out: Collector[Never]) -> Any:
+            return None if tup.record.number == 7 else super().execute(tup, out)
+
+    monkeypatch.setattr(sink_driving, "ANSWERED_S", 0.1)
+    with pytest.raises(AssertionError, match=r"neither acked nor failed.*1 of 300 .*number=7"):
+        check_sink("a_replay_is_dropped_and_acked", ShelfSubject(Sits))
+
+
+def test_a_sink_that_hangs_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hangs(ShelfSink):
+        async def flush(self, out: Collector[Never]) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(sinks, "WITHIN_S", 0.5)
+    with pytest.raises(AssertionError, match=r"does not return"):
+        check_sink("a_replay_is_dropped_and_acked", ShelfSubject(Hangs))
 
 
 @pytest.mark.parametrize(("sink", "kind", "check", "said"), BROKEN, ids=lambda one: getattr(one, "__name__", one)[:40])

@@ -4,7 +4,6 @@ with the promise that is broken. Knows subjects and how a sink is driven; no sto
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -52,6 +51,16 @@ def assert_exact(subject: Subject, count: int = COUNT) -> None:
     assert not twice, f"these are stored more than once: {twice[:10]} ({len(twice)} in all)"
 
 
+def assert_acked(out: Told, count: int, why: str = "what is stored, or known to be, is acked") -> None:
+    failed = f"; failed: {out.failed[0][1]}" if out.failed else ""
+    assert len(out.acked) == count, f"{why}: {len(out.acked)} of {count} were{failed}"
+
+
+def assert_rows(subject: Subject, wanted: list[tuple[int, int]], why: str) -> None:
+    there = sorted(subject.rows())
+    assert there == wanted, f"{why}: (number, revision) should be {wanted}, and are {there}"
+
+
 async def each_output_is_stored_once_in_its_order_and_acked(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         out = await feed(sink, all_items())
@@ -66,29 +75,28 @@ async def a_replay_is_dropped_and_acked(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         await feed(sink, all_items())
         out = await feed(sink, all_items())
-    assert len(out.acked) == COUNT, "a replay of what is stored is acked"
+    assert_acked(out, COUNT, "a replay of what is stored is acked")
     assert_exact(subject)
 
 
 async def a_replay_after_a_restart_is_dropped_and_acked(subject: Subject) -> None:
     for _ in range(2):
         async with opened(subject.make()) as sink:
-            out = await feed(sink, all_items())
-            assert len(out.acked) == COUNT
+            assert_acked(await feed(sink, all_items()), COUNT)
     assert_exact(subject)
 
 
 async def c5_one_emission_by_two_subscriptions_is_one_row(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         out = await feed(sink, [delivery(item(1)), delivery(item(1), subscription=7)])
-    assert len(out.acked) == 2
+    assert_acked(out, 2)
     assert_exact(subject, 1)
 
 
 async def c9_what_a_batch_holds_twice_is_one_row(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         out = await feed(sink, [delivery(item(number)) for number in (1, 2, 1, 1, 3, 2)])
-    assert len(out.acked) == 6
+    assert_acked(out, 6)
     assert_exact(subject, 3)
 
 
@@ -166,7 +174,8 @@ async def two_tasks_that_race_store_each_output_once(subject: Subject) -> None:
         raise LeftOut("one task writes the store")
     async with opened(subject.make(), 2, 0) as one, opened(subject.make(), 2, 1) as other:
         told = await asyncio.gather(feed(one, all_items()), feed(other, reversed(all_items())))
-    assert all(len(out.acked) == COUNT for out in told)
+    for out in told:
+        assert_acked(out, COUNT)
     assert_exact(subject)
 
 
@@ -178,12 +187,15 @@ async def f1_what_a_killed_process_has_acked_is_stored_and_the_rest_comes_once(s
         *command, env={**os.environ, "PYTHONPATH": path}, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
-    acked = [int(await process.stdout.readline() or -1) for _ in range(KILLED_AFTER)]
-    assert -1 not in acked, "the other process has ended by itself"
-    process.send_signal(signal.SIGKILL)
-    rest = (await process.stdout.read()).splitlines(keepends=True)
+    try:
+        acked = [int(await process.stdout.readline() or -1) for _ in range(KILLED_AFTER)]
+        assert -1 not in acked, "the other process has ended by itself: its error stands above"
+    finally:
+        if process.returncode is None:
+            process.kill()
+        rest = (await process.stdout.read()).splitlines(keepends=True)
+        await process.wait()
     acked += [int(line) for line in rest if line.endswith(b"\n")]
-    await process.wait()
     async with opened(subject.make()) as sink:  # recovers
         there = set(numbers(subject))
         lost = [number for number in acked if number not in there]
@@ -204,16 +216,16 @@ async def b2_another_content_under_one_identity_is_stored_and_counted(subject: S
     one, other = item(1), SinkItem(1, 2, "another", 0.5)
     async with opened(subject.make()) as sink:
         out = await feed(sink, [delivery(one), delivery(other, message=1)])
-        assert len(out.acked) == 2
+        assert_acked(out, 2)
         await feed(sink, [delivery(one), delivery(other, message=1)])
         assert getattr(sink, "divergent", 1) == 1, "`divergent` counts it, and its replays are none"
-    assert sorted(subject.rows()) == [(1, 1), (1, 2)], "both contents are stored, each once"
+    assert_rows(subject, [(1, 1), (1, 2)], "both contents are stored, each once")
 
 
 async def c1_equal_contents_of_two_messages_are_two_rows(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         out = await feed(sink, [delivery(item(1), message=message) for message in (1, 2, 3)])
-    assert len(out.acked) == 3
+    assert_acked(out, 3)
     assert numbers(subject) == [1, 1, 1], "another message is another output, whatever it holds"
 
 
@@ -231,7 +243,7 @@ async def c8_the_highest_revision_stays_in_whatever_order_they_come(subject: Sub
             ]
             for part in [tuples] if together else [[one] for one in tuples]:
                 out = await feed(sink, part)
-                assert len(out.acked) == len(part), "a lower revision is acked: there is nothing to do for it"
+                assert_acked(out, len(part), "a lower revision is acked, as there is nothing to do for it")
         found = {number: revision for number, revision in subject.rows() if number >= start and number < start + 6}
         assert found == {start + place: 3 for place in range(6)}, f"in {'one batch' if together else 'turn'}: {found}"
 
@@ -240,7 +252,7 @@ async def c8_a_late_attempt_after_a_restart_undoes_nothing(subject: Subject) -> 
     for revision in (5, 4):
         async with opened(subject.make()) as sink:
             await feed(sink, [delivery(item(1, revision, f"revision {revision}"), message=revision)])
-    assert list(subject.rows()) == [(1, 5)]
+    assert_rows(subject, [(1, 5)], "a lower revision that comes after a restart changes nothing")
 
 
 async def c9_a_lower_revision_is_not_acked_for_a_higher_one_that_is_refused(subject: Subject) -> None:
@@ -249,17 +261,20 @@ async def c9_a_lower_revision_is_not_acked_for_a_higher_one_that_is_refused(subj
         out = await feed(
             sink, [delivery(item(1, 1), message=1), delivery(bad, message=2), delivery(item(1, 2), message=3)]
         )
-    assert (len(out.acked), len(out.failed)) == (2, 1)
-    assert list(subject.rows()) == [(1, 2)]
+    assert [tup.record for tup, _ in out.failed] == [bad], "the row that can't be stored fails, and no other"
+    assert_acked(out, 2)
+    assert_rows(subject, [(1, 2)], "the highest revision of those that can be stored is stored")
 
 
 async def b2_another_content_of_one_revision_is_counted_and_the_first_stays(subject: Subject) -> None:
     async with opened(subject.make()) as sink:
         await feed(sink, [delivery(item(1, 1, "first"))])
         out = await feed(sink, [delivery(item(1, 1, "second"))])
-        assert len(out.acked) == 1
+        assert_acked(out, 1)
         assert getattr(sink, "divergent", 1) == 1, "`divergent` counts it"
-    assert list(subject.rows()) == [(1, 1)]
+        await feed(sink, [delivery(item(1, 1, "first"))])
+        assert getattr(sink, "divergent", 1) == 1, "the first content stays: its replay is not another one"
+    assert_rows(subject, [(1, 1)], "one key is one row")
 
 
 BOTH: Final = (

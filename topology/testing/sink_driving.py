@@ -15,6 +15,7 @@ from topology.records import Record
 from topology.runtime.clock import LoopClock
 
 _WORD: Final = 2**64
+ANSWERED_S: Final = 60.0  # that a sink has, after `flush`, for what it was given
 _LOOK_S: Final = 0.001  # between two looks at whether all is done: what a thread has done sets no event
 
 
@@ -129,7 +130,10 @@ async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: Told | None = None)
     out = out or Told()
     given = await give(sink, tuples, out)
     await flush(sink, out)
-    await until(lambda: all(map(out.is_done, given)))
+    if not await within(ANSWERED_S, lambda: all(map(out.is_done, given))):
+        owed = [tup.record for tup in given if not out.is_done(tup)]
+        text = f"neither acked nor failed {ANSWERED_S:g} s after `flush`: {len(owed)} of {len(given)} tuples, the first"
+        raise AssertionError(f"{text} is {owed[0]!r}")
     return out
 
 
