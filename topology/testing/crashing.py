@@ -100,8 +100,8 @@ class CrashingRun(EmbeddedRun):
         self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
         self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
         self._told_until: dict[int, float] = {}  # owner → when the order that it was given last arrives
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in their order, which no set keeps
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failed: KedgeError | None = None
         self._over = asyncio.Event()
         self._dead: list[MortalWorker] = []
@@ -186,11 +186,11 @@ class CrashingRun(EmbeddedRun):
             if self._failed is not None and self.drains:
                 raise self._failed  # there is nothing to wait for
             future = asyncio.get_running_loop().create_future()
-            self._waiting.add(future)
+            self._waiting[future] = None
             try:
                 await future
             finally:
-                self._waiting.discard(future)
+                del self._waiting[future]
 
     def _changed(self) -> None:
         for future in self._waiting:
@@ -217,8 +217,8 @@ class CrashingRun(EmbeddedRun):
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -49,10 +49,10 @@ def run_topology(
 ) -> Report:
     """Runs a topology on virtual time and tells how it ended. The same seed gives the same run.
 
-    `seed` is that of all randomness, and shuffles what is ready together; None shuffles nothing. `replay_all` has each
-    message replayed once more when all of it was done. `until_s`: drained after so many virtual seconds. `during(run)`
-    is awaited beside the run, and may drain it. `workers` share one loop, and `faults` says what becomes of the frames
-    between them. `watch` is filled with dead messages, failures and deaths.
+    `seed` is that of all randomness, and shuffles what is ready together; None shuffles nothing, and is 0 otherwise.
+    `replay_all` has each message replayed once more when all of it was done. `until_s`: drained after so many virtual
+    seconds. `during(run)` is awaited beside the run, and may drain it. `workers` share one loop, and `faults` says what
+    becomes of the frames between them. `watch` is filled with dead messages, failures and deaths.
 
     `crashes` are deaths of workers, as by SIGKILL: a worker does nothing more from one moment to the next, and a new
     one takes its place, as under `kedge run --workers`. Its spouts read on from their last kept position
@@ -71,9 +71,10 @@ def run_topology(
     entry = journal.begin(topology.name, seed)
     mortal = bool(crashes) or may_crash
     kind = partial(MortalWorker if mortal else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
-    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(seed)) if mortal else EmbeddedRun
+    drawn = seed or 0  # Random(None) would be another one each time
+    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(drawn)) if mortal else EmbeddedRun
     made = partial(
-        make, topology, state_dir=state_dir, random=Random(seed), workers=workers, faults=faults, worker_kind=kind
+        make, topology, state_dir=state_dir, random=Random(drawn), workers=workers, faults=faults, worker_kind=kind
     )
     with _noted(entry, watch):
         report = run_virtual(_ran(made, until_s, during, entry), seed=seed, start=start, limit_s=limit_s)

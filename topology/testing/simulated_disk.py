@@ -119,7 +119,8 @@ class SimulatedDisk:
                         directory.durable.pop(name, None)
                     else:
                         directory.durable[name] = node
-            for node in {*directory.durable.values(), *directory.names.values()}:
+            there = dict.fromkeys([*directory.durable.values(), *directory.names.values()])  # in one order always
+            for node in there:
                 self._lose(node)
             directory.names = dict(directory.durable)
             directory.unsynced.clear()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -101,7 +102,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._selector = _Selector(self)
         self.between_turns: Callable[[], None] | None = None  # called before each turn, when nothing is under way
         self.executor_takes: Callable[[], float] | None = None  # None: no time
-        self._free_at: dict[int, float] = {}  # id of an executor → when it has done what it was given
+        self._free_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # executor → when it is done with all it has
+        self._numbers = count()
         self._killed = False  # whether a life has ended
         self._paused: dict[Life, list[asyncio.Handle]] = {}  # what was due meanwhile
         self._begun: WeakKeyDictionary[Any, Life] = WeakKeyDictionary()  # tasks and generators that a life has begun
@@ -147,10 +149,11 @@ class VirtualLoop(base_events.BaseEventLoop):
             work()
             tell()
             return future
-        begins = max(self._now, self._free_at.get(id(executor), 0.0)) if executor is not None else self._now
+        begins = max(self._now, self._free_at.get(executor, 0.0)) if executor is not None else self._now
         works = begins + self.executor_takes()
         ends = works + self.executor_takes()
-        self._free_at[id(executor)] = ends
+        if executor is not None:
+            self._free_at[executor] = ends
         self.call_at(works, work)
         self.call_at(ends, tell)
         return future
@@ -202,8 +205,14 @@ class VirtualLoop(base_events.BaseEventLoop):
             self.call_soon(call)
         life.waiting.clear()
 
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(next(self._numbers), loop=self)
+
     def create_task(self, coro: Any, **settings: Any) -> asyncio.Task[Any]:
-        task = super().create_task(coro, **settings)
+        self._check_closed()  # type: ignore[attr-defined]
+        number = next(self._numbers)
+        settings["name"] = settings.get("name") or f"Task-{number}"  # asyncio counts on from one loop to the next
+        task = _Task(number, coro, loop=self, **settings)
         if (life := life_of(settings.get("context"))) is not None:
             self._begun[task] = life
         return task
@@ -271,6 +280,28 @@ class VirtualLoop(base_events.BaseEventLoop):
             where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its beginning"
             lines.append(f"  {task.get_name()} waits at {where}")
         return "\n".join(lines)
+
+
+class _Future(asyncio.Future[Any]):
+    """In a set it stands where its number says, and not where its address does, which depends on what ran before."""
+
+    def __init__(self, number: int, **settings: Any) -> None:
+        self._number = number
+        super().__init__(**settings)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """As `_Future`."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **settings: Any) -> None:
+        self._number = number  # before it is begun, as asyncio keeps it in a set then
+        super().__init__(coro, **settings)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class _Selector:
