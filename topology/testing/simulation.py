@@ -8,10 +8,9 @@ captured must be the same. Must not know how a fault is brought about, nor any p
 
 import asyncio
 import contextlib
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -25,12 +24,10 @@ from topology.graph import Declared, Topology
 from topology.instance_state import kept
 from topology.plan import plan
 from topology.runtime.control import DeadAsk
-from topology.runtime.failures import Reason
 from topology.runtime.report import Report
-from topology.testing.captured import Captured
 from topology.testing.hazards import ALL, Hazard, Links, draw_strikes
 from topology.testing.lives import Life
-from topology.testing.running import run_topology
+from topology.testing.peace import Peace, captured_of, deliveries, quiet, timed_out
 from topology.testing.simulated_disk import SimulatedDisk
 from topology.testing.simulated_files import SimulatedFiles
 from topology.testing.simulated_run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
@@ -70,16 +67,6 @@ class SimReport:
     dead: tuple[Dead, ...] = ()
 
 
-@dataclass
-class _Peace:
-    """What a run in which nothing goes wrong has come to."""
-
-    messages: int
-    captured: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    dead: set[tuple[str, Any]] = field(default_factory=set)  # spout and id
-    timed_out: int = 0  # trees
-
-
 def simulate(
     make: Callable[[], Topology],
     *,
@@ -112,7 +99,7 @@ def simulate(
                 return topology
             simulate(make, seed=seed)
     """
-    peace = _in_peace(make(), workers, seed)
+    peace = _in_peace(make, workers, seed)
     topology, watch = make(), Watch()
     random = Random(seed)
     places = sorted(plan(topology, workers).workers)
@@ -124,7 +111,7 @@ def simulate(
     by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
     fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files)
     try:
-        with _quiet():
+        with quiet():
             report, runs, seconds = run_virtual(
                 _lived(topology, fate, watch, workers, seed), seed=seed, limit_s=LIMIT_S
             )
@@ -139,19 +126,15 @@ def simulate(
     return _reported(seed, peace, fate, topology, watch, report, runs, seconds)
 
 
-def _in_peace(topology: Topology, workers: int, seed: int) -> _Peace:
-    watch = Watch()
+def _in_peace(make: Callable[[], Topology], workers: int, seed: int) -> Peace:
+    captured_of(make())
     try:
-        with _quiet():
-            report = run_topology(topology, seed=None, workers=workers, watch=watch)
+        peace = Peace(make, workers)
     except Exception as error:
         raise SimulationFailed(f"seed {seed}, when nothing goes wrong: {type(error).__name__}: {error}") from error
-    if report.ended != "ended":
-        raise SimulationFailed(f"the topology does not end by itself when nothing goes wrong: it {report.ended}")
-    captured = {name: dict(one.distinct) for name, one in _captured(topology).items()}
-    return _Peace(
-        report.snapshot.total("emitted"), captured, {(one.spout, one.id) for one in watch.dead}, _timed_out(watch)
-    )
+    if peace.ended != "ended":
+        raise SimulationFailed(f"the topology does not end by itself when nothing goes wrong: it {peace.ended}")
+    return peace
 
 
 async def _lived(topology: Topology, fate: Fate, watch: Watch, workers: int, seed: int) -> tuple[Report, int, float]:
@@ -233,17 +216,8 @@ def _replayed_by_hand(topology: Topology, fate: Fate) -> bool:
 # -- what it comes to
 
 
-def _captured(topology: Topology) -> dict[str, Captured[Any]]:
-    found = {one.name: one.prototype for one in topology.components if isinstance(one.prototype, Captured)}
-    if not found:
-        raise ValueError(
-            "a topology is simulated by what its Captured have, and this one has none: put one in place of each sink"
-        )
-    return found
-
-
-def _compare(topology: Topology, peace: _Peace, fate: Fate, always: bool | None) -> None:
-    for name, captured in _captured(topology).items():
+def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) -> None:
+    for name, captured in captured_of(topology).items():
         for tup, at in zip(captured.tuples, captured.times, strict=True):
             if at > fate.done.get(tup.root, at):
                 raise AssertionError(f"{name!r} got {tup.record} at {at:.4f} s, when its tree was complete already")
@@ -255,9 +229,10 @@ def _compare(topology: Topology, peace: _Peace, fate: Fate, always: bool | None)
             if lacks := _letters(wanted) - _letters(got):
                 raise AssertionError(f"{name!r} lacks the letters of {sorted(lacks)[:SHOWN_MAX]}")
             continue
-        if missing := [record for key, record in wanted.items() if key not in got]:
+        missing, more = _differing(name, peace, got)
+        if missing:
             raise AssertionError(f"{name!r} lacks {len(missing)} of {len(wanted)}: {missing[:SHOWN_MAX]}")
-        if more := [record for key, record in got.items() if key not in wanted]:
+        if more:
             raise AssertionError(
                 f"{name!r} has {len(more)} that it should not: {more[:SHOWN_MAX]}\n{_why(topology, name)}"
             )
@@ -266,7 +241,7 @@ def _compare(topology: Topology, peace: _Peace, fate: Fate, always: bool | None)
                 (captured.distinct[one.origin, one.identity], one.record) for one in captured.divergent[:SHOWN_MAX]
             ]
             raise AssertionError(f"{name!r} got one key with two records: {shown}\n{_why(topology, name)}")
-        if exact and (other := [(one, got[key]) for key, one in wanted.items() if got[key] != one]):
+        if exact and (other := [(one, got[key]) for key, one in wanted.items() if got.get(key, one) != one]):
             found = "; ".join(f"{there} in place of {one}" for one, there in other[:SHOWN_MAX])
             raise AssertionError(
                 f"{name!r} has {len(other)} records that are not the same: {found}\n{_why(topology, name)}"
@@ -279,16 +254,28 @@ def _compare(topology: Topology, peace: _Peace, fate: Fate, always: bool | None)
         raise AssertionError(f"there are dead letters of {more[:SHOWN_MAX]}, and none of {less[:SHOWN_MAX]}")
 
 
-def _check_ways(peace: _Peace, watch: Watch, fate: Fate) -> None:
+def _differing(name: str, peace: Peace, got: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """The records that are missing, and those that are too many; effects of dead messages are neither (A6)."""
+    wanted = peace.captured[name]
+    missing = {key: record for key, record in wanted.items() if key not in got}
+    more = {key: record for key, record in got.items() if key not in wanted}
+    if missing:
+        first: Mapping[Any, Any] = next(peace.partial_effects(name), {})
+        missing = {key: record for key, record in missing.items() if key not in first}
+    if more:
+        for effects in peace.partial_effects(name):
+            more = {key: record for key, record in more.items() if key not in effects}
+            if not more:
+                break
+    return [*missing.values()], [*more.values()]
+
+
+def _check_ways(peace: Peace, watch: Watch, fate: Fate) -> None:
     """It has come to the right end; not by a way that is there for what nobody has noticed."""
-    if not peace.timed_out and (late := _timed_out(watch)):
+    if not peace.timed_out and (late := timed_out(watch)):
         raise AssertionError(f"{late} trees timed out: what they waited for was lost, and nobody was told")
     if (lost := fate.paths["a session was lost"]) > fate.hits[Hazard.LOST_FRAME]:
         raise AssertionError(f"{lost} sessions were lost, and {fate.hits[Hazard.LOST_FRAME]} frames")
-
-
-def _timed_out(watch: Watch) -> int:
-    return sum(one.reason is Reason.TIMED_OUT for one in watch.failures)
 
 
 def _kept_letters(fate: Fate) -> Counter[tuple[str, Any]]:
@@ -349,11 +336,10 @@ def _explained(seed: int, fate: Fate, error: Exception) -> str:
 
 
 def _reported(
-    seed: int, peace: _Peace, fate: Fate, topology: Topology, watch: Watch, report: Report, runs: int, seconds: float
+    seed: int, peace: Peace, fate: Fate, topology: Topology, watch: Watch, report: Report, runs: int, seconds: float
 ) -> SimReport:
-    for name, captured in _captured(topology).items():
-        for tup, at in zip(captured.tuples, captured.times, strict=True):
-            fate.trace.update(f"{name} {at:.9f} {tup.origin:x} {tup.identity:x}\n".encode())
+    for text in (peace.trace, *deliveries(topology)):
+        fate.trace.update(text.encode())
     for name, count in report.snapshot.rare.items():
         fate.paths[name] += count
     fate.paths["replays"] += report.snapshot.total("replayed")
@@ -362,15 +348,3 @@ def _reported(
     faults = {one.name: fate.hits[one] for one in ALL if fate.hits[one]}
     told, trace = tuple(fate.told), fate.trace.hexdigest()
     return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, told, trace, tuple(watch.dead))
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """Faults are told by the report, and not by the log as well."""
-    logger = logging.getLogger("kedge")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
