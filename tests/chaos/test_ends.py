@@ -47,7 +47,7 @@ def test_a_second_signal_ends_at_once_and_says_what_was_in_flight(folder: Path) 
         run.until(lambda: run.pending() >= 300, "messages that will take half a minute")
         run.process.send_signal(signal.SIGTERM)
         run.until_said("SIGTERM: draining")
-        time.sleep(1.2)  # so that the supervisor's figures are those of this moment
+        run.until_said(r"draining: [\d,]+ messages left")  # so that the supervisor's figures are later than the signal
         since = time.monotonic()
         run.process.send_signal(signal.SIGTERM)
         outcome = run.ended(within_s=8)

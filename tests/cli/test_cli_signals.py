@@ -37,9 +37,10 @@ def test_a_second_signal_ends_the_run_now_and_says_what_was_in_flight(folder: Pa
 
 
 def test_a_loop_that_a_bolt_blocks_is_ended_by_the_second_signal_with_the_line_that_blocks_it(folder: Path) -> None:
+    blocks = (folder / "endless.py").read_text().replace("time.sleep(", "open('blocked', 'w').close(), time.sleep(")
+    (folder / "endless.py").write_text(blocks)
     with started("run", "endless.py", "--set", "seconds=600", "--set", "block=true", cwd=folder) as run:
-        run.until_said("state in")
-        time.sleep(1.5)  # it says nothing once it is blocked: there is no condition to wait for
+        wait_for((folder / "blocked").exists, "a blocked loop")
         run.process.send_signal(signal.SIGINT)
         time.sleep(1.2)  # as a person would wait for the first one to take effect
         run.process.send_signal(signal.SIGINT)
