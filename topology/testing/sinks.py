@@ -93,8 +93,9 @@ def check_sink(check: str, subject: SinkSubject) -> str:
         return "it is about upsert mode"
 
     async def run() -> None:
+        limit = asyncio.timeout(WITHIN_S)
         try:
-            async with asyncio.timeout(WITHIN_S) as limit:
+            async with limit:
                 await found(subject)
         except TimeoutError:
             if not limit.expired():
