@@ -11,6 +11,7 @@ from puppet_kit import GOOD, PATIENCE_S, planned, staged
 
 from acker.roots import owner
 from topology.errors import ConfigurationError, StartError, WorkerError
+from topology.runtime import deaths
 from topology.runtime import fleet as fleets
 from topology.runtime.control import Drain, Flush
 from topology.runtime.hands import State
@@ -51,7 +52,7 @@ SILENT = {"Gone": "", "Drain": f"say(Parted({owner(1, 2)}))"}  # parts from work
 
 
 async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "PART_S", 60.0)
+    monkeypatch.setattr(deaths, "PART_S", 60.0)
     async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
         dead = fleet.hands[1]
@@ -68,7 +69,7 @@ async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(mo
 async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all_others_once_more_a14(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fleets, "PART_S", 0.3)
+    monkeypatch.setattr(deaths, "PART_S", 0.3)
     async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
         dead = fleet.hands[1]
@@ -90,7 +91,7 @@ async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all
 async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_for_a14(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fleets, "PART_S", 60.0)
+    monkeypatch.setattr(deaths, "PART_S", 60.0)
     async with staged(monkeypatch, 3, {2: [SILENT, {}]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
         one, two = fleet.hands[1], fleet.hands[2]

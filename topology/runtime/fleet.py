@@ -1,18 +1,17 @@
-"""All worker processes of a run: who is there, who is told of whom, and what is done about a death.
+"""All worker processes of a run: who is there, who is told of whom, and who comes in place of a dead one.
 
     spawned ─ Ready ─► ready ─ Linked ─► linked ─ Start ─► running ─ Close ─► closing ─ Closed, reaped ─► ended
        └──────────────────┴────────────────┴─ reaped ─► dead ─ after a back-off ─► a new process, spawned
 
 A worker that gets ready is told of all that are ready, and they of it: at the first start as after a death. At the
 first start nobody is started before everybody is linked; later each one is when it is. A process that ends otherwise
-than by Close is dead: the others close their links to it (Gone, Parted), and once all have, everybody fails what is in
-flight (Fail, Failing; A14). Must not know how a run ends, nor what figures and notes are for.
+than by Close is dead, and another one is begun; what else its death brings is `deaths`'. Must not know how a run ends,
+nor what figures and notes are for.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, Protocol
 
 from topology.codes.code import Code
@@ -27,9 +26,7 @@ from topology.runtime.control import (
     Close,
     Closed,
     Drain,
-    Fail,
     Failing,
-    Gone,
     Join,
     Linked,
     Lost,
@@ -45,18 +42,16 @@ from topology.runtime.control import (
     TrialWanted,
     Word,
 )
+from topology.runtime.deaths import PART_S as PART_S
+from topology.runtime.deaths import Deaths
 from topology.runtime.hands import PRESENT, Hand, State, as_it_was
-from topology.runtime.losses import Loss, Parting, Told, consequences
+from topology.runtime.losses import Told
 from topology.runtime.relaying import Output
 from topology.runtime.restarts import Health, Restarts, Vigil
 from topology.runtime.turns import TurnsOfAll
 
-PART_S: Final = 1.0  # how long survivors may take to close their links to a dead worker, until trees fail without,
-TELL_DEATH_S: Final = PART_S + 0.5  # and to say what has failed, until the death is told without
-TELL_RETURN_S: Final = 2.0  # and until the return is told without a replay that was acked
 LINK_S: Final = 30.0  # how long workers may take to link at the first start,
 RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
-LOSSES_MAX: Final = 100  # deaths that survivors' words are still taken for
 
 logger = logging.getLogger("kedge")
 
@@ -105,18 +100,15 @@ class Fleet:
         self._output = output
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
-        self._losses: dict[int, Loss] = {}  # owner → its death
-        self._partings: dict[int, Parting] = {}  # owner → who may send to it still
         self._away: dict[int, float] = {}  # worker → since when
-        self._absences: dict[int, Loss] = {}  # worker → the death that it is away for, the first of several
         self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
-        self._killed: dict[int, bool] = {}  # worker → whether it was, or has ended by itself, where it has died
         self._turns = TurnsOfAll(
             lambda owner: next(one for one in self.hands.values() if one.owner == owner).say(TrialTurn()),
-            lambda: self.complete and all(one.over for one in self._partings.values()),
+            lambda: self.complete and self._deaths.settled,
             self._loop.time,
         )
         self._timers: set[asyncio.TimerHandle] = set()
+        self._deaths = Deaths(plan, self.hands, later=self._later, now=self._loop.time, told=told)
         self._waiting: set[asyncio.Future[None]] = set()
 
     def begin(self) -> None:
@@ -213,15 +205,8 @@ class Fleet:
             case Refused(owner, text):
                 if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
                     self._fail(text, K407)
-            case Parted(owner):
-                if owner in self._partings:
-                    self._partings[owner].parted(hand.owner)
-            case Failing(owner, trees):
-                if owner in self._losses:
-                    self._losses[owner].failing(hand.owner, trees)
-            case Recovered(owner, left):
-                if owner in self._losses:
-                    self._losses[owner].recovered(hand.owner, self._loop.time(), left)
+            case Parted() | Failing() | Recovered():
+                self._deaths.heard(hand, word)
             case _:
                 if isinstance(word, Closed) and hand.state is State.CLOSING:
                     hand.become(State.ENDED)
@@ -266,16 +251,13 @@ class Fleet:
     def _start(self, hand: Hand) -> None:
         if self.draining:
             hand.say(Drain())  # what it reads now, nobody would wait for
-        hand.say(Start(self._killed.get(hand.worker, True)))
+        hand.say(Start(self._deaths.killed(hand.worker)))
         hand.become(State.RUNNING)
         now = self._loop.time()
         self.vigil.started(hand.worker, now)
         self._turns.begun()
         self._away.pop(hand.worker, None)
-        loss = self._absences.pop(hand.worker, None)
-        if loss is not None:
-            loss.back(hand.pid, now)
-            self._later(TELL_RETURN_S, loss.tell_return)
+        self._deaths.back(hand)
         self._watcher.running(hand)
         self._changed()
 
@@ -319,38 +301,9 @@ class Fleet:
         self._changed()
 
     def _died(self, hand: Hand) -> None:
-        self._killed[hand.worker] = hand.killed
         self._turns.over(hand.owner)
-        others = [one for one in self.hands.values() if one.state in PRESENT and hand.owner in one.joined]
-        for earlier in self._losses.values():
-            earlier.left(hand.owner)
-        for parting in self._partings.values():
-            parting.left(hand.owner)
-        for one in others:
-            one.joined.discard(hand.owner)
-            one.say(Gone(hand.owner))
-        if others:
-            order = Fail(hand.owner, f"worker {hand.worker} {hand.why}", hand.killed, hand.ran)
-            parting = Parting([one.owner for one in others], partial(self._fail_trees, order))
-            self._partings[hand.owner] = parting
-            self._later(PART_S, parting.overdue)
-        asked = [one.owner for one in others] if self._plan.config.guarantee == "at-least-once" else []
-        after = consequences(self._plan, hand.worker, draining=self.draining, keeps=hand.keeps) if self.started else []
-        loss = Loss(hand.worker, hand.pid, hand.why, self._loop.time(), asked, after, self._told)
-        self._losses[hand.owner] = loss
-        self._absences.setdefault(hand.worker, loss)
-        while len(self._losses) > LOSSES_MAX:
-            oldest = next(iter(self._losses))
-            del self._losses[oldest]
-            self._partings.pop(oldest, None)
-        self._later(TELL_DEATH_S, loss.tell_death)
+        self._deaths.died(hand, started=self.started, draining=self.draining)
         self._again(hand.worker, hand.why, outside=hand.outside)
-
-    def _fail_trees(self, order: Fail, besides: int) -> None:
-        """All fail what is open, those too that have never met the dead: one between them may have."""
-        for one in self.hands.values():
-            if one.state in PRESENT and one.owner != besides:
-                one.say(order)
 
     def _again(self, worker: int, why: str, *, outside: bool) -> None:
         """Begins a worker anew after its back-off, unless that was one death too many."""
@@ -360,12 +313,12 @@ class Fleet:
         if after_s is None:
             self._fail(self.restarts.verdict(why), K531 if self.started else K408)
         elif self.failed is None:
-            self._later(after_s, self._spawn, worker)
+            self._later(after_s, lambda: self._spawn(worker))
 
-    def _later(self, after_s: float, call: Callable[..., None], *arguments: int) -> None:
+    def _later(self, after_s: float, call: Callable[[], None]) -> None:
         def due() -> None:
             self._timers.discard(handle)
-            call(*arguments)
+            call()
 
         handle = self._loop.call_later(after_s, due)
         self._timers.add(handle)
@@ -378,9 +331,7 @@ class Fleet:
         self.closing = True
         for timer in self._timers:
             timer.cancel()
-        for loss in self._losses.values():
-            loss.tell_death()
-            loss.tell_return()
+        self._deaths.tell_all()
         for hand in self.hands.values():
             if not hand.reaped.is_set():
                 hand.become(State.CLOSING)

@@ -1,7 +1,7 @@
 """A run on several processes, as a whole: state directory, run directory, workers, the end, the report.
 
 The same surface as `EmbeddedRun`: whoever starts runs need not know which one it is. What is done about a death is the
-fleet's; here is what all of them share. Must not know terminals or commands.
+fleet's, and `hearing` takes what workers say; here is what all of them share. Must not know terminals or commands.
 """
 
 import asyncio
@@ -15,39 +15,21 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from topology.codes.catalogue import CODES
-from topology.codes.running import K521, K532, K533
+from topology.codes.running import K533
 from topology.durable.statedir import StateDir
-from topology.errors import StartError, WorkerError
 from topology.graph import Topology
 from topology.plan import plan
 from topology.runtime.beginning import CARRY_ON, Beginning, Terms, ended, opened
-from topology.runtime.control import (
-    Broke,
-    Closed,
-    DeadAnswer,
-    DeadAsk,
-    Done,
-    Incarnations,
-    Log,
-    Looked,
-    Metrics,
-    NeedIncarnation,
-    Note,
-    Noted,
-    Status,
-    Word,
-)
+from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.crew import WorkerCrew
 from topology.runtime.dead_asking import answer_of_all, not_running
 from topology.runtime.ending import drain, settle, within
-from topology.runtime.entries import record_of, unpacked_entry
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
-from topology.runtime.hands import Hand, State
+from topology.runtime.hearing import Hearing
 from topology.runtime.hosting import finished
 from topology.runtime.looking import Looking
-from topology.runtime.metrics import Snapshot, unpacked
+from topology.runtime.metrics import Snapshot
 from topology.runtime.noting import Noting
 from topology.runtime.provisions import Provisions
 from topology.runtime.relaying import Output
@@ -117,17 +99,10 @@ class SupervisedRun:
         self._drain = asyncio.Event()
         self.patient = False  # whether draining may take however long it does
         self._abort = asyncio.Event()
-        self._broke = asyncio.Event()
-        self._broken: BaseException | None = None
-        self._unknown: dict[int, WorkerError] = {}  # worker → that it has died, and nobody reads again what it had read
-        self._kept = True  # whether all workers have kept what they had done
-        self._caught_up = True  # and all sources have, with what an earlier run may have read
         self._fleet: Fleet | None = None
         self._begun = 0.0  # when the workers were started, on the loop's clock
         self._looking: Looking | None = None
         self._snapshot: Snapshot | None = None  # the last one of all
-        self._aborted = 0
-        self._summaries: dict[str, list[str]] = {}
 
     # -- what its caller may do and ask
 
@@ -229,22 +204,25 @@ class SupervisedRun:
             if len(self._plan.workers) < self._asked_for:
                 logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
             report = await self._supervise()
-            drained = report.drained and self._kept and (beginning.clean or self._caught_up)
+            heard = self._hearing
+            drained = report.drained and heard.kept and (beginning.clean or heard.caught_up)
             return replace(report, clean=state is None or ended(state, drained=drained))
 
     async def _supervise(self) -> Report:
         """Everything between two directories that are open: workers come, run, and go."""
         loop = asyncio.get_running_loop()
         self._begun = loop.time()
+        self._hearing = heard = Hearing(self._plan, self._figures, self._provisions, self._noting, self._seconds)
         self._fleet = fleet = Fleet(
             self._plan,
             began=self._provisions.begin,
             environment={**os.environ, **self._provisions.environment},
-            watcher=self,
+            watcher=heard,
             told=self._told,
             output=self._output,
         )
         self._crew = WorkerCrew(self._plan, fleet)
+        heard.attach(fleet, self._crew)
         self._looking = Looking(fleet, self._crew, self._figures, self._seconds)
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         how, patience_s = "aborted", CLOSING_S
@@ -266,14 +244,14 @@ class SupervisedRun:
             if not fleet.started:
                 raise fleet.failed
             how = "aborted" if how == "aborted" else "failed"
-        unknown = next(iter(self._unknown.values()), None) if how != "aborted" else None
+        unknown = heard.unknown if how != "aborted" else None
         if unknown is not None:
             how = "failed"
-        error = self._broken or fleet.failed or unknown
-        aborted = self._aborted + self._figures.lost
+        error = heard.broken or fleet.failed or unknown
+        aborted = heard.aborted + self._figures.lost
         snapshot = replace(self._snapshot, limit=self._looking.limit())
         letters = self._figures.new_letters
-        return Report(snapshot, how, aborted, error, self._summaries, self.restarts, new_letters=letters)
+        return Report(snapshot, how, aborted, error, heard.summaries, self.restarts, new_letters=letters)
 
     async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
         """Waits until something ends the run; returns what."""
@@ -281,7 +259,7 @@ class SupervisedRun:
         ends: dict[asyncio.Future[Any], str] = {
             asyncio.ensure_future(self._abort.wait()): "aborted",
             asyncio.ensure_future(self._fleet.over.wait()): "failed",
-            asyncio.ensure_future(self._broke.wait()): "failed",
+            asyncio.ensure_future(self._hearing.broke.wait()): "failed",
             asyncio.ensure_future(settle(self._crew)): "ended",
             asyncio.ensure_future(self._drain.wait()): "stopped",
         }
@@ -299,7 +277,7 @@ class SupervisedRun:
         errors = [error for one in futures if one.done() and (error := one.exception()) is not None]
         for error in errors:
             logger.error("the supervisor could not go on (%s)", K533, exc_info=error)
-            self._broken = self._broken or error
+            self._hearing.broken = self._hearing.broken or error
         return bool(errors)
 
     async def _drained(self, how: str, watching: list[asyncio.Task[None]]) -> str:
@@ -314,66 +292,6 @@ class SupervisedRun:
             return "failed" if self._raised(draining, *watching) else how
         finally:
             await _cancelled(draining, *others)
-
-    # -- what workers say (`fleet.Watcher`)
-
-    def heard(self, hand: Hand, word: Word) -> None:
-        match word:
-            case Metrics(snapshot, commits):
-                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
-                self._noting.seen(hand.worker, commits)
-            case Status() | Looked() | Done() | DeadAnswer():
-                self._crew.answered(hand, word)
-            case Log():
-                self._log(hand.worker, word)
-            case Broke(text, code):
-                self._broken = self._broken or (WorkerError(text, code=CODES.get(code, K521)) if text else None)
-                self._broke.set()
-            case Note(number, name, text):
-                hand.say(Noted(number, self._provisions.keep(name, text)))
-            case NeedIncarnation():
-                try:
-                    hand.say(Incarnations((self._provisions.next_incarnation(),)))
-                except StartError as error:
-                    hand.kill(str(error))
-            case Closed(snapshot, aborted, summaries, kept, caught_up):
-                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
-                self._aborted += aborted
-                self._kept = self._kept and kept
-                self._caught_up = self._caught_up and caught_up
-                for name, lines in summaries.items():
-                    self._summaries.setdefault(name, []).extend(lines)
-            case _:
-                raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
-
-    def _log(self, worker: int, word: Log) -> None:
-        if logger.isEnabledFor(word.level):
-            logger.handle(record_of(unpacked_entry(word, worker)))
-
-    def left(self, hand: Hand) -> None:
-        """Its process is gone, and with it what it has not said."""
-        assert self._fleet is not None
-        self._crew.left(hand.worker)
-        if hand.address.startswith("ipc://"):
-            Path(hand.address.removeprefix("ipc://")).unlink(missing_ok=True)
-        if not self._fleet.closing:
-            self._figures.died(hand.worker)
-        elif hand.state is State.DEAD:
-            self._figures.cut_off(hand.worker)
-        placed = self._plan.placement.items()
-        reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == hand.worker)
-        if hand.state is State.DEAD and (self._fleet.closing or reads) and self._fleet.started:
-            ending = self._fleet.closing or self._fleet.draining
-            when = "while the run ended" if ending else "and did not read on before the run ended"
-            text = f"worker {hand.worker} {hand.why} {when}; whether all that it had was done is not known"
-            self._unknown.setdefault(hand.worker, WorkerError(text, code=K532))
-
-    def running(self, hand: Hand) -> None:
-        """Its tasks are started: unless the run is to end, it reads its sources."""
-        assert self._fleet is not None
-        if not self._fleet.draining:
-            self._figures.resumed(hand.worker)
-            self._unknown.pop(hand.worker, None)
 
     # -- watching
 

@@ -13,8 +13,9 @@ the very moment of a trial: by another home's first meeting with what is deadly,
 SIGKILL mostly (kill -9, memory, a supervisor that replaces who hangs), so that counts half, and has to hit the same
 message's trial twice in a row.
 
-A home that dies itself can't count: by its marks it finds out who was under way in two of its deaths (`suspicion`).
-Must not know SQL, nor how a message is emitted.
+A home that dies itself can't count: by its marks it finds out who was under way in two of its deaths (`suspicion`),
+and after one it keeps them close (`close_marks`). Must not know what the store has of all this, nor how a message is
+emitted.
 """
 
 import asyncio
@@ -25,33 +26,18 @@ from math import ceil
 from typing import Any, Final, NamedTuple, Protocol
 
 from topology.codes.running import K540
-from topology.durable.values import Changes, Loaded, Mark, Trial
+from topology.durable.values import Loaded, Mark, Trial
+from topology.runtime.close_marks import UNKEPT_MAX, CloseMarks
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.keeping import Keeper
 from topology.runtime.replaying import Pending, Replays
-from topology.runtime.suspicion import (
-    GUILTY,
-    KILLED,
-    NOTHING_KEPT,
-    SUSPECT,
-    Key,
-    Lane,
-    Task,
-    Zone,
-    beyond,
-    key_of,
-    suspicion,
-    under_way,
-)
+from topology.runtime.suspicion import GUILTY, KILLED, NOTHING_KEPT, SUSPECT, Key, Lane, Task, Zone, suspicion
+from topology.runtime.trial_notes import TrialNotes
+from topology.runtime.turns import Alone, Turns
 
 ALONE_S: Final = 5.0  # how long a trial may take: what a bolt holds until others come would wait for ever.
 ALONE_LEAST_S: Final = 0.1  # Each one that takes as long halves it, down to this
 ARRIVE_S: Final = 2.0  # how long a source may take to give the next of its suspects again
-HURRY_S: Final = 5.0  # how long after a death of this worker commits are hurried at least,
-HURRY_MOST_S: Final = 60.0  # and at most, where what was under way then is so still,
-HURRIED_S: Final = 0.02  # and between two of them
-AHEAD_MAX: Final = 128  # messages that a task may then be ahead of what is kept, when it begins to poll
-UNKEPT_MAX: Final = 2 * AHEAD_MAX  # so as many may have been given since: a poll gives at most as many
 TURN_MAX: Final = 100  # trials in one turn
 REMEMBERED_MAX: Final = 100  # deaths that may be told of again
 
@@ -87,30 +73,10 @@ class Held(Protocol):
     def release(self) -> None: ...
 
 
-class Turns(Protocol):
-    """Whose turn it is for a trial, over all workers of the run."""
-
-    def want(self, granted: Callable[[], None]) -> None:
-        """`granted` is called once it is this worker's turn, at once or later."""
-
-    def over(self) -> None:
-        """It is not any more."""
-
-
-class Alone:
-    """Turns of a run that has one worker."""
-
-    def want(self, granted: Callable[[], None]) -> None:
-        granted()
-
-    def over(self) -> None:
-        pass
-
-
 class Trials:
-    """Of one worker; a `keeping.Part`, added after that of the marks. While `on`, nothing of this home leaves but the
-    message that is tried, and its spouts give what they read to `take`. `begin` it before they read, and have `run` run
-    as a task. `window`: how many messages of one task may be under way at a time.
+    """Of one worker; make it after the part that keeps marks. While `on`, nothing of this home leaves but the message
+    that is tried, and its spouts give what they read to `take`. `begin` it before they read, and have `run` run as a
+    task. `window`: how many messages of one task may be under way at a time.
     """
 
     def __init__(self, spoutings: Mapping[Any, Suspected], keeper: Keeper, *, window: int) -> None:
@@ -119,6 +85,8 @@ class Trials:
         self.others: list[Held] = []
         self._spoutings = [*spoutings.values()]
         self._keeper = keeper
+        self._notes = TrialNotes(keeper)
+        self._close_marks = CloseMarks(self._spoutings, keeper, self._notes, window=window)
         self._window = window
         self._suspects: list[Pending] = []
         self._running: Pending | None = None
@@ -126,19 +94,9 @@ class Trials:
         self._ended: asyncio.Future[None] | None = None
         self._fallen: list[int] = []  # owners whose deaths have been counted
         self._deaths = 0  # of other workers, in this life
-        self._hurried = False
-        self._reached: dict[int, int] = {}  # spout task → messages that it had given when its marks were kept last
-        self._unkept = False  # whether the first commit of this life is still to come, which others wait for
         self._wake = asyncio.Event()
-        self._changed: dict[Key, Trial | None] = {}  # None: acquitted
-        self._sent: dict[Key, Trial | None] = {}
-        self._given: dict[int, int] = {}  # as `_reached`, of the commit under way
-        self._rows: dict[Key, Trial] = {}  # what the store has
         self._noted: dict[Key, float] = {}  # messages whose trial was under way when this worker died → deaths
         self._zones: dict[Task, dict[Lane, Zone]] = {}  # suspects that are still to come
-        self._marks: dict[tuple[Task, Lane], Mark] = {}  # as they are kept,
-        self._sent_marks: list[Mark] = []  # and of the commit under way
-        keeper.add(self)
         for spouting in self._spoutings:
             spouting.holds.append(partial(self._holds, spouting))
 
@@ -147,54 +105,31 @@ class Trials:
     def begin(self, *, killed: bool) -> None:
         """Looks at what the deaths of this worker have left. `killed`: how it died last."""
         if self._keeper.store is not None and self._spoutings:
-            self._look_back(self._keeper.loaded, killed)
-            self._unkept = bool(self._changed)
-            if self._keeper.loaded.deaths:
-                loop = asyncio.get_running_loop()
-                self._hurry(loop, loop.time())
+            loaded = self._keeper.loaded
+            self._look_back(loaded, killed)
+            self._close_marks.begin(loaded)
         if self._zones:
             self._begin()
 
-    def _hurry(self, loop: asyncio.AbstractEventLoop, since: float) -> None:
-        """Has marks kept more often for a while after a death, and lets nothing get far ahead of them: they have to say
-        at the next one what was under way, and who is suspected then is tried alone."""
-        passed_s = loop.time() - since
-        self._hurried = passed_s < HURRY_S or (passed_s < HURRY_MOST_S and self._behind())
-        if self._hurried:
-            self._keeper.want()
-            loop.call_later(HURRIED_S, self._hurry, loop, since)
-
-    def _behind(self) -> bool:
-        """Whether something is under way still that was so when this worker died."""
-        for row in self._rows.values():
-            mark = self._marks.get(((row.component, row.task), (row.partition, row.epoch)))
-            if not row.running and mark is not None and under_way(mark) and not beyond(mark.position, row.id):
-                return True
-        return False
-
     def _look_back(self, loaded: Loaded, killed: bool) -> None:
-        self._rows = {key_of(one): one for one in loaded.trials}
+        self._notes.load(loaded.trials)
         found = suspicion(loaded, [(one.component, one.task) for one in self._spoutings], killed=killed)
-        self._marks = {((one.component, one.task), (one.partition, one.epoch)): one for one in loaded.marks}
-        self._zones = {task: {lane: self._zone(task, lane) for lane in lanes} for task, lanes in found.lanes.items()}
+        marks = {((one.component, one.task), (one.partition, one.epoch)): one for one in loaded.marks}
+        self._zones = {
+            task: {lane: self._zone(marks.get((task, lane))) for lane in lanes} for task, lanes in found.lanes.items()
+        }
         self._noted = found.tried
         for key, trial in found.rows.items():
-            self._note(key, trial)
+            self._notes.note(key, trial)
 
-    def _zone(self, task: Task, lane: Lane) -> Zone:
-        mark = self._marks.get((task, lane))
+    def _zone(self, mark: Mark | None) -> Zone:
         most = UNKEPT_MAX if mark is None else 2 * self._window
         return Zone(mark.newest if mark is not None else None, most, min(UNKEPT_MAX, most))
 
     def _holds(self, spouting: Suspected) -> str:
-        """Why this spout reads nothing: while the trials are on, only suspects are to come again; and before that, how
-        far it was when this worker died has to be kept, or the next death could not be compared with it."""
-        if self._unkept:
-            self._keeper.want()
-            return self._keeper.why_full or "it is not kept yet how far it was when its worker died"
-        if self._hurried and spouting.emitted - self._reached.get(id(spouting), 0) >= min(self._window, AHEAD_MAX):
-            self._keeper.want()
-            return "it is not kept yet how far it is, and its worker has died a moment ago"
+        """Why this spout reads nothing: while the trials are on, only suspects are to come again."""
+        if why := self._close_marks.holds(spouting):
+            return why
         if not self.on or (spouting.component, spouting.task) in self._zones:
             return ""
         return "messages are replayed one at a time, as workers have died while they were under way"
@@ -259,7 +194,7 @@ class Trials:
     def _condemn(self, tree: Pending) -> None:
         """It is dead; its row goes with the commit that has its letter."""
         text = f"workers have died {ceil(tree.deaths)} times while it was under way, the last time while it was alone"
-        self._note(self._key_of(tree), None)
+        self._notes.note(self._key_of(tree), None)
         tree.spouting.failed_tree(tree, Failure(Reason.DEADLY, tree.spouting.component, text))
 
     # -- one at a time
@@ -286,7 +221,7 @@ class Trials:
         deaths, alone_s = self._deaths, self._alone_s
         for tree in self._suspects[:TURN_MAX]:
             key = self._key_of(tree)
-            self._note(key, Trial(*key, ceil(tree.deaths), running=True))
+            self._notes.note(key, Trial(*key, ceil(tree.deaths), running=True))
             await self._keep()
             if self._deaths == deaths and self._suspects[:1] == [tree]:  # nobody has died meanwhile, nor is it dead
                 self._suspects.pop(0)
@@ -296,7 +231,7 @@ class Trials:
                 if not self._ended.done():  # it is under way still, and free
                     alone_s = self._alone_s = max(ALONE_LEAST_S, alone_s / 2)
                 self._running = self._ended = None
-            self._note(key, None)
+            self._notes.note(key, None)
             if self._deaths != deaths:
                 break
         await self._keep()  # before anybody has the next turn, or it would be blamed for what comes of that
@@ -352,42 +287,6 @@ class Trials:
             other.release()
         logger.warning("the messages that were replayed one at a time are done, or dead; the others go on")
 
-    # -- what is kept
-
     def _key_of(self, tree: Pending) -> Key:
         spouting, message = tree.spouting, tree.message
         return spouting.component, spouting.task, message.partition, spouting.epoch_of(tree), message.id
-
-    def _note(self, key: Key, trial: Trial | None) -> None:
-        if trial is not None or key in self._rows or self._sent.get(key) is not None:
-            self._changed[key] = trial
-        else:
-            self._changed.pop(key, None)
-
-    def gather(self, changes: Changes) -> None:
-        self._sent, self._changed = self._changed, {}
-        self._given = {id(one): one.emitted for one in self._spoutings}
-        self._sent_marks = list(changes.marks)
-        for key, trial in self._sent.items():
-            if trial is not None:
-                changes.trials.append(trial)
-            elif key in self._rows:
-                changes.acquitted.append(self._rows[key])
-
-    def kept(self) -> None:
-        for key, trial in self._sent.items():
-            if trial is not None:
-                self._rows[key] = trial
-            else:
-                self._rows.pop(key, None)
-        self._sent = {}
-        self._marks.update({((one.component, one.task), (one.partition, one.epoch)): one for one in self._sent_marks})
-        self._reached = self._given
-        if self._unkept:
-            self._unkept = False
-            for spouting in self._spoutings:
-                spouting.wake()
-
-    def not_kept(self) -> None:
-        self._changed = {**self._sent, **self._changed}
-        self._sent = {}

@@ -1,15 +1,35 @@
-"""Turns: at most one worker of a run has a trial under way (`trials`). Decisions of whoever sees all workers.
+"""Turns: at most one worker of a run has a trial under way (`trials`): who decides it, and who asks.
 
 Pure. Must not know messages, processes or sockets.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 # How long all workers have to run before a turn: one that has died of a message of its own reads that again at once,
 # and would die of it while another one's message is tried.
 SETTLED_S: Final = 1.0
+
+
+class Turns(Protocol):
+    """Whose turn it is for a trial, over all workers of the run, as one of them sees it."""
+
+    def want(self, granted: Callable[[], None]) -> None:
+        """`granted` is called once it is this worker's turn, at once or later."""
+
+    def over(self) -> None:
+        """It is not any more."""
+
+
+class Alone:
+    """Turns of a run that has one worker."""
+
+    def want(self, granted: Callable[[], None]) -> None:
+        granted()
+
+    def over(self) -> None:
+        pass
 
 
 class TurnsOfAll:
@@ -57,7 +77,7 @@ class TurnsOfAll:
 
 
 class TurnsOfOne:
-    """`trials.Turns` of one worker: `asks` and `gives_back` tell whoever sees all, who calls `granted`."""
+    """`Turns` of one worker of several: `asks` and `gives_back` tell whoever sees all, who calls `granted`."""
 
     def __init__(self, asks: Callable[[], None], gives_back: Callable[[], None]) -> None:
         self._asks = asks
