@@ -70,10 +70,12 @@ def schedule(random: Random, records: int, faults: int) -> list[list[Fault]]:
 class Marathon:
     """One run in its lives, on one folder. `run` does it, `exactly` and `letters` say what has come of it."""
 
-    def __init__(self, folder: Path, seed: int, records: int, faults: int, *, reject: int = 0, tasks: int = 1) -> None:
+    def __init__(
+        self, folder: Path, seed: int, records: int, faults: int, *, reject: int, tasks: int, each_s: float
+    ) -> None:
         self.folder, self.records, self.reject, self.tasks = folder, records, reject, tasks
         self.lives = schedule(Random(seed), records, faults)
-        self.rate = round(step_of(records, faults) / EACH_S)
+        self.rate = round(step_of(records, faults) / each_s)
         self.kills: list[Kill] = []
         self.stops: list[int] = []  # messages that were in flight at each stop
         self.whole: list[int] = []  # and as all were killed
@@ -206,10 +208,12 @@ class Marathon:
         return done.stdout
 
 
-def marathon(folder: Path, seed: int, records: int, faults: int, *, reject: int = 0, tasks: int = 1) -> None:
+def marathon(
+    folder: Path, seed: int, records: int, faults: int, *, reject: int = 0, tasks: int = 1, each_s: float = EACH_S
+) -> None:
     """The whole of it: what is stored is exact, exactly the rejected are dead letters, once each, and once these are
     replayed by a topology that takes them nothing is missing."""
-    one = Marathon(folder, seed, records, faults, reject=reject, tasks=tasks)
+    one = Marathon(folder, seed, records, faults, reject=reject, tasks=tasks, each_s=each_s)
     outcome = one.run()
     if not reject:
         outcome.well()
