@@ -61,12 +61,22 @@ def test_they_are_shown_whole_and_what_is_not_there_is_passed_over(state: StateD
 
 
 def test_one_that_is_too_long_is_shown_without_its_record(state: StateDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.durable.asking.LETTERS_BYTES_MAX", 300)
+    monkeypatch.setattr("topology.durable.showing.LETTERS_BYTES_MAX", 300)
     with store(state.path / "worker-0.db") as one:
         one.commit(Changes(letters=[letter("0-2", record=b"x" * 500)]))
     said = asked(state, "show", "0-2")
     assert letter_of(said.letters[0]).record == b""
     assert said.problem == "0-2: its record of 500 bytes is too long to be shown"
+
+
+def test_one_for_which_there_is_no_room_beside_others_is_named_and_is_shown_alone(
+    state: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.durable.showing.LETTERS_BYTES_MAX", 300)
+    both = asked(state, "show", "0-1", "0-2")
+    assert [letter_of(one).name for one in both.letters] == ["0-1"]
+    assert both.problem == "0-2: there is no room for it beside those before it; ask for it alone"
+    assert [letter_of(one) for one in asked(state, "show", "0-2").letters] == [letter("0-2")]
 
 
 def test_those_that_are_dropped_are_gone_and_the_directory_knows_of_the_commit(state: StateDir) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from topology.durable.moving import LETTERS_AT_ONCE
 from topology.durable.packing import LETTERS_BYTES_MAX, letter_order, packed_letter
 from topology.durable.refiling import opened_stores
+from topology.durable.showing import Showing, problem_of
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.durable.store import StoreBroken, StoreFull
@@ -72,19 +73,11 @@ def _order(letter: Letter) -> tuple[int, int]:
 
 
 def _shown(where: Where, ask: DeadAsk) -> DeadAnswer:
-    packed: list[bytes] = []
-    problems: list[str] = []
-    room = LETTERS_BYTES_MAX
+    showing = Showing()
     for name in dict.fromkeys(ask.names):
         for letter in where[name][0].letters([name]) if name in where else ():
-            data = packed_letter(letter)
-            if len(data) > room:
-                problems.append(f"{name}: its record of {len(letter.record):,} bytes is too long to be shown")
-                data = packed_letter(msgspec.structs.replace(letter, record=b""))
-            if len(data) <= room:
-                packed.append(data)
-                room -= len(data)
-    return DeadAnswer(ask.number, tuple(packed), total=len(where), problem="\n".join(problems))
+            showing.add(letter)
+    return DeadAnswer(ask.number, tuple(showing.letters), total=len(where), problem=problem_of(showing.problems))
 
 
 def _changed(where: Where, ask: DeadAsk) -> DeadAnswer:

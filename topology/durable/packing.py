@@ -97,8 +97,9 @@ def trial_key(trial: Trial) -> bytes:
     return _encode([*texts, packed_id(trial.id)])
 
 
-def packed_letter(letter: Letter) -> bytes:
-    return _packed(letter, _LETTER)
+def packed_letter(letter: Letter, *, record: bool = True) -> bytes:
+    """`record`: with its record, else with none."""
+    return _packed(letter if record else msgspec.structs.replace(letter, record=b""), _LETTER)
 
 
 def letter_of(data: bytes) -> Letter:

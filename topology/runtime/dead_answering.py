@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
-from topology.durable.packing import LETTERS_BYTES_MAX, packed_letter
+from topology.durable.packing import packed_letter
+from topology.durable.showing import Showing, problem_of
 from topology.durable.store import StoreBroken
 from topology.durable.values import Letter
 from topology.runtime.burying import Burying
@@ -20,7 +21,6 @@ from topology.runtime.reviving import Reviving
 
 GROUP_MAX: Final = 50  # letters that are in memory at once, with their records
 KEPT_S: Final = 10.0  # how long an answer waits for a store that can't be written
-PROBLEMS_MAX: Final = 1_000  # lines of one answer's problem
 NO_STATE: Final = "this run keeps no state, so it keeps no dead letters; run it with a state directory"
 
 
@@ -50,21 +50,12 @@ class Answering:
         return DeadAnswer(ask.number, problem=f"nothing can be done to dead letters by {ask.act!r:.40}")
 
     async def _shown(self, ask: DeadAsk) -> DeadAnswer:
-        letters: list[bytes] = []
-        problems: list[str] = []
-        room = LETTERS_BYTES_MAX
+        showing = Showing()
         async for group in self._groups(ask.names):
             for letter in group:
-                data = packed_letter(letter)
-                if len(data) > room:
-                    problems.append(
-                        f"{letter.name}: its record of {len(letter.record):,} bytes is too long to be shown"
-                    )
-                    data = packed_letter(altered(letter, record=b""))
-                if len(data) <= room:
-                    letters.append(data)
-                    room -= len(data)
-        return DeadAnswer(ask.number, tuple(letters), total=self._burying.letters, problem=_joined(problems))
+                showing.add(letter)
+        problem = problem_of(showing.problems)
+        return DeadAnswer(ask.number, tuple(showing.letters), total=self._burying.letters, problem=problem)
 
     async def _changed(self, ask: DeadAsk) -> DeadAnswer:
         """Drops or replays, one group after the other."""
@@ -87,7 +78,7 @@ class Answering:
                 problem = f"this is done as soon as the state can be written again: {why}"
                 break
             names += [letter.name for letter in done]
-        return DeadAnswer(ask.number, (), tuple(names), self._burying.letters, _joined([*problems, problem]))
+        return DeadAnswer(ask.number, (), tuple(names), self._burying.letters, problem_of([*problems, problem]))
 
     def _begin(self, names: Sequence[str], durable: asyncio.Future[None]) -> None:
         """That these are to be replayed is kept, whether or not somebody waits for the answer still."""
@@ -116,10 +107,3 @@ class Answering:
         wanted = list(dict.fromkeys(names)) or await self._keeper.call(store.names)
         for start in range(0, len(wanted), GROUP_MAX):
             yield await self._burying.load(wanted[start : start + GROUP_MAX])
-
-
-def _joined(problems: list[str]) -> str:
-    """One text of several sentences."""
-    told = [one for one in problems if one]
-    more = len(told) - PROBLEMS_MAX
-    return "\n".join([*told[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])
