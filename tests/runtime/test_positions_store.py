@@ -44,6 +44,7 @@ def test_a_full_disk_pauses_the_sources_and_loses_nothing_F16(tmp_path: Path, ca
         snapshot = run.snapshot()
         assert snapshot is not None
         assert "no space left on device" in snapshot.limit
+        assert "no space left on device" in snapshot.held_by["numbers"], "from the first moment on"
         assert disk.refused < 20, "it is tried again with a back-off"
         disk.full = False
 

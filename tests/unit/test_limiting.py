@@ -80,9 +80,19 @@ def bolt(busy_s: float = 0.2, queued: int = 0, executed: int = 5000, held: int =
         ),
         pytest.param(
             look(paused_s=8.0),
-            "acks are the limit: 'lines' pauses 80 % of the time, at max_pending or for a worker that was away; "
-            "no bolt is busy, no queue is full",
+            "acks are the limit: 'lines' pauses 80 % of the time, at max_pending, or for a worker or a disk that was "
+            "away; no bolt is busy, no queue is full",
             id="messages that wait nowhere in particular",
+        ),
+        pytest.param(
+            replace(look(paused_s=8.0), held_by={"lines": "worker-0.db can't be written: No space left on device"}),
+            "'lines' pauses 80 % of the time: worker-0.db can't be written: No space left on device",
+            id="a state directory on a full disk (F16)",
+        ),
+        pytest.param(
+            replace(look(paused_s=6.1, alerts=bolt(9.8, queued=1516)), held_by={"lines": "it is ahead (max_lag)"}),
+            "'alerts' is the limit: busy 98 % of the time, its queue is 74 % full; 'lines' pauses 61 % of the time",
+            id="a busy bolt, and a spout that waits for something because of it",
         ),
         pytest.param(
             look(parse=bolt(5.5)),

@@ -44,6 +44,7 @@ def counted(
         latencies,
         rare=_rare(spoutings, executors, ledger, peers),
         letters=dead_letters.kept,
+        held_by={one.component: one.held_by for one in spoutings if one.held_by},
     )
 
 

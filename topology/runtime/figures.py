@@ -113,4 +113,4 @@ class Figures:
         if self._tracked:
             spouts = {name: replace(one, emitted=one.acked + one.dead, pending=0) for name, one in spouts.items()}
         bolts = {name: replace(one, queued=0, held=0) for name, one in last.bolts.items()}
-        return replace(last, spouts=spouts, bolts=bolts, limit="", letters=0)
+        return replace(last, spouts=spouts, bolts=bolts, limit="", letters=0, held_by={})

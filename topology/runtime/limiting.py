@@ -96,7 +96,9 @@ def limit_of(
         return f"{top.name!r} is the limit: {top}{_after(pauses)}"
     if crowded := _crowded(spans, loads):
         return crowded + _after(pauses)
-    return _waiting(loads, pauses) if paused >= HELD_UP else _source(spans, pauses, loads)
+    if paused >= HELD_UP:
+        return _held_back(spans, pauses) or _waiting(loads, pauses)
+    return _source(spans, pauses, loads)
 
 
 Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
@@ -187,13 +189,21 @@ def _crowded(spans: Spans, loads: Sequence[Load]) -> str:
     return f"{which} is the limit: its bolts are busy {_percent(min(sums[worker], 1.0))} of the time, {most}"
 
 
+def _held_back(spans: Spans, pauses: Mapping[str, float]) -> str:
+    """A spout that waits for something which says of itself what it is: a state that can't be written, above all."""
+    for _, after, _ in spans.values():
+        for name, why in after.held_by.items():
+            return f"{name!r} pauses {_percent(pauses[name])} of the time: {why}"
+    return ""
+
+
 def _waiting(loads: Sequence[Load], pauses: Mapping[str, float]) -> str:
     """Spouts pause, and nobody is busy or has a queue: messages wait somewhere for something else."""
     holder = max(loads, key=lambda one: one.held, default=Load(""))
     if holder.held:
         return f"{holder.name!r} is the limit: it waits, with {holder.held:,} inputs in hand{_after(pauses)}"
     name = max(pauses, key=lambda one: pauses[one])
-    why = "at max_pending or for a worker that was away; no bolt is busy, no queue is full"
+    why = "at max_pending, or for a worker or a disk that was away; no bolt is busy, no queue is full"
     return f"acks are the limit: {name!r} pauses {_percent(pauses[name])} of the time, {why}"
 
 

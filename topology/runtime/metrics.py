@@ -73,7 +73,8 @@ class Snapshot:
     included; `latency` has all of them.
 
     `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted. `letters` are
-    the dead letters that are kept at this moment, with those of earlier runs.
+    the dead letters that are kept at this moment, with those of earlier runs. `held_by`: why spouts read nothing now,
+    where that is neither a queue nor max_pending, as when the state can't be written.
     """
 
     topology: str
@@ -85,6 +86,7 @@ class Snapshot:
     limit: str = ""  # why nothing was acked of late; empty while something is
     rare: dict[str, int] = field(default_factory=dict)
     letters: int = 0
+    held_by: dict[str, str] = field(default_factory=dict)
 
     def total(self, name: str) -> int:
         """The sum of one counter over all spouts."""
@@ -196,6 +198,7 @@ def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
         " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
         dict(rare),
         sum(one.letters for one in snapshots),
+        {name: why for one in snapshots for name, why in one.held_by.items()},
     )
 
 
