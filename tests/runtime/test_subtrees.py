@@ -7,7 +7,6 @@ beside this file have joins of many inputs too.
 import asyncio
 from collections.abc import Iterator, Sequence
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,20 +41,6 @@ class Sums(Bolt):
             out.emit(Number(sum(one.record.n for one in kept)), anchors=kept)
         for one in kept:
             out.ack(one)
-
-
-class Counting(tuple[int, ...]):
-    """Roots that count how often they are looked through."""
-
-    looks = 0
-
-    def __iter__(self) -> Iterator[int]:
-        Counting.looks += 1
-        return super().__iter__()
-
-    def __contains__(self, root: object) -> bool:
-        Counting.looks += 1
-        return super().__contains__(root)
 
 
 class Once(Bolt):
@@ -386,17 +371,3 @@ def test_a_sub_root_is_announced_as_done_only_when_all_its_inputs_are_d17() -> N
 
     run_topology(topology, during=look)
     assert kept == [(1, 1), (0, 0)]
-
-
-def test_what_a_message_waits_for_is_found_by_one_look_at_each_open_sub_tree_A19() -> None:
-    """A thousand of them, each of which waits for the next: a line of the log may not stop the loop."""
-    count = 1_000
-    found = subtrees.SubTrees(SimpleNamespace(), remembers=False)  # type: ignore[arg-type]  # it asks nothing of its home
-    branch = subtrees.Branch("sums", found)
-    for root in range(count):
-        found.open[root + 1] = subtrees.SubTree(root + 1, 1, Counting((root,)), 1, branch, 0.0)
-    Counting.looks = 0
-    assert found.holding(0) == dict.fromkeys(range(1, count + 1), "sums")
-    assert found.holding(count - 1) == {count: "sums"}
-    assert found.holding(count) == {}
-    assert Counting.looks == 3 * count
