@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from cli_kit import kedge, kedge_here, one_sentence, started, told
 from dead_kit import BAD
+from terminal_kit import terminal
 
-from topology.cli import next_commands
+from topology.cli import next_commands, reaching
+from topology.cli import terminal as output
 from topology.cli.places import HOME
 from topology.durable import asking
 from topology.durable.sqlite import SqliteStore
@@ -86,3 +88,24 @@ def test_a_file_in_place_of_a_state_directory_is_said_to_be_there(folder: Path) 
     assert result.returncode == 2
     assert one_sentence(result) == "'endless.py' is no directory"
     assert told(result.stderr).code == "K160"
+
+
+def test_a_question_that_nobody_answers_keeps_no_run_from_beginning(elsewhere: Path) -> None:
+    """A service would give up; and what comes meanwhile is not what was asked about."""
+    with terminal(elsewhere, "dead", "drop", "--all", *WHERE) as shown:
+        shown.until_shown("drop 1 dead letter for good? [y/N]")
+        run = kedge("run", "bad.py", "--set", "bad=50", "--set", "count=100", *WHERE, cwd=elsewhere)
+        assert "kept as dead letter 0-2" in run.stderr, run.stderr
+        shown.type(b"y\n")
+        assert shown.end() == 0
+        assert any("1 dead letter is dropped: 0-1" in line for line in shown.everything())
+    assert kedge_here("dead", "list", *WHERE, cwd=elsewhere).stdout.count("\n0-2 ") == 1
+
+
+def test_letters_that_are_read_slowly_keep_no_run_from_beginning(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[bool] = []
+    monkeypatch.setattr(output, "put", lambda text: locked.append(reaching.locked(Path(WHERE[1]))))
+    assert kedge_here("dead", "show", "0-1", *WHERE, cwd=elsewhere).returncode == 0
+    assert locked == [False]

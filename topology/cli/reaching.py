@@ -132,7 +132,7 @@ def reached(directory: Path) -> Line | None:
         if not locked(directory):
             return None
         if second == 0:
-            terminal.say(f"{printable(str(directory))}: a run has it, and can't be reached yet")
+            terminal.say(f"{printable(str(directory))}: in use, by a run that can't be reached yet or by kedge dead")
         select.select([], [], [], WORD_S)
     raise WorkerError(f"the run on {printable(str(directory))} can't be reached", code=K168)
 

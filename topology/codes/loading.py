@@ -337,7 +337,8 @@ K168: Final = Code(
     "K168",
     "A run that can't be reached",
     "A process has the state directory locked, and does not take connections: its event loop is blocked, it is only "
-    "starting, or it could not make a socket and has logged so.",
+    "starting, or it could not make a socket and has logged so. Another kedge dead that is at work there takes none, "
+    "either.",
     "try again; or end its process by SIGTERM.",
 )
 K169: Final = Code(

@@ -36,6 +36,7 @@ LIMIT: Final = 100  # letters that are listed unless told otherwise
 PAGE: Final = 200  # that one question asks for: their texts fit into an answer
 NAMES_MAX: Final = 500  # that one question names
 SHOWN_AT_ONCE: Final = 1  # whole letters in one answer: a record may be large
+SHOWN_CHARACTERS: Final = 8_000_000  # that are held until they are written
 MISSING_MAX: Final = 20  # names that are told one by one, of those that are not there
 TOLD_MAX: Final = 10  # and of those that something was done to
 NONE: Final = "there are no dead letters"
@@ -103,12 +104,17 @@ def show(
     from topology.durable.packing import letter_of
 
     found: list[str] = []
-    with _asking(topology, state_dir) as ask:
-        for number, chunk in enumerate(_chunks(names, SHOWN_AT_ONCE)):
-            for letter in map(letter_of, ask("show", chunk).letters):
-                found.append(letter.name)
-                lines = [json_of(letter, whole=True)] if as_json else [*([""] if number else []), *details(letter)]
-                terminal.put("\n".join(lines))
+    chunks = deque(_chunks(names, SHOWN_AT_ONCE))
+    while chunks:
+        texts: list[str] = []
+        with _asking(topology, state_dir) as ask:
+            while chunks and sum(map(len, texts)) < SHOWN_CHARACTERS:
+                for letter in map(letter_of, ask("show", chunks.popleft()).letters):
+                    lines = [json_of(letter, whole=True)] if as_json else [*([""] if found else []), *details(letter)]
+                    texts.append("\n".join(lines))
+                    found.append(letter.name)
+        for text in texts:  # whoever reads them may take his time, and nobody has the directory meanwhile
+            terminal.put(text)
     raise typer.Exit(_missing(_without(names, found)))
 
 
@@ -142,13 +148,20 @@ def drop(
 ) -> None:
     """Drop dead letters for good."""
     _check_names(names, all_, "drop")
-    with _asking(topology, state_dir) as ask:
-        if not yes and not _sure(names, ask):
+    meant = names or None  # None: all
+    if not yes and _answering():
+        meant = names or _all(topology, state_dir)  # of now, and none that comes while nobody has answered
+        count = len({*meant})
+        if count == 0:
+            terminal.say(NONE)
+            return
+        if not typer.confirm(f"drop {count:,} dead letter{'s' * (count != 1)} for good?", err=True):
             terminal.say("nothing is dropped")
             raise typer.Exit(1)
-        done, problems, unknown = _done(ask, "drop", names)
+    with _asking(topology, state_dir) as ask:
+        done, problems, unknown = _done(ask, "drop", meant)
     _tell(done, "are dropped", "is dropped", none=not names and not problems)
-    raise typer.Exit(max(problems, _missing(unknown)))
+    raise typer.Exit(max(problems, _missing(unknown if names else ())))
 
 
 ACTS: Final = {"list": list_, "show": show, "replay": replay, "drop": drop}
@@ -171,6 +184,12 @@ def _listed(ask: "Asked") -> "Iterator[Letter]":
         if not letters or letters[-1].name == after:
             return
         after = letters[-1].name
+
+
+def _all(topology: str | None, state_dir: Path | None) -> list[str]:
+    """The names of all letters. Nobody has the directory when it returns: while a question stands, a run may begin."""
+    with _asking(topology, state_dir) as ask:
+        return [letter.name for letter in _listed(ask)]
 
 
 def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str], int, list[str]]:
@@ -225,9 +244,6 @@ def _tell(done: Sequence[str], several: str, one: str, *, none: bool) -> None:
         terminal.say(NONE)
 
 
-def _sure(names: Sequence[str] | None, ask: "Asked") -> bool:
-    """Asks on a terminal; elsewhere nobody could answer, and what was typed counts."""
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
-        return True
-    count = len({*names}) if names else ask("list", limit=1).total
-    return count == 0 or typer.confirm(f"drop {count:,} dead letter{'s' * (count != 1)} for good?", err=True)
+def _answering() -> bool:
+    """Whether a question can be asked: elsewhere than on a terminal nobody could answer, and what was typed counts."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
