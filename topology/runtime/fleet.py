@@ -42,7 +42,6 @@ from topology.runtime.control import (
     TrialWanted,
     Word,
 )
-from topology.runtime.deaths import PART_S as PART_S
 from topology.runtime.deaths import Deaths
 from topology.runtime.hands import PRESENT, Hand, State, as_it_was
 from topology.runtime.losses import Told

@@ -18,11 +18,12 @@ from typing import Any, Final
 from topology.codes.running import K531
 from topology.durable.store import Store
 from topology.errors import KedgeError, WorkerError
+from topology.runtime.deaths import PART_S
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.ending import Crew
 from topology.runtime.failures import described
 from topology.runtime.figures import Figures
-from topology.runtime.fleet import PART_S, RELINK_S
+from topology.runtime.fleet import RELINK_S
 from topology.runtime.losses import Parting
 from topology.runtime.metrics import Snapshot
 from topology.runtime.report import Report
