@@ -9,22 +9,22 @@ other, and never both (F45).
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import psycopg
 
+from bolts import tables
 from bolts.contract import BadRow, StoreAway, Written, stored_by_halves
 from bolts.keys import PAIR_BYTES, Tally
 from bolts.postgres_dsn import Dsn
 from bolts.postgres_errors import Fault, fault_of, loses_connection
 from bolts.postgres_server import PRINTS, Rows, Server
-from bolts.postgres_table import Row, Table, shown_row
+from bolts.postgres_table import Table, shown_row
 from bolts.upserting import Upsert
-from bolts.values import BadValue, shown
+from bolts.values import shown
 from topology.codes.given import K356, K361
 from topology.components import Tuple
 from topology.errors import ConfigurationError
@@ -42,15 +42,7 @@ class TablesChanged(Exception):
     """A table is not what it was when it was last compared; nothing was stored. The text is what the server said."""
 
 
-@dataclass(slots=True)
-class Entry:
-    """A row to be stored, and where in the batch it came from: several places where the batch repeats it."""
-
-    table: Table
-    row: Row
-    key: bytes
-    places: list[int]
-    refused: str = ""
+Entry: TypeAlias = tables.Entry[Table]
 
 
 class PostgresStore:
@@ -101,15 +93,13 @@ class PostgresStore:
         try:
             self.server.connect()
             written = Written(Tally())
-            entries = self._entries(tuples, written)
+            entries = sorted(tables.entries_of(tuples, self._table, written), key=attrgetter("table.sql", "key"))
             self._store(entries, written)
         except psycopg.Error as error:
             raise self._away(error) from error
         except ConfigurationError as error:  # the server has come back as another one than it was
             raise StoreAway(str(error)) from error
-        for entry in entries:
-            if entry.refused:
-                written.refused.update(dict.fromkeys(entry.places, entry.refused))
+        tables.tell_refused(entries, written)
         return written
 
     def close(self) -> None:
@@ -168,24 +158,6 @@ class PostgresStore:
 
     # -- rows
 
-    def _entries(self, tuples: Sequence[Tuple[Any]], written: Written) -> list[Entry]:
-        """The batch's rows, each once (C9), by table and key; what has no row is refused."""
-        entries: dict[tuple[str, bytes], Entry] = {}
-        for place, tup in enumerate(tuples):
-            try:
-                table = self._tables.get(type(tup.record)) or self._table(type(tup.record))
-                row = table.row(tup)
-            except (BadValue, ConfigurationError) as error:
-                written.refused[place] = str(error)
-                continue
-            same = table.sql, table.same(row)
-            entry = entries.get(same)
-            if entry is None:
-                entries[same] = Entry(table, row, table.key_of(row), [place])
-            else:
-                entry.places.append(place)
-        return sorted(entries.values(), key=attrgetter("table.sql", "key"))
-
     def _store(self, entries: list[Entry], written: Written) -> None:
         """Stores what its table takes; where a table has changed, it is compared first."""
         for table in {entry.table.sql: entry.table for entry in entries if entry.table.problem}.values():
@@ -196,7 +168,7 @@ class PostgresStore:
                 entry.refused = entry.table.problem
             fitting = [entry for entry in entries if not entry.refused]
             try:
-                written.tally.add(stored_by_halves(fitting, partial(self._insert, settled=settled), _refuse))
+                written.tally.add(stored_by_halves(fitting, partial(self._insert, settled=settled), tables.refuse))
                 return
             except TablesChanged as error:
                 said = f": {error}" if str(error) else ""
@@ -290,7 +262,3 @@ def _named(entry: Entry) -> str:
     if table.upsert is None:
         return f"{table.name} {entry.key.hex()}"
     return f"{table.name} {shown(table.key_values(entry.row))}"
-
-
-def _refuse(entry: Entry, why: str) -> None:
-    entry.refused = why

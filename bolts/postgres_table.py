@@ -7,31 +7,26 @@ fsync each: 29,000 by COPY into a temporary table, 92,000 by pipelined inserts, 
 half of the client's CPU that arrays take).
 """
 
-import enum
-import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from bolts import values
-from bolts.keys import KEY_BYTES, PAIR_BYTES, key_name, sink_key
+from bolts.keys import KEY_BYTES, PAIR_BYTES, key_name
 from bolts.sqlite_table import snake_case
+from bolts.tables import RecordTable, Row
 from bolts.upserting import Upsert
 from bolts.values import BadValue
 from topology.codes.given import K357, K358, K359
-from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 
-Row: TypeAlias = tuple[Any, ...]  # plain values in the columns' order
-
 NAME_BYTES_MAX: Final = 63  # of an identifier, in UTF-8; PostgreSQL cuts longer ones without a word
 _SYSTEM_COLUMNS: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
-_encode_row = msgspec.msgpack.Encoder().encode  # its bytes are hashed into the key: fixed for ever, by a golden vector
 _encode_rows = msgspec.json.Encoder().encode  # bytes become base64
 
 JSONB: Final = "jsonb"
@@ -97,36 +92,28 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class Table:
+class Table(RecordTable):
     """One record class's table. Raises ConfigurationError where PostgreSQL can't have one."""
 
     def __init__(
         self, cls: type[Record], name: str | None = None, schema: str | None = None, upsert: Upsert | None = None
     ) -> None:
-        self.cls = cls
         table = checked_name(snake_case(cls.__name__) if name is None else name, "table")
         schemas = () if schema is None else (checked_name(schema, "schema"),)
-        self.name = ".".join((*schemas, table))  # for people
-        self.sql = ".".join(map(quoted, (*schemas, table)))
-        self.upsert = upsert
-        self.made = False  # it was there, as it should be, once since the store was opened
-        self.problem = ""  # why nothing can be stored in it now
-        self.print = ""  # what the table looked like when it was last compared
         kinds = field_types(cls)
-        self._fields = tuple(kinds)
-        _check_fields(cls, self._fields)
-        if upsert is not None:
-            upsert.check(cls)
-        made = [_column(cls, field, kind) for field, kind in kinds.items()]
-        self._converts = tuple(convert for _, convert in made)
-        self.columns = [column for column, _ in made]
+        _check_fields(cls, tuple(kinds))
+        made = {field: _column(cls, field, kind) for field, kind in kinds.items()}
+        super().__init__(
+            cls, ".".join((*schemas, table)), upsert, {field: convert for field, (_, convert) in made.items()}
+        )
+        self.sql = ".".join(map(quoted, (*schemas, table)))
+        self.print = ""  # what the table looked like when it was last compared
+        self.columns = [column for column, _ in made.values()]
         if upsert is None:
             self.key: tuple[str, ...] = (key_name(self._fields),)
             self.columns.append(Column(self.key[0], BYTEA, nullable=False))
         else:
             self.key = upsert.key
-            self._key_at = [self._fields.index(field) for field in upsert.key]
-            self._revision_at = self._fields.index(upsert.revision)
         self._aliases = [f"c{index}" for index in range(len(self.columns))]
         self._make_statements()
 
@@ -178,37 +165,6 @@ class Table:
         other = f"SELECT r.at FROM r JOIN {self.sql} AS t ON {' AND '.join(same)} WHERE {' OR '.join(differs)}"
         return f"WITH {batch}, f AS ({stored}) SELECT NULL::bigint FROM f UNION ALL {other}"
 
-    def row(self, tup: Tuple[Any]) -> Row:
-        """The row of a tuple. Raises BadValue, naming the field."""
-        made: list[Any] = []
-        try:
-            for convert, value in zip(self._converts, msgspec.structs.astuple(tup.record), strict=True):
-                made.append(convert(value))
-        except BadValue as error:
-            raise BadValue(f"{self.cls.__name__}.{self._fields[len(made)]}: {error}") from error
-        if self.upsert is None:
-            made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
-        return tuple(made)
-
-    def key_of(self, row: Row) -> bytes:
-        """What is unique in the table, as bytes that sort."""
-        if self.upsert is None:
-            key: bytes = row[-1]
-            return key
-        return _encode_row(self.key_values(row))
-
-    def key_values(self, row: Row) -> tuple[Any, ...]:
-        """In upsert mode: the values of the fields in the key."""
-        return tuple(row[at] for at in self._key_at)
-
-    def same(self, row: Row) -> bytes:
-        """What two rows have in common that are one."""
-        return self.key_of(row) if self.upsert is None else _encode_row(row)
-
-    def revision(self, row: Row) -> Any:
-        """In upsert mode: what decides between two rows of one key."""
-        return row[self._revision_at]
-
     def batch(self, rows: Iterable[Row]) -> str:
         """The parameter of `insert`."""
         aliases = self._aliases
@@ -257,26 +213,23 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[Column, Cal
         kind, convert = _storage(inner)
     except BadValue as error:
         raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=K359) from error
-    return Column(field, kind, nullable), _or_null(convert) if nullable else convert
+    convert = values.or_none(convert) if nullable else convert
+    return Column(field, kind, nullable or _takes_none(convert)), convert
 
 
-def _or_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
+def _takes_none(convert: Callable[[Any], Any]) -> bool:
+    """So does a Literal that has it: in jsonb it is NULL as well."""
+    try:
+        return convert(None) is None
+    except BadValue:
+        return False
 
 
 def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
     if kind in _COLUMNS:
         return _COLUMNS[kind]
-    if typing.get_origin(kind) is typing.Literal:
-        held = {type(value) for value in typing.get_args(kind)}
-    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
-        held = {type(member.value) for member in kind}
-    else:
-        held = set()
-    plain = values.plain(kind)
-    if len(held) == 1 and (only := held.pop()) in (int, float, bool, str):
-        return _COLUMNS[only][0], plain
-    return JSONB, plain
+    plain, only = values.plain(kind), values.only_type(kind)
+    return (_COLUMNS[only][0] if only in (int, float, bool, str) else JSONB), plain
 
 
 def shown_row(table: Table, row: Row) -> str:

@@ -6,18 +6,19 @@ them.
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from bolts import tables
 from bolts.contract import BadRow, StoreAway, Written, stored_by_halves
 from bolts.keys import KEY_BYTES, PAIR_BYTES, Tally
 from bolts.sqlite_file import SqliteFile
-from bolts.sqlite_table import Row, Table, data_problem, is_data_error, quoted
+from bolts.sqlite_table import Table, data_problem, is_data_error, quoted
+from bolts.tables import Row
 from bolts.upserting import Upsert
-from bolts.values import BadValue, shown
+from bolts.values import shown
 from topology.codes.given import K329, K336
 from topology.components import Tuple
 from topology.errors import ConfigurationError
@@ -27,14 +28,7 @@ _SUFFIX: Final = KEY_BYTES - PAIR_BYTES
 _LEAST, _MOST = bytes(_SUFFIX), b"\xff" * _SUFFIX
 
 
-@dataclass(slots=True)
-class Entry:
-    """A row to be stored, and where in the batch it came from: several places where the batch repeats it."""
-
-    table: Table
-    row: Row
-    places: list[int]
-    refused: str = ""
+Entry: TypeAlias = tables.Entry[Table]
 
 
 class SqliteStore:
@@ -74,12 +68,10 @@ class SqliteStore:
             if self._file.ready():
                 self._schema = -1
             written = Written(Tally())
-            entries = self._entries(tuples, written)
+            entries = sorted(tables.entries_of(tuples, self._table, written), key=attrgetter("table.name"))
             self._check_all()
-            written.tally.add(stored_by_halves(entries, self._insert, _refuse))
-            for entry in entries:
-                if entry.refused:
-                    written.refused.update(dict.fromkeys(entry.places, entry.refused))
+            written.tally.add(stored_by_halves(entries, self._insert, tables.refuse))
+            tables.tell_refused(entries, written)
             return written
 
     def close(self) -> None:
@@ -138,24 +130,6 @@ class SqliteStore:
 
     # -- rows
 
-    def _entries(self, tuples: Sequence[Tuple[Any]], written: Written) -> list[Entry]:
-        """The batch's rows, each once (C9), by table; what has no row is refused."""
-        entries: dict[tuple[str, Any], Entry] = {}
-        for place, tup in enumerate(tuples):
-            try:
-                table = self._tables.get(type(tup.record)) or self._table(type(tup.record))
-                row = table.row(tup)
-            except (BadValue, ConfigurationError) as error:
-                written.refused[place] = str(error)
-                continue
-            same = table.name, table.same(row)
-            entry = entries.get(same)
-            if entry is None:
-                entries[same] = Entry(table, row, [place])
-            else:
-                entry.places.append(place)
-        return sorted(entries.values(), key=attrgetter("table.name"))
-
     def _insert(self, entries: Sequence[Entry]) -> Tally:
         """One transaction. Raises BadRow, sqlite3.Error and StoreAway, and then none is stored."""
         tally = Tally()
@@ -208,15 +182,11 @@ def _upsert_into(connection: sqlite3.Connection, table: Table, entries: list[Ent
     """Stores each row whose revision is higher than that of its key's. One after the other: a batch may have several
     of one key, and none may be acked for another's sake that is refused then (C9)."""
     for entry in entries:
-        found = connection.execute(table.known, table.known_by(entry.row)).fetchone()
+        found = connection.execute(table.known, table.key_values(entry.row)).fetchone()
         if found is not None and table.revision(found) >= table.revision(entry.row):
             if table.revision(found) == table.revision(entry.row) and found != entry.row:
-                tally.divergent.append(f"{table.name} {shown(table.known_by(entry.row))}")
+                tally.divergent.append(f"{table.name} {shown(table.key_values(entry.row))}")
             tally.duplicates += 1
             continue
         connection.execute(table.insert, entry.row)
         tally.stored += 1
-
-
-def _refuse(entry: Entry, why: str) -> None:
-    entry.refused = why

@@ -3,31 +3,25 @@
 Pure: makes SQL and rows, and executes nothing. Identifiers are validated and quoted, values are always bound (S10).
 """
 
-import enum
 import re
 import sqlite3
-import typing
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from bolts import values
-from bolts.keys import key_name, sink_key
+from bolts.keys import key_name
+from bolts.tables import RecordTable, Row
 from bolts.upserting import Upsert
 from bolts.values import BadValue
 from topology.codes.given import K334, K335, K337
-from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 
-Row: TypeAlias = tuple[Any, ...]  # values in the columns' order; in append mode the key is the last
 ColumnInfo: TypeAlias = tuple[Any, ...]  # a row of PRAGMA table_xinfo
 
 _NAME_MAX: Final = 128  # characters of a table's name
-_encode_row = msgspec.msgpack.Encoder().encode  # its bytes are hashed into the key: fixed for ever, by a golden vector
 
 # Python type → the column's type, and how a value is made ready for it. All others are JSON in a TEXT column.
 _COLUMNS: Final[dict[Any, tuple[str, Callable[[Any], Any]]]] = {
@@ -65,7 +59,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class Table:
+class Table(RecordTable):
     """One record class's table. Raises ConfigurationError where SQLite can't have one.
 
     In append mode it has a column for the sink's key besides, which is the primary key; in upsert mode the primary key
@@ -73,22 +67,16 @@ class Table:
     """
 
     def __init__(self, cls: type[Record], name: str | None = None, upsert: Upsert | None = None) -> None:
-        self.cls = cls
-        self.upsert = upsert
-        self.name = checked_table_name(snake_case(cls.__name__) if name is None else name)
-        self.made = False  # it was there, as it should be, once since the store was opened
-        self.problem = ""  # why nothing can be stored in it now
-        self._fields = tuple(field_types(cls))
-        folded = [field.lower() for field in self._fields]
-        for field in self._fields:
+        table = checked_table_name(snake_case(cls.__name__) if name is None else name)
+        kinds = field_types(cls)
+        folded = [field.lower() for field in kinds]
+        for field in kinds:
             if folded.count(field.lower()) > 1:
                 text = f"{cls.__name__} has fields that differ from {field!r} in case only: one column of a table"
                 raise ConfigurationError(text, code=K335)
-        columns = [_column(cls, field, kind) for field, kind in field_types(cls).items()]
-        self._converts = tuple(convert for _, _, convert in columns)
-        self.columns = {
-            field: (kind, nullable) for field, (kind, nullable, _) in zip(self._fields, columns, strict=True)
-        }
+        columns = {field: _column(cls, field, kind) for field, kind in kinds.items()}
+        super().__init__(cls, table, upsert, {field: convert for field, (_, _, convert) in columns.items()})
+        self.columns = {field: (kind, nullable) for field, (kind, nullable, _) in columns.items()}
         self.key: str | None = None
         if upsert is None:
             self.key = key_name(self._fields)
@@ -96,10 +84,7 @@ class Table:
             self.primary: tuple[str, ...] = (self.key,)
             self._make_append()
         else:
-            upsert.check(cls)
             self.primary = upsert.key
-            self._revision = self._fields.index(upsert.revision)
-            self._key_places = tuple(self._fields.index(name) for name in upsert.key)
             self._make_upsert(upsert)
 
     def _make_append(self) -> None:
@@ -132,30 +117,6 @@ class Table:
         self.create = f"CREATE TABLE {table} ({', '.join(declared)}) STRICT"
         self.insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(self.columns))}) {conflict}"
 
-    def same(self, row: Row) -> Any:
-        """Equal for rows of which one is enough: by the sink's key, which has a hash of the content, or by all."""
-        return row if self.key is None else row[-1]
-
-    def known_by(self, row: Row) -> tuple[Any, ...]:
-        """In upsert mode: what `known` is asked with."""
-        return tuple(row[place] for place in self._key_places)
-
-    def revision(self, row: Row) -> Any:
-        """In upsert mode: what decides between two rows of one key."""
-        return row[self._revision]
-
-    def row(self, tup: Tuple[Any]) -> Row:
-        """The row of a tuple. Raises BadValue, naming the field."""
-        made: list[Any] = []
-        try:
-            for convert, value in zip(self._converts, msgspec.structs.astuple(tup.record), strict=True):
-                made.append(convert(value))
-        except BadValue as error:
-            raise BadValue(f"{self.cls.__name__}.{self._fields[len(made)]}: {error}") from error
-        if self.key is not None:
-            made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
-        return tuple(made)
-
     def differences(self, found: Sequence[ColumnInfo]) -> list[str]:
         """Why rows of this class don't fit a table with these columns; empty where they do.
 
@@ -186,25 +147,15 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[str, bool, 
         kind, convert = _storage(inner)
     except BadValue as error:
         raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=K337) from error
-    return kind, nullable, _or_null(convert) if nullable else convert
-
-
-def _or_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
+    return kind, nullable, values.or_none(convert) if nullable else convert
 
 
 def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
     if kind in _COLUMNS:
         return _COLUMNS[kind]
-    if typing.get_origin(kind) is typing.Literal:
-        held = {type(value) for value in typing.get_args(kind)}
-    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
-        held = {type(member.value) for member in kind}
-    else:
-        held = set()
     plain = values.plain(kind)
-    if len(held) == 1 and (column := _COLUMNS.get(held.pop())) and column[0] in ("INTEGER", "REAL", "TEXT"):
-        return column[0], lambda value: int(made) if isinstance(made := plain(value), bool) else made
+    if (only := values.only_type(kind)) in _COLUMNS and (column := _COLUMNS[only][0]) in ("INTEGER", "REAL", "TEXT"):
+        return column, lambda value: int(made) if isinstance(made := plain(value), bool) else made
     return "TEXT", lambda value: values.encode_json(plain(value)).decode()
 
 

@@ -139,10 +139,11 @@ def plain(annotation: Any) -> Convert:
     """
     annotation, optional = without_none(annotation)
     convert = _plain(annotation)
-    return _or_none(convert) if optional else convert
+    return or_none(convert) if optional else convert
 
 
-def _or_none(convert: Convert) -> Convert:
+def or_none(convert: Convert) -> Convert:
+    """The same for values that may be None."""
     return lambda value: None if value is None else convert(value)
 
 
@@ -156,6 +157,16 @@ def without_none(annotation: Any) -> tuple[Any, bool]:
     if len(members) == len(typing.get_args(annotation)):
         return annotation, False
     return functools.reduce(lambda left, right: left | right, members), True
+
+
+def only_type(kind: Any) -> type | None:
+    """The type that all values of this enum or Literal have; None where they have several, and for all else."""
+    held: set[type] = set()
+    if typing.get_origin(kind) is typing.Literal:
+        held = {type(value) for value in typing.get_args(kind)}
+    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
+        held = {type(member.value) for member in kind}
+    return held.pop() if len(held) == 1 else None
 
 
 def _plain(kind: Any) -> Convert:

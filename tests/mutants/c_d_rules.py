@@ -91,9 +91,9 @@ MUTANTS: Final = (
     Mutant(
         rule="C9",
         breaks="a batch that holds a tuple twice has two rows of it",
-        file="bolts/sqlite_store.py",
-        old="same = table.name, table.same(row)",
-        new="same = table.name, (table.same(row), place)",
+        file="bolts/tables.py",
+        old="same = table, table.same(row)",
+        new="same: Any = (table, (table.same(row), place))",
         test=f"{SINKS}test_c9_a_batch_that_holds_a_tuple_twice_stores_it_once",
     ),
     Mutant(

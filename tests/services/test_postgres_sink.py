@@ -79,6 +79,18 @@ async def test_every_kind_of_field_comes_back_as_it_was(database: Database) -> N
     assert key[:16] == (3).to_bytes(8, "big") + (7920).to_bytes(8, "big")
 
 
+async def test_none_is_stored_wherever_a_field_takes_it(database: Database) -> None:
+    class Verdicts(Record):
+        verdict: Literal["guilty", None]
+        nothing: None
+        mixed: int | Literal["none", None]
+
+    out = await stored(database.sink(records=(Verdicts,)), [tup(Verdicts(None, None, None), 1)])
+    assert out.failed == {}
+    (row,) = database.do("SELECT verdict, nothing, mixed FROM verdicts")
+    assert row == {"verdict": None, "nothing": None, "mixed": None}
+
+
 @pytest.mark.parametrize(
     "at",
     [
