@@ -83,6 +83,14 @@ def test_a_topology_is_named_where_the_folder_has_several(tmp_path: Path, monkey
     assert next_commands.stop(HOME / "a", "--now") == "kedge stop a --now"
 
 
+def test_a_topology_besides_a_state_directory_is_refused_and_not_ignored(folder: Path) -> None:
+    for words in (("stop", "endless"), ("dead", "list", "--topology", "endless")):
+        result = kedge_here(*words, cwd=folder, env={"KEDGE_STATE_DIR": "."})
+        assert result.returncode == 2
+        assert one_sentence(result) == "KEDGE_STATE_DIR names one run, and 'endless' perhaps another"
+        assert told(result.stderr).code == "K176"
+
+
 def test_a_file_in_place_of_a_state_directory_is_said_to_be_there(folder: Path) -> None:
     result = kedge_here("dead", "list", "--state-dir", "endless.py", cwd=folder)
     assert result.returncode == 2

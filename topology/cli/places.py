@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from topology.cli.command import given_as
-from topology.codes.loading import K160, K161, K162, K163
+from topology.codes.loading import K160, K161, K162, K163, K176
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 
@@ -52,6 +52,9 @@ def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: 
     ConfigurationError where none is there, or several are.
     """
     if state_dir is not None:
+        if named is not None:
+            text = f"{given_as('--state-dir')} names one run, and {printable(named)!r} perhaps another"
+            raise ConfigurationError(text, code=K176)
         if not state_dir.is_dir():
             shown = printable(str(state_dir))
             text = f"{shown!r} is no directory" if state_dir.exists() else f"there is no state directory {shown!r}"

@@ -385,3 +385,10 @@ K175: Final = Code(
     "or its disk be full.",
     "try again; look at what the run has logged.",
 )
+K176: Final = Code(
+    "K176",
+    "Both a topology and a state directory",
+    "A command was told which topology is meant, and by --state-dir which directory, and these may be two runs. One of "
+    "the two may come from the environment, or from a pattern of the shell that fits several directories.",
+    "give one of the two.",
+)
