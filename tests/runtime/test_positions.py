@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from letters_kit import until
@@ -19,6 +20,7 @@ from topology.durable.files import DiskFiles
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.marking import Markings
 from topology.testing import Captured, Crash, run_topology
 
 # -- a second run
@@ -261,6 +263,42 @@ def test_an_id_that_is_given_again_while_it_is_under_way_is_one_message_and_both
     assert report.snapshot.total("emitted") == report.snapshot.total("acked") == 1
     assert report.snapshot.rare["messages given again"] == 3
     assert spout.told == ["again"] * 4
+
+
+@pytest.mark.parametrize("id_of", [int, lambda n: f"name {n}"], ids=["ints", "names"])
+def test_what_is_under_way_is_looked_for_once_a_poll_however_much_of_it_is_given_again_F59(
+    id_of: Callable[[int], Id], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a broker gives all that is not acked again after a lost connection: the loop may not stand still for it."""
+    looked, looks = Markings.unfinished, 0
+    at_poll: list[int] = []
+
+    def counting(markings: Markings) -> Any:
+        nonlocal looks
+        looks += 1
+        return looked(markings)
+
+    monkeypatch.setattr(Markings, "unfinished", counting)
+
+    batches = [[*range(50)], [*range(50)], [*range(100, 150), *range(50)]]
+
+    class Reconnected(Counted):
+        async def poll(self, limit: int) -> Sequence[Message[Number]]:
+            at_poll.append(looks)
+            if not batches:
+                stuck.clear()
+                return []
+            return [Message(Number(n), id_of(n)) for n in batches.pop(0)]
+
+    stuck = {*range(200)}
+    topology, captured = topology_of(Reconnected(0), Stuck(stuck))
+    report = run_topology(topology)
+    assert report.snapshot.rare["messages given again"] == 100
+    assert numbers_of(captured) == [*range(50), *range(100, 150)]
+    first, second, third, end = at_poll
+    assert second == first
+    assert third - second <= 3, "one for the poll, and perhaps some for commits"
+    assert end - third <= 3
 
 
 @pytest.mark.parametrize("ids", [[1, 2, 3, 2], [1, 2, 2], [5, 4]])

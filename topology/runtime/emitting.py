@@ -4,7 +4,7 @@ trees and tuples; and those that are not new. Must not know what becomes of them
 from collections.abc import Sequence
 from typing import Any
 
-from acker.identity import message_pair
+from acker.identity import MessageId, message_pair
 from acker.marks import Lane
 from acker.roots import ROOT_STEP
 from topology.codes.running import K524
@@ -45,7 +45,23 @@ def begun_plainly(
     return len(trees)
 
 
-def given_again(spouting: Any, lane: Lane, message: Message[Any], seed: int) -> bool:
+class UnderWay:
+    """The messages of one spout task that are not done, as they are when one is first asked for."""
+
+    def __init__(self, spouting: Any) -> None:
+        self._spouting = spouting
+        self._found: dict[tuple[int, MessageId], Pending] | None = None
+
+    def of(self, seed: int, message_id: MessageId) -> Pending | None:
+        """The one of this id in the partition's epoch that has this seed."""
+        if self._found is None:
+            trees = self._spouting.home.markings.unfinished()[self._spouting]
+            ids = (int, str, bytes)  # what is none has no other like it, and may have no hash
+            self._found = {(tree.seed, tree.message.id): tree for tree in trees if type(tree.message.id) in ids}
+        return self._found.get((seed, message_id))
+
+
+def given_again(spouting: Any, lane: Lane, message: Message[Any], seed: int, under_way: UnderWay) -> bool:
     """A message that is under way is told of with the first one (F59); one that an earlier run has done is passed over.
     False for one that is to be emitted once more."""
     if lane.before(message.id):
@@ -54,11 +70,11 @@ def given_again(spouting: Any, lane: Lane, message: Message[Any], seed: int) -> 
             with entered(spouting.place):
                 spouting.tell(spouting.spout.ack, message.id)
         return True
-    for tree in spouting.home.markings.unfinished()[spouting]:
-        if tree.message.id == message.id and tree.seed == seed:
-            tree.also += 1
-            spouting.coalesced += 1
-            return True
+    tree = under_way.of(seed, message.id)
+    if tree is not None:
+        tree.also += 1
+        spouting.coalesced += 1
+        return True
     if lane.again(message.id):
         return False
     after = f"id {message.id!r} after {lane.newest!r}"

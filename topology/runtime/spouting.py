@@ -18,7 +18,7 @@ from topology.codes.running import K523
 from topology.components import Message, Spout
 from topology.config import Config
 from topology.errors import KedgeError, Reject
-from topology.runtime.emitting import begun_plainly, given_again
+from topology.runtime.emitting import UnderWay, begun_plainly, given_again
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
 from topology.runtime.failures import DEAD_AT_ONCE, INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
 from topology.runtime.here import HERE, Place, entered
@@ -209,7 +209,7 @@ class Spouting:
             raise KedgeError(text, code=K523) from None
         ids = [message.id for message in messages]
         self.marking.gives(ids, self._loop.time())
-        at = 0
+        at, under_way = 0, None
         while at < len(ids):
             count = lane.new(ids, at)
             if count == len(ids):
@@ -218,8 +218,11 @@ class Spouting:
             elif count:
                 self._emit_new(messages[at : at + count], seed)
                 lane.add(ids[at : at + count])
-            elif not given_again(self, lane, messages[at], seed):
-                continue
+                under_way = None  # there are more now
+            else:
+                under_way = under_way or UnderWay(self)
+                if not given_again(self, lane, messages[at], seed, under_way):
+                    continue
             at += count or 1
 
     def _emit_new(self, messages: Sequence[Message[Any]], seed: int) -> None:
