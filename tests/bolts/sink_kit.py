@@ -4,24 +4,26 @@ Must not reach into a sink: it looks at acks, fails and the file, as a run and a
 """
 
 import asyncio
-import copy
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from bolts import JsonLinesSink, SqliteSink
 from bolts.batching import BatchingSink
 from topology.components import Source, Task, Tuple
-from topology.errors import TupleStateError
 from topology.records import Record
+from topology.testing import sink_driving
+from topology.testing.sink_driving import Answers, fed, sink_task
 
 SOURCE = Source("detect", "Alert")
+COMPONENT = "store"  # what the sinks here are called
 
 
 class Alert(Record):
@@ -37,68 +39,54 @@ class Sample(Record):
     value: float
 
 
-class Recorder:
-    """A collector that keeps acks and fails, in order, and refuses a second one as the runtime does.
+class Verdict(Enum):
+    GUILTY = "guilty"
 
-    `on_ack` is called in the moment of an ack: what is not durable then was acked too early.
-    """
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+class Everything(Record):
+    """A field of every kind."""
+
+    text: str
+    number: int
+    real: float
+    yes: bool
+    data: bytes
+    at: datetime
+    money: Decimal
+    verdict: Verdict
+    level: Level
+    mode: Literal["a", "b"]
+    maybe: int | None
+    parts: tuple[int, ...]
+    names: frozenset[str]
+    nested: Sample
+
+
+class Recorder(Answers):
+    """A collector that keeps why each tuple failed, by its id."""
 
     def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
-        self.acked: list[Tuple[Any]] = []
-        self.failed: dict[int, str] = {}  # id of the tuple → reason
-        self._done: set[int] = set()
-        self._on_ack = on_ack
-
-    def emit(self, *_: Any, **__: Any) -> None:
-        raise AssertionError("a sink emits nothing")
-
-    def ack(self, tup: Tuple[Any]) -> None:
-        self._finish(tup)
-        self.acked.append(tup)
-        if self._on_ack is not None:
-            self._on_ack(tup)
+        super().__init__(on_ack)
+        self.failed: dict[int, str] = {}
 
     def fail(self, tup: Tuple[Any], reason: str) -> None:
-        self._finish(tup)
+        super().fail(tup, reason)
         self.failed[id(tup)] = reason
-
-    def touch(self, tup: Tuple[Any]) -> None:
-        pass
-
-    async def drain(self) -> None:
-        pass
 
     def give_up(self, tup: Tuple[Any]) -> None:
         """As the runtime does with a tuple held for too long: the sink is told when it acks it."""
         self._finish(tup)
 
-    def _finish(self, tup: Tuple[Any]) -> None:
-        if id(tup) in self._done:
-            raise TupleStateError("finished already")
-        self._done.add(id(tup))
-
     def is_acked(self, tup: Tuple[Any]) -> bool:
         return any(acked is tup for acked in self.acked)
 
 
-class LoopClock:
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def utc(self) -> datetime:
-        return datetime.now(UTC)
-
-
-class NoNotes:
-    def get(self, name: str) -> str | None:
-        return None
-
-    def set(self, name: str, text: str) -> None:
-        raise AssertionError("a sink notes nothing")
-
-
 def task(tasks: int = 1) -> Task:
-    return Task("ssh-alerts", "store", 0, tasks, LoopClock(), Random(1), NoNotes())
+    return sink_task(tasks, component=COMPONENT)
 
 
 def tup(record: Record, number: int = 1) -> Tuple[Any]:
@@ -146,28 +134,15 @@ KINDS = [
 ]
 
 
-@asynccontextmanager
-async def opened(prototype: BatchingSink) -> AsyncIterator[BatchingSink]:
+def opened(prototype: BatchingSink) -> AbstractAsyncContextManager[Any]:
     """A task's own copy of the sink, opened, and closed at the end, as a run does it."""
-    sink = copy.deepcopy(prototype)
-    try:
-        await sink.open(task())
-        yield sink
-    finally:
-        await sink.close()
+    return sink_driving.opened(prototype, component=COMPONENT)
 
 
 async def feed(sink: BatchingSink, tuples: Iterable[Tuple[Any]], out: Recorder | None = None) -> Recorder:
     """Gives the tuples to the sink one after the other, and returns when all are acked or failed."""
     out = out or Recorder()
-    for each in tuples:
-        waits = sink.execute(each, out)
-        if waits is not None:
-            await waits
-    await sink.flush(out)
-    while sink.away:  # `flush` does not wait for a store that is away
-        await asyncio.sleep(0.001)
-        await sink.flush(out)
+    await fed(sink, tuples, out)
     return out
 
 
@@ -180,5 +155,4 @@ async def stored(prototype: BatchingSink, tuples: Sequence[Tuple[Any]]) -> Recor
 async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
     """Waits for a condition, not for a time."""
     async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110  # conditions of files and threads set no event
-            await asyncio.sleep(0.001)
+        await sink_driving.until(condition)

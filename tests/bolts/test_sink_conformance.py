@@ -8,12 +8,27 @@ import math
 import os
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from sink_kit import KINDS, Alert, Kind, Recorder, Sample, alert, feed, opened, stored, task, tup, until
+from sink_kit import (
+    KINDS,
+    Alert,
+    Everything,
+    Kind,
+    Level,
+    Recorder,
+    Sample,
+    Verdict,
+    alert,
+    feed,
+    opened,
+    stored,
+    task,
+    tup,
+    until,
+)
 
 from bolts.keys import sink_key
 from topology.components import Source, Tuple
@@ -30,31 +45,6 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "alerts"
-
-
-class Verdict(Enum):
-    GUILTY = "guilty"
-
-
-class Level(IntEnum):
-    HIGH = 3
-
-
-class Everything(Record):
-    text: str
-    number: int
-    real: float
-    yes: bool
-    data: bytes
-    at: datetime
-    money: Decimal
-    verdict: Verdict
-    level: Level
-    mode: Literal["a", "b"]
-    maybe: int | None
-    parts: tuple[int, ...]
-    names: frozenset[str]
-    nested: Sample
 
 
 def everything(**changed: Any) -> Everything:

@@ -3,12 +3,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum
 from typing import Any, Literal
 
 import pytest
+import sink_kit
 from postgres_kit import Database
-from sink_kit import Alert, Recorder, Sample, alert, feed, opened, stored, tup
+from sink_kit import Alert, Level, Recorder, Sample, Verdict, alert, feed, opened, stored, tup
 
 from bolts.keys import sink_key
 from topology.components import Source, Tuple
@@ -17,29 +17,7 @@ from topology.records import Record
 pytestmark = pytest.mark.service("postgres")
 
 
-class Verdict(Enum):
-    GUILTY = "guilty"
-
-
-class Level(IntEnum):
-    HIGH = 3
-
-
-class Everything(Record):
-    text: str
-    number: int
-    real: float
-    yes: bool
-    data: bytes
-    at: datetime
-    money: Decimal
-    verdict: Verdict
-    level: Level
-    mode: Literal["a", "b"]
-    maybe: int | None
-    parts: tuple[int, ...]
-    names: frozenset[str]
-    nested: Sample
+class Everything(sink_kit.Everything):
     mixed: int | str
 
 

@@ -44,15 +44,14 @@ def delivery(record: SinkItem, message: int | None = None, subscription: int = 0
     return Tuple(record, origin, identity, 1 + subscription, (), Source("items", "SinkItem", tag=subscription))
 
 
-class Told:
-    """A collector that keeps acks and fails, in order, and refuses a second one as the runtime does.
+class Answers:
+    """A collector that keeps acks, in order, and refuses a second one as the runtime does.
 
     `on_ack` is called in the moment of an ack: what is not stored then was acked too early.
     """
 
     def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
         self.acked: list[Tuple[Any]] = []
-        self.failed: list[tuple[Tuple[Any], str]] = []
         self._done: set[int] = set()
         self._on_ack = on_ack
 
@@ -67,7 +66,6 @@ class Told:
 
     def fail(self, tup: Tuple[Any], reason: str) -> None:
         self._finish(tup)
-        self.failed.append((tup, reason))
 
     def touch(self, tup: Tuple[Any]) -> None:
         """Held tuples are touched by the runtime as well."""
@@ -78,15 +76,27 @@ class Told:
     def is_done(self, tup: Tuple[Any]) -> bool:
         return id(tup) in self._done
 
-    @property
-    def numbers(self) -> list[int]:
-        """Of what was acked, in that order."""
-        return [tup.record.number for tup in self.acked]
-
     def _finish(self, tup: Tuple[Any]) -> None:
         if id(tup) in self._done:
             raise TupleStateError("the sink has acked or failed a tuple twice", code=K612)
         self._done.add(id(tup))
+
+
+class Told(Answers):
+    """One that keeps fails too, in order."""
+
+    def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
+        super().__init__(on_ack)
+        self.failed: list[tuple[Tuple[Any], str]] = []
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        super().fail(tup, reason)
+        self.failed.append((tup, reason))
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of what was acked, in that order."""
+        return [tup.record.number for tup in self.acked]
 
 
 class _NoNotes:
@@ -97,19 +107,24 @@ class _NoNotes:
         raise AssertionError("a sink that notes something is not known to this suite")
 
 
+def sink_task(tasks: int = 1, index: int = 0, component: str = "sink") -> Task:
+    """A task on the running loop."""
+    clock = LoopClock(asyncio.get_running_loop())
+    return Task("conformance", component, index, tasks, clock, Random(index), _NoNotes())
+
+
 @asynccontextmanager
-async def opened(prototype: Bolt, tasks: int = 1, index: int = 0) -> AsyncIterator[Any]:
+async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str = "sink") -> AsyncIterator[Any]:
     """A task's own copy of the sink, opened, and closed at the end, as a run does it."""
     sink: Any = copy.deepcopy(prototype)
-    clock = LoopClock(asyncio.get_running_loop())
     try:
-        await _awaited(sink.open(Task("conformance", "sink", index, tasks, clock, Random(index), _NoNotes())))
+        await _awaited(sink.open(sink_task(tasks, index, component)))
         yield sink
     finally:
         await _awaited(sink.close())
 
 
-async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Told) -> list[Tuple[Any]]:
+async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tuple[Any]]:
     """Hands the tuples to `execute`, one after the other, and waits where it waits for room. Returns them. What
     `execute` raises fails that tuple, as in a run; what the suite itself has to say goes on."""
     given = []
@@ -128,16 +143,21 @@ async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Told) -> list[Tuple
 async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: Told | None = None) -> Told:
     """Gives the tuples, ends the input, and returns when each was acked or failed."""
     out = out or Told()
+    await fed(sink, tuples, out)
+    return out
+
+
+async def fed(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> None:
+    """As `feed`, for a collector of any kind."""
     given = await give(sink, tuples, out)
     await flush(sink, out)
     if not await within(ANSWERED_S, lambda: all(map(out.is_done, given))):
         owed = [tup.record for tup in given if not out.is_done(tup)]
         text = f"neither acked nor failed {ANSWERED_S:g} s after `flush`: {len(owed)} of {len(given)} tuples, the first"
         raise AssertionError(f"{text} is {owed[0]!r}")
-    return out
 
 
-async def flush(sink: Any, out: "Told | Collector[Any]") -> None:
+async def flush(sink: Any, out: "Answers | Collector[Any]") -> None:
     if (call := getattr(sink, "flush", None)) is not None:
         await _awaited(call(out))
 
