@@ -91,6 +91,14 @@ def test_a_topology_besides_a_state_directory_is_refused_and_not_ignored(folder:
         assert told(result.stderr).code == "K176"
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("--wrong", ""), ("--quiet", ""), ("--log", "--log-format"), ("--wrkers", "--workers")]
+)
+def test_an_option_is_offered_where_it_is_like_the_one_that_was_typed(folder: Path, typed: str, meant: str) -> None:
+    result = kedge_here("run", "endless.py", typed, cwd=folder)
+    assert one_sentence(result) == f"there is no option {typed}" + (f"; did you mean '{meant}'?" if meant else "")
+
+
 def test_a_file_in_place_of_a_state_directory_is_said_to_be_there(folder: Path) -> None:
     result = kedge_here("dead", "list", "--state-dir", "endless.py", cwd=folder)
     assert result.returncode == 2

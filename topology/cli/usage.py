@@ -7,6 +7,7 @@ Knows errors, options and commands, and not who tells the sentence.
 import inspect
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any, Final
 
 import typer
@@ -18,6 +19,7 @@ USAGE_ERROR: Final[Any] = (
     typer.BadParameter.__base__
 )  # of options, arguments and commands; Typer exports no name for it
 GIVEN: Final = "given"  # an attribute of errors: the value that could not be converted
+BEGUN_MIN: Final = 4  # characters, dashes included, of an option that may be the beginning of another
 SHOWN_MAX: Final = 80  # characters of a value, or of a word, in a sentence
 
 
@@ -29,7 +31,7 @@ def sentence(error: Any) -> str:
     path = getattr(context, "command_path", "kedge")
     match type(error).__name__:  # Typer exports these neither
         case "NoSuchOption":
-            near = did_you_mean(error.option_name, _options(command))
+            near = _near(error.option_name, _options(command))
             return f"there is no option {printable(error.option_name):.{SHOWN_MAX}}{near}"
         case "BadOptionUsage":
             option = next((one for one in command.params if error.option_name in one.opts), None) if command else None
@@ -46,6 +48,13 @@ def sentence(error: Any) -> str:
         case "BadParameter" if name:
             return f"{name}: {error.message}"
     return str(error.format_message())
+
+
+def _near(wrong: str, options: Sequence[str]) -> str:
+    """Which option was probably meant: one that begins so, or is like it in more than its dashes."""
+    begun = [one for one in options if len(wrong) >= BEGUN_MIN and one.startswith(wrong)]
+    alike = did_you_mean(wrong.lstrip("-"), [one.lstrip("-") for one in options])
+    return did_you_mean(wrong, options) if alike else f"; did you mean {begun[0]!r}?" if begun else ""
 
 
 def shown_name(error: Any) -> str:
