@@ -40,6 +40,7 @@ class CloseMarks:
         self._notes = notes
         self._ahead_max = min(window, AHEAD_MAX)
         self._hurried = False
+        self._next: asyncio.TimerHandle | None = None
         self._unkept = False  # whether the first commit of this life is still to come, which others wait for
         self._reached: dict[int, int] = {}  # reader → messages that it had given when its marks were kept last
         self._given: dict[int, int] = {}  # the same, of the commit under way,
@@ -59,7 +60,12 @@ class CloseMarks:
         self._hurried = passed_s < HURRY_S or (passed_s < HURRY_MOST_S and self._behind())
         if self._hurried:
             self._keeper.want()
-            loop.call_later(HURRIED_S, self._hurry, loop, since)
+            self._next = loop.call_later(HURRIED_S, self._hurry, loop, since)
+
+    def close(self) -> None:
+        """Hurries nothing any more."""
+        if self._next is not None:
+            self._next.cancel()
 
     def _behind(self) -> bool:
         """Whether something is under way still that was so when this worker died."""

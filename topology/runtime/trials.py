@@ -215,6 +215,10 @@ class Trials:
             await self._keep()  # the letter of who was found by a death of this worker: what comes now may be the next
             self._end()
 
+    def close(self) -> None:
+        """The worker ends; `run` was cancelled, or is about to be."""
+        self._close_marks.close()
+
     async def _try_some(self) -> None:
         """Tries suspects one after the other, until a worker dies; at most so many that others have their turns. One
         commit has both what a trial has ended with and that the next one begins."""

@@ -319,6 +319,7 @@ class Worker:
             spouting.draining = True
             spouting.close()
         self.dead_letters.close()
+        self.trials.close()
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
