@@ -1,6 +1,7 @@
 """What the tests of sources share: a real task, and what a source has emitted, with its identities."""
 
 import asyncio
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from topology.runtime.clock import LoopClock
 
 PATIENCE_S = 20.0  # after which a test that waits for lines has failed
 LINES = 8
+LAST = "the last line"
 BANNER = "# " + "the same banner in every file " * 40 + "\n"  # more than 1,024 bytes
 
 
@@ -118,3 +120,25 @@ def content_of(name: str) -> bytes:
 def append(path: Path, *texts: str) -> None:
     with path.open("ab") as file:
         file.write("".join(f"{text}\n" for text in texts).encode())
+
+
+def aged(path: Path, hours: int) -> None:
+    """Makes the file one that was last changed so long ago, as its successors came later."""
+    at = path.stat().st_mtime_ns - hours * 3_600 * 10**9
+    os.utime(path, ns=(at, at))
+
+
+async def reads_the_rest_once(
+    second: Reading, path: Path, before: Sequence[Emitted], expected: Sequence[str], follow: bool
+) -> None:
+    """A run that is resumed at the last message of the one `before` comes to all that is expected of both, once."""
+    if follow:
+        append(path, LAST)
+        await second.until_text(LAST)
+    else:
+        await second.to_the_end()
+    again, *rest = second.emitted
+    assert again == before[-1], "a position is inclusive"
+    assert [one.record.text for one in [*before, *rest]] == [*expected, *([LAST] if follow else [])]
+    pairs = [one.pair for one in [*before, *rest]]
+    assert len(set(pairs)) == len(pairs)

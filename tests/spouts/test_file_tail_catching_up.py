@@ -11,14 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_kit import BANNER, LINES, Emitted, Reading, append, content_of, make_task, texts_of
+from source_kit import (
+    BANNER,
+    LAST,
+    LINES,
+    Emitted,
+    Reading,
+    aged,
+    append,
+    content_of,
+    make_task,
+    reads_the_rest_once,
+    texts_of,
+)
 
 from spouts import FileTail
 from topology.components import Positions
 from topology.durable.statedir import MemoryNotes
 
 BOUNDARIES = range(1, LINES + 1)
-LAST = "the last line"
 LONG = "x" * 1_100 + " "  # with it each line proves which file it is in
 
 
@@ -28,12 +39,6 @@ def lines_of(name: str, prefix: str) -> list[str]:
 
 def write(path: Path, name: str, prefix: str) -> None:
     append(path, *lines_of(name, prefix))
-
-
-def aged(path: Path, hours: int) -> None:
-    """Makes the file one that was last changed so long ago, as its successors came later."""
-    at = path.stat().st_mtime_ns - hours * 3_600 * 10**9
-    os.utime(path, ns=(at, at))
 
 
 def renamed(path: Path, prefix: str) -> list[str]:
@@ -106,17 +111,7 @@ async def test_what_a_killed_run_has_left_is_read_after_a_rotation_every_line_on
     before, notes = await killed(path, MemoryNotes(), boundary, follow=follow, poll_interval_s=0.001)
     expected = [*lines_of("old", prefix), *rotate(path, prefix)]
     second = resumed(path, notes, before, follow=follow, poll_interval_s=0.001, rotated_wait_s=0.02)
-    if follow:
-        append(path, LAST)
-        expected.append(LAST)
-        await second.until_text(LAST)
-    else:
-        await second.to_the_end()
-    again, *rest = second.emitted
-    assert again == before[-1], "a position is inclusive"
-    assert [one.record.text for one in [*before, *rest]] == expected
-    pairs = [one.pair for one in [*before, *rest]]
-    assert len(set(pairs)) == len(pairs)
+    await reads_the_rest_once(second, path, before, expected, follow)
     second.close()
 
 
