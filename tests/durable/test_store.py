@@ -2,12 +2,14 @@
 F18)."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from durable_kit import FaultyFiles, begun, full, letter, made, mark, store, sync_fails, trial, write_fails
 
 from topology.durable import tables
+from topology.durable.database import Database
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import Changes
@@ -233,6 +235,28 @@ def test_a_letter_that_is_too_long_is_refused_and_the_others_of_its_commit_are_n
             one.commit(Changes(marks=[mark(1)], letters=[letter("")]))
         one.commit(Changes(letters=[letter("0-2")]))
         assert (one.names(), one.reread().marks) == (["0-2"], ())
+
+
+def test_what_is_read_anew_while_positions_are_filed_is_not_the_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start reads it several times for each spout, and ten thousand letters take a second."""
+    path = made(tmp_path / "worker-0.db")
+    with store(path) as one:
+        one.commit(Changes(marks=[mark(1)], letters=[letter("0-1")]))
+        loaded = tables.loaded
+        read: list[str] = []
+
+        def noted(database: Database, table: tables.Table) -> Iterator[tuple[bytes, bytes]]:
+            read.append(table.name)
+            return loaded(database, table)
+
+        monkeypatch.setattr(tables, "loaded", noted)
+        one.commit(Changes(marks=[mark(2)], letters=[letter("0-2")]))
+        held = one.reread()
+        assert (held.marks, held.next_letter) == ((mark(2),), 3)
+        assert read == ["marks", "begun", "trials"]
+        assert one.names() == ["0-1", "0-2"]
 
 
 # -- files that are not opened

@@ -6,9 +6,10 @@ Must not know who writes what, or when. The layout is a format of its own: docs/
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypedDict
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -38,6 +39,14 @@ class _Own(msgspec.Struct, array_like=True):
     next_letter: int = 1
     lives: int = 0  # that began since one has ended in order
     digest: bytes = bytes(tables.SUM_BYTES)  # of all rows
+
+
+class _Positions(TypedDict):
+    """What is read anew between two changes of a file: all but the letters."""
+
+    marks: tuple[Mark, ...]
+    begun: tuple[Begun, ...]
+    trials: tuple[Trial, ...]
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -156,9 +165,11 @@ class SqliteStore:
                 writing.remove(self._contents, name.encode())
 
     def reread(self) -> Loaded:
-        """What it holds now. Raises StoreBroken."""
+        """What it holds now; of letters, which may be many and long, no more than the next one's number. Raises
+        StoreBroken."""
         try:
-            self._loaded = self._load_tables()
+            positions = self._load_positions()
+            self._loaded = dataclasses.replace(self._loaded, **positions, next_letter=self._own.next_letter)
         except (Damaged, ValueError) as error:
             raise StoreBroken(f"{self.path} is damaged: {error}") from None
         return self._loaded
@@ -205,18 +216,15 @@ class SqliteStore:
             if version != FORMAT or len(rows) != 1 or xxh3_128_digest(rows[0][0]) != rows[0][1]:
                 raise Damaged("what it says of itself is not what was written")
             self._own = _own_of(rows[0][0])
-            self._loaded = self._load_tables()
+            self._loaded: Loaded = self._load_tables()
         except (ValueError, msgspec.MsgspecError) as error:
             raise Damaged(str(error)) from None
         except StoreBroken as error:  # a query that fails: nothing was written yet
             raise database.while_opening(error) from None
 
     def _load_tables(self) -> Loaded:
-        known = [tables.Table(name) for name in _TABLES]
-        self._marks, self._begun, self._trials, self._letters, self._contents = known
-        marks = tuple(packing.mark_of(body) for _, body in tables.loaded(self._database, self._marks))
-        begun = tuple(packing.begun_of(body) for _, body in tables.loaded(self._database, self._begun))
-        trials = tuple(packing.trial_of(body) for _, body in tables.loaded(self._database, self._trials))
+        positions = self._load_positions()
+        self._letters, self._contents = tables.Table("letters"), tables.Table("contents")
         size, unserved, replaying = 0, list[str](), list[str]()
         for key, body in tables.loaded(self._database, self._letters):
             letter = packing.letter_of(body)
@@ -232,15 +240,13 @@ class SqliteStore:
         if self._letters.rows.keys() != self._contents.rows.keys():
             raise Damaged("letters without content, or content without letters")
         digest = 0
-        for table in known:
+        for table in (self._marks, self._begun, self._trials, self._letters, self._contents):
             for row in table.rows.values():
                 digest ^= row.sum
         if digest.to_bytes(tables.SUM_BYTES, "little") != self._own.digest:
             raise Damaged("rows are missing, or are older than others")
         return Loaded(
-            marks=marks,
-            begun=begun,
-            trials=trials,
+            **positions,
             letters=len(self._letters.rows),
             letter_bytes=size,
             next_letter=self._own.next_letter,
@@ -248,6 +254,14 @@ class SqliteStore:
             replaying=tuple(sorted(replaying, key=packing.letter_order)),
             deaths=self._own.lives,
         )
+
+    def _load_positions(self) -> _Positions:
+        self._marks, self._begun, self._trials = map(tables.Table, ("marks", "begun", "trials"))
+        return {
+            "marks": tuple(packing.mark_of(body) for _, body in tables.loaded(self._database, self._marks)),
+            "begun": tuple(packing.begun_of(body) for _, body in tables.loaded(self._database, self._begun)),
+            "trials": tuple(packing.trial_of(body) for _, body in tables.loaded(self._database, self._trials)),
+        }
 
     def _keys_after(self, after: str) -> list[bytes]:
         keys = sorted(self._letters.rows, key=lambda key: packing.letter_order(key.decode()))
