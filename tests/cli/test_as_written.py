@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import environment
+from cli_kit import environment, kedge, told
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,3 +24,13 @@ def test_make_run_alone_reads_at_the_rate_that_its_help_tells(tmp_path: Path) ->
     result = make("run", "ARGS=--for 0.5")
     assert result.returncode == 0, result.stderr
     assert " --set rate=1200 " in result.stderr.splitlines()[0]
+
+
+def test_a_topology_that_is_saved_in_the_clone_is_told_where_to_go(folder: Path) -> None:
+    for package in ("acker", "topology/cli"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").touch()
+    (folder / "topology" / "cli" / "hidden.py").touch()
+    said = told(kedge("check", "counting.py", cwd=folder).stderr)
+    assert said.code == "K130"
+    assert said.next.startswith("keep the topology in a folder outside of that clone of Kedge")

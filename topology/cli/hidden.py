@@ -13,6 +13,8 @@ from topology.codes.loading import K130
 from topology.errors import ConfigurationError
 from topology.frames import HOME, PACKAGES
 
+THIS = Path("topology", "cli", "hidden.py")  # what only a clone of Kedge has
+
 
 def refuse_hidden() -> None:
     """Raises ConfigurationError where an import of one of our packages would find something else. Call it when
@@ -30,7 +32,9 @@ def refuse_hidden() -> None:
         raise ConfigurationError(
             f"{what} hides Kedge's own package {name!r}, because {what.parent} comes first on Python's import path",
             code=K130,
-            next=f"rename your {what.name}, or keep the topology in another folder",
+            next="keep the topology in a folder outside of that clone of Kedge, or pip install --editable the clone"
+            if (what.parent / THIS).is_file()
+            else f"rename your {what.name}, or keep the topology in another folder",
         )
 
 
