@@ -88,6 +88,7 @@ class SqliteStore:
 
     def __init__(self, files: Files, path: Path, *, lives: bool = True) -> None:
         self.path = path
+        self._loaded = Loaded()
         self._next_letter = 1
         _check_plain(files, path)
         try:
@@ -216,7 +217,7 @@ class SqliteStore:
             if version != FORMAT or len(rows) != 1 or xxh3_128_digest(rows[0][0]) != rows[0][1]:
                 raise Damaged("what it says of itself is not what was written")
             self._own = _own_of(rows[0][0])
-            self._loaded: Loaded = self._load_tables()
+            self._loaded = self._load_tables()
         except (ValueError, msgspec.MsgspecError) as error:
             raise Damaged(str(error)) from None
         except StoreBroken as error:  # a query that fails: nothing was written yet
