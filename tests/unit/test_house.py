@@ -87,7 +87,7 @@ MAY_USE_MSGSPEC = {
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
     "bolts/jsonlines_store.py": "where bytes are stored",
     "bolts/postgres_table.py": "where bytes are stored",
-    "bolts/sqlite_table.py": "where bytes are stored",
+    "bolts/tables.py": "where bytes are stored",
     "bolts/values.py": "where bytes are stored",
 }
 
