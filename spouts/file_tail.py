@@ -64,6 +64,7 @@ class FileTail(Spout):
       beside a file that was truncated in place will do;
     - other files begin as this one does, the run was killed before it had read more of it than that (or twice as much,
       where they have more than 4,096 bytes in common), and it was compressed, or copied and truncated, meanwhile.
+
     The last 32 files are known. One that begins with the same 1,024 bytes as an older one is taken for that.
     `open` blocks while it unpacks compressed files that it has to read on in.
 

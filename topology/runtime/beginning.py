@@ -104,7 +104,8 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
         state.new_run_id(None if terms.run_id == NEW else terms.run_id)
     identity = topology_id(plan.topology, state.run_id)
     if renewed:
-        told.append(f"identities begin with {identity} from now on: everything is read, processed and stored again")
+        stored = "and stored again" if terms.run_id == NEW else "and stored again where no earlier run had that id"
+        told.append(f"identities begin with {identity} from now on: everything is read, processed {stored}")
     elif state.run_id:
         told.append(f"identities begin with {identity}, as an earlier run was told")
     placed = _placed(plan)
