@@ -135,6 +135,10 @@ class Run:
         """How many messages were done so far, by all processes that have lived: what is read again counts again."""
         return sum(done for _, done, _ in self.books().values())
 
+    def read(self) -> int:
+        """How many messages were read so far, as `done` counts them."""
+        return sum(read for read, _, _ in self.books().values())
+
     def pending(self, *pids: int) -> int:
         """How many messages of these processes were read and are not done; of those that live, unless told."""
         books = self.books()
@@ -241,6 +245,29 @@ class Run:
         found = re.search(r"; ([\d,]+) messages? in flight ha", line)
         kill.told = int(found[1].replace(",", "")) if found else 0
         return kill
+
+    def kill_all_in_flight(self) -> int:
+        """kill -9 to the supervisor and all workers, at a moment when messages are in flight: all are stopped first,
+        and let go again where none is. Returns how many were."""
+
+        def caught() -> list[int]:
+            pids = self.workers() or [self.process.pid]
+            self.signal_all(signal.SIGSTOP)
+            wait_for(lambda: {state_of(pid) for pid in pids} <= {"T", "Z", ""}, "their stop")
+            if self.pending(*pids) > 0:
+                return pids
+            self.signal_all(signal.SIGCONT)
+            return []
+
+        pids = self.until(caught, "messages in flight")
+        self.kill_all()
+        return self.pending(*pids)
+
+    def kill_all(self) -> None:
+        """kill -9 to the supervisor and all workers; returns once they are gone."""
+        self.signal_all(signal.SIGKILL)
+        self.process.wait()
+        wait_for(lambda: not group_lives(self.process.pid), "the end of all")
 
     def signal_all(self, number: int) -> None:
         """To the supervisor and its workers, as a terminal does."""

@@ -150,18 +150,15 @@ def letters(run_state: Path, *command: str) -> list[dict[str, Any]]:
 def standing_still(run: Run, for_s: float = 0.7) -> int:
     """Waits until nothing is read any more for so long; returns how much was read."""
 
-    def read() -> int:
-        return sum(read for read, _, _ in run.books().values())
-
     def still() -> bool:
-        before = read()
+        before = run.read()
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: read() != before, "anything that is read", within_s=for_s)
+            wait_for(lambda: run.read() != before, "anything that is read", within_s=for_s)
             return False
         return True
 
     run.until(still, "sources that wait")
-    return read()
+    return run.read()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 numbers of workers, with other numbers of tasks, and as somebody does who has just begun."""
 
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,8 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from chaos_kit import ENDLESS, KEDGE, WORDS, Outcome, Run, exactly, resumed_at, running, seeded, surroundings, wait_for
-from proc_kit import group_lives
+from chaos_kit import ENDLESS, KEDGE, WORDS, Outcome, Run, exactly, resumed_at, running, seeded, surroundings
 
 RATE = 3_000  # so that a life is longer than several commits
 NEWCOMER = Path(__file__).with_name("newcomer.py")
@@ -29,12 +27,8 @@ def killed_in_the_middle(folder: Path, random: Random, **values: Any) -> Iterato
     """A run that is killed as a whole, after some thousand messages, while others are in flight."""
     with running(folder, count=ENDLESS, rate=RATE, **values) as run:
         run.until_done(random.randint(2_500, 4_000))
-        run.until(lambda: run.pending(*processes(run)) > 0, "messages in flight")
         yield run
-        alive = processes(run)
-        kill_all(run)
-        print(f"{run.pending(*alive):,} messages were in flight")
-        assert run.pending(*alive) > 0
+        print(f"{run.kill_all_in_flight():,} messages were in flight")
 
 
 def beyond(folder: Path) -> int:
@@ -42,17 +36,6 @@ def beyond(folder: Path) -> int:
     with closing(sqlite3.connect(folder / "store.db")) as store:
         (last,) = store.execute("SELECT max(n) FROM word").fetchone()
     return int(last) + 2_001
-
-
-def processes(run: Run) -> list[int]:
-    """Those that may have a spout: workers, or the only one that there is."""
-    return run.workers() or [run.process.pid]
-
-
-def kill_all(run: Run) -> None:
-    run.signal_all(signal.SIGKILL)
-    run.process.wait()
-    wait_for(lambda: not group_lives(run.process.pid), "the end of all")
 
 
 def rises(folder: Path) -> None:
@@ -188,7 +171,7 @@ def killed_and_resumed(folder: Path, workers: int, table: str, more: int, values
         enough = len(stored(store, table)) + more
         with running(folder, workers=workers, store=store, rate=4_000, **values) as run:
             run.until(lambda enough=enough: len(stored(store, table)) > enough, f"{more} rows")
-            kill_all(run)
+            run.kill_all()
     with running(folder, workers=workers, store=store, **values) as run:
         outcome = run.ended().well()
     assert re.search(r"resuming at 'lines' [\d,]{4,} of .*; the last run was cut short", outcome.said), outcome.said
