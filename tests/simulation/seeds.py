@@ -19,7 +19,7 @@ from tests.simulation.drawing import draw, faults_of
 from topology.testing.simulation import SimulationFailed, simulate
 
 ROOT: Final = Path(__file__).parents[2]
-CHUNK: Final = 50  # seeds that a process runs: to begin one takes as long as two seeds, and what is killed in it stays there
+CHUNK: Final = 50  # seeds that a process runs: to begin one takes as long as two, and what is killed in it stays
 GARBAGE: Final = 100_000  # new objects before some are looked at for garbage
 SAID_MAX: Final = 4_000  # characters of a failure
 
