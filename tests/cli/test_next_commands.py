@@ -9,7 +9,7 @@ from terminal_kit import terminal
 
 from topology.cli import next_commands, reaching
 from topology.cli import terminal as output
-from topology.cli.places import HOME
+from topology.cli.homes import HOME
 from topology.durable import asking
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreFull

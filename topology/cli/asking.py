@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from topology.cli import terminal
-from topology.cli.places import called
+from topology.cli.homes import called
 from topology.cli.reaching import reached
 from topology.codes.loading import K171, K172, K175
 from topology.errors import WorkerError

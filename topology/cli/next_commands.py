@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from topology.cli.exposed import blind
-from topology.cli.places import HOME, state_dirs
+from topology.cli.homes import HOME, state_dirs
 from topology.text import printable
 
 ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # for one run only,

@@ -10,22 +10,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from topology.cli.command import given_as
+from topology.cli.homes import HOME, NAME, state_dirs
 from topology.codes.loading import K160, K161, K162, K163, K176
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 
-HOME: Final = Path(".kedge")  # where state directories are unless given, in the current folder
 LISTED_MAX: Final = 20  # of them that a sentence names
 _FILE: Final = re.compile(r"[./\\:]")  # what a file or module has in its name, and no topology
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as topologies are called, so that none leads out of HOME (S6)
-
-
-def state_dirs() -> list[Path]:
-    """Those of the current folder, by name."""
-    try:
-        return sorted(path for path in HOME.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
-    except OSError:
-        return []
 
 
 def _offered(incomplete: str) -> list[str]:
@@ -82,13 +73,8 @@ def _named(named: str, there: list[Path]) -> Path:
         from topology.cli.options import declared
 
         name = declared(named, [], [])[0].name
-    if not _NAME.fullmatch(name) or not (HOME / name).is_dir():
+    if not NAME.fullmatch(name) or not (HOME / name).is_dir():
         near = did_you_mean(name, [path.name for path in there])
         text = f"topology {name!r:.80} has no state in {HOME}{near}"
         raise ConfigurationError(text, code=K163, next=f"name one that has, or give its {given_as('--state-dir')}")
     return HOME / name
-
-
-def called(directory: Path) -> str:
-    """What a run is called in sentences: its topology, where the state directory has that name, else the directory."""
-    return directory.name if directory.parent == HOME else str(directory)

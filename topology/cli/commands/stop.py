@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from topology.cli import terminal
+from topology.cli.homes import called
 from topology.cli.options import DebugOption
-from topology.cli.places import TopologyArgument, WhereOption, called, place
+from topology.cli.places import TopologyArgument, WhereOption, place
 from topology.cli.undoing import ENDING
 from topology.codes.loading import K166, K167, K169
 from topology.errors import ConfigurationError, KedgeError, WorkerError
