@@ -14,6 +14,7 @@ from topology import Bolt, Collector, Config, Grouping, Topology, Tuple
 from topology.runtime import spouting
 from topology.runtime.failures import Reason
 from topology.runtime.links import Frame
+from topology.runtime.trials import ALONE_S
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, crash_here, run_topology
 
 POISON = 137
@@ -225,6 +226,22 @@ def test_a_suspect_that_a_bolt_holds_until_others_come_does_not_hold_up_the_tria
     assert [one.id for one in watch.dead] == [POISON]
     assert (report.ended, found(captured)) == ("ended", without(400, POISON))
     assert report.snapshot.seconds < 120
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_takes_a_worker_down_after_longer_than_a_trial_is_found_and_no_message_tried_after_it_is_blamed(
+    seed: int,
+) -> None:
+    class Slowly(Deadly):
+        async def process(self, number: Number) -> list[Number]:
+            await asyncio.sleep(ALONE_S + 0.1 if number.n in self.poison else 0.05)
+            return await super().process(number)
+
+    topology, captured = away(Slowly(POISON), 250, max_restarts=20)
+    watch = Watch()
+    report = run_topology(topology, seed=seed, workers=2, may_crash=True, watch=watch)
+    assert [one.id for one in watch.dead] == [POISON]
+    assert (report.ended, found(captured)) == ("ended", without(250, POISON))
 
 
 @pytest.mark.parametrize("seed", range(10))

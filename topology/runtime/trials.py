@@ -13,6 +13,9 @@ the very moment of a trial: by another home's first meeting with what is deadly,
 SIGKILL mostly (kill -9, memory, a supervisor that replaces who hangs), so that counts half, and has to hit the same
 message's trial twice in a row.
 
+What takes long is let go. A death while it is under way still, which it may have caused, counts half, and the next
+trials may take twice as long.
+
 A home that dies itself can't count: by its marks it finds out who was under way in two of its deaths (`suspicion`),
 and after one it keeps them close (`close_marks`). Must not know what the store has of all this, nor how a message is
 emitted.
@@ -36,7 +39,8 @@ from topology.runtime.trial_notes import TrialNotes
 from topology.runtime.turns import Alone, Turns
 
 ALONE_S: Final = 5.0  # how long a trial may take: what a bolt holds until others come would wait for ever.
-ALONE_LEAST_S: Final = 0.1  # Each one that takes as long halves it, down to this
+ALONE_LEAST_S: Final = 0.1  # Each one that takes as long halves it, down to this,
+ALONE_MOST_S: Final = 40.0  # and a death while one of those is under way still doubles it, up to this
 ARRIVE_S: Final = 2.0  # how long a source may take to give the next of its suspects again
 TURN_MAX: Final = 100  # trials in one turn
 REMEMBERED_MAX: Final = 100  # deaths that may be told of again
@@ -90,7 +94,8 @@ class Trials:
         self._window = window
         self._suspects: list[Pending] = []
         self._running: Pending | None = None
-        self._alone_s = ALONE_S
+        self._alone_s = self._longest_s = ALONE_S
+        self._let_go: list[Pending] = []  # whose trials took too long, since the last death
         self._ended: asyncio.Future[None] | None = None
         self._fallen: list[int] = []  # owners whose deaths have been counted
         self._deaths = 0  # of other workers, in this life
@@ -170,6 +175,13 @@ class Trials:
             counts = (KILLED if fallen.killed else 1.0) if fallen.ran else 0.0
         self._deaths += 1
         messages = [tree for tree in trees if type(tree) is Pending]
+        let_go, self._let_go = {id(tree) for tree in self._let_go}, []
+        if not let_go.isdisjoint(map(id, messages)):  # who is tried now was not alone: that may have been it,
+            counts = min(counts, KILLED)
+            self._longest_s = min(ALONE_MOST_S, 2 * self._longest_s)  # and has more time now
+        elif counts:
+            self._longest_s = ALONE_S
+        self._alone_s = self._longest_s
         tried = self._running
         for tree in messages:
             if tree is tried:
@@ -234,6 +246,7 @@ class Trials:
                 await asyncio.wait({self._ended}, timeout=alone_s)
                 if not self._ended.done():  # it is under way still, and free
                     alone_s = self._alone_s = max(ALONE_LEAST_S, alone_s / 2)
+                    self._let_go.append(tree)
                 self._running = self._ended = None
             self._notes.note(key, None)
             if self._deaths != deaths:
@@ -269,7 +282,6 @@ class Trials:
 
     def _begin(self) -> None:
         self.on = True
-        self._alone_s = ALONE_S
         for spouting in self._spoutings:
             spouting.replays.hold()
         for other in self.others:
