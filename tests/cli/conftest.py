@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli_kit import COUNTING, ENDLESS
+from hypothesis import HealthCheck, settings
 
 from topology.frames import HOME, PACKAGES
 
@@ -13,6 +14,10 @@ from topology.frames import HOME, PACKAGES
 # containers), each would compile all of it, which takes twice as long as all else of its start.
 for package in PACKAGES:
     compileall.compile_dir(HOME / package, quiet=2)
+
+# How long an example takes is the machine's, and no property. For all that is collected after this, in one session.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     # `nohup make test`: what is ignored would be by every program that a test starts, and hides how that takes the
