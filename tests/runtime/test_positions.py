@@ -266,6 +266,30 @@ def test_an_id_that_is_given_again_while_it_is_under_way_is_one_message_and_both
 
 
 @pytest.mark.parametrize("id_of", [int, lambda n: f"name {n}"], ids=["ints", "names"])
+def test_an_id_that_is_given_twice_in_a_poll_is_passed_over_twice_where_an_earlier_run_has_done_it_F59(
+    id_of: Callable[[int], Id], tmp_path: Path
+) -> None:
+    """While it is under way it is one message; so a source that does this, and is killed, has to be able to go on."""
+
+    class Twice(Counted):
+        async def poll(self, limit: int) -> Sequence[Message[Number]]:
+            found = await super().poll(10)
+            return [one for one in found for _ in range(2)] + [*found]
+
+    for stuck, expected in (({3, 15}, {*range(30)} - {3, 15}), (set[int](), {3, 15})):
+        spout = Twice(30, id_of=id_of)
+        topology, captured = topology_of(spout, Stuck(stuck))
+        report = run_topology(
+            topology,
+            state_dir=tmp_path,
+            during=(lambda run, captured=captured: aborted_when(run, captured, 28)) if stuck else None,
+        )
+        assert report.ended == ("aborted" if stuck else "ended"), report.error
+        assert numbers_of(captured) == sorted(expected)
+    assert [spout.told.count(id_of(n)) for n in range(10, 30)] == [3] * 20, "the source is told of each"
+
+
+@pytest.mark.parametrize("id_of", [int, lambda n: f"name {n}"], ids=["ints", "names"])
 def test_what_is_under_way_is_looked_for_once_a_poll_however_much_of_it_is_given_again_F59(
     id_of: Callable[[int], Id], monkeypatch: pytest.MonkeyPatch
 ) -> None:

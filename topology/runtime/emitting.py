@@ -61,10 +61,13 @@ class UnderWay:
         return self._found.get((seed, message_id))
 
 
-def given_again(spouting: Any, lane: Lane, message: Message[Any], seed: int, under_way: UnderWay) -> bool:
-    """A message that is under way is told of with the first one (F59); one that an earlier run has done is passed over.
-    False for one that is to be emitted once more."""
-    if lane.before(message.id):
+def given_again(
+    spouting: Any, lane: Lane, message: Message[Any], seed: int, under_way: UnderWay, passed: set[MessageId]
+) -> bool:
+    """A message that is under way is told of with the first one (F59); one that an earlier run has done is passed over,
+    as often as this poll has it, which `passed` knows of. False for one that is to be emitted once more."""
+    if message.id in passed or lane.before(message.id):
+        passed.add(message.id)
         spouting.passed_over += 1
         if spouting.tells_ack:
             with entered(spouting.place):

@@ -210,6 +210,7 @@ class Spouting:
         ids = [message.id for message in messages]
         self.marking.gives(ids, self._loop.time())
         at, under_way = 0, None
+        passed: set[MessageId] = set()
         while at < len(ids):
             count = lane.new(ids, at)
             if count == len(ids):
@@ -221,7 +222,7 @@ class Spouting:
                 under_way = None  # there are more now
             else:
                 under_way = under_way or UnderWay(self)
-                if not given_again(self, lane, messages[at], seed, under_way):
+                if not given_again(self, lane, messages[at], seed, under_way, passed):
                     continue
             at += count or 1
 
