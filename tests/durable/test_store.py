@@ -106,8 +106,9 @@ def test_deaths_are_counted_until_a_worker_ends_in_order_E7(tmp_path: Path) -> N
 def test_only_one_process_has_it_open(tmp_path: Path) -> None:
     path = made(tmp_path / "worker-0.db")
     with store(path) as one:
-        with pytest.raises(StartError, match=r"worker-0\.db can't be used: another process has it open"):
+        with pytest.raises(StartError, match=r"worker-0\.db can't be used: another process has it open") as refused:
             SqliteStore(one_disk(tmp_path), path)
+        assert "workers of a run that was just killed end within 3 s" in refused.value.next
         one.commit(Changes(marks=[mark(1)]))
         one.close()
         one.close()

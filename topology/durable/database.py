@@ -51,6 +51,10 @@ class Unusable(Exception):
     which."""
 
 
+class InUse(Unusable):
+    """Another process has it open."""
+
+
 class Database:
     """One connection. `commit` and `rows` raise StoreFull and StoreBroken; after the latter nothing is tried again.
 
@@ -194,7 +198,7 @@ class Database:
         if isinstance(error, StoreFull | StoreBroken):
             error = error.__cause__ or error
         if isinstance(error, apsw.BusyError):
-            return Unusable("another process has it open")
+            return InUse("another process has it open")
         if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
             return Damaged(str(error))
         if isinstance(error, OSError):

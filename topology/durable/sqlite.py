@@ -16,7 +16,7 @@ from xxhash import xxh3_128_digest
 
 from topology.codes.starting import K430, K435, K436, K438
 from topology.durable import packing, tables
-from topology.durable.database import APPLICATION, Damaged, Database, Unusable
+from topology.durable.database import APPLICATION, Damaged, Database, InUse, Unusable
 from topology.durable.files import Files
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import Begun, Changes, Letter, Loaded, Mark, Trial
@@ -96,7 +96,7 @@ class SqliteStore:
         except Damaged as error:
             _is_damaged(path, str(error))
         except Unusable as error:
-            _can_not_open(path, str(error))
+            _can_not_open(path, str(error), _IN_USE if isinstance(error, InUse) else "")
         try:
             self._load()
             if lives:
@@ -318,6 +318,7 @@ class SqliteStore:
         self._own = after
 
 
+_IN_USE: Final = "run again in a few seconds: workers of a run that was just killed end within 3 s; or see who has it"
 _TEXT: Final = ("utf-8", "surrogatepass")
 
 
@@ -355,5 +356,5 @@ def _is_damaged(path: Path, what: str) -> NoReturn:
     )
 
 
-def _can_not_open(path: Path, why: str) -> NoReturn:
-    raise StartError(f"the state file {path} can't be used: {why}", code=K436)
+def _can_not_open(path: Path, why: str, advice: str = "") -> NoReturn:
+    raise StartError(f"the state file {path} can't be used: {why}", code=K436, next=advice)
