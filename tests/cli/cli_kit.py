@@ -94,10 +94,12 @@ def topology(every_s: float = 0.01, seconds: float = 0.0, block: bool = False) -
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, without what would change the command's behaviour."""
+    """Ours, without what would change the command's behaviour, and with `kedge` found by its name, as it is for who has
+    activated the environment."""
     removed = {"NO_COLOR", "FORCE_COLOR", "PYTHONPATH", "TERM", "COLUMNS", "LINES", "MAKEFLAGS", "MAKELEVEL", "LOG"}
     kept = {key: value for key, value in os.environ.items() if key not in removed and not key.startswith("KEDGE_")}
-    return kept | dict(changes or {})
+    found = os.pathsep.join([str(Path(KEDGE).parent), kept.get("PATH", os.defpath)])
+    return kept | {"PATH": found} | dict(changes or {})
 
 
 def kedge(
