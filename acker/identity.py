@@ -24,7 +24,7 @@ KEY_BYTES: Final = 32  # of the secret that ids chosen by outsiders are hashed w
 # Type tags, so that 1, "1" and b"1" are three messages (B12). Fixed for ever, by golden vectors.
 _SMALL_INT: Final = 1
 _LARGE_INT: Final = b"\x02"
-_TEXT: Final = b"\x03"
+TEXT: Final = b"\x03"  # what the byte form of a str begins with
 _BYTES: Final = b"\x04"
 
 _pack_small = Struct("<Bq").pack
@@ -45,7 +45,7 @@ def id_bytes(message_id: MessageId) -> bytes:
             return _pack_small(_SMALL_INT, number)
         return _LARGE_INT + number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
     if kind is str:
-        return _TEXT + message_id.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
+        return TEXT + message_id.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
     if kind is bytes:
         return _BYTES + message_id  # type: ignore[operator]
     raise TypeError(f"an id is an int, a str or bytes, not {kind.__name__}: {message_id!r:.80}")
@@ -104,9 +104,24 @@ def death_identity(identity: int, attempts: int, died_at_us: int) -> int:
     return derive(identity, xxh3_64_intdigest(_encode(["dead", attempts, died_at_us])))
 
 
+def timer_pair(topology: str, component: str, key: bytes, name: str, due_us: int) -> Pair:
+    """(origin, identity) of what a timer puts out: of the topology and its run, component, key, name and due time
+    (B10). Neither is zero."""
+    origin, identity = _unpack_pair(xxh3_128_digest(_encode(["timer", topology, component, key, name, due_us])))
+    return origin or 1, identity or 1
+
+
 def mixed(values: Iterable[int]) -> int:
     """One 64-bit value for several anchors' identities (or origins), whatever their order (B7)."""
     return sum(xxh3_64_intdigest(value.to_bytes(8, "little")) for value in values) & MASK or 1
+
+
+def common_origin(origins: Iterable[int]) -> int:
+    """The origin of what is anchored to several tuples: theirs, where they have one, as the two sides of a join that
+    were one message; so all that one message causes is known by its origin, a dead one's too (E1). Else theirs mixed
+    (B7)."""
+    found = [*origins]
+    return found[0] if len({*found}) == 1 else mixed(found)
 
 
 def edge_tag(subscription: int) -> int:

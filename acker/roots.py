@@ -19,6 +19,8 @@ NUMBER_SHIFT: Final = 6
 
 ROOT_STEP: Final = ATTEMPTS  # between the roots of two messages that follow one another
 
+LAST_ATTEMPT: Final = ATTEMPTS - 1  # of a message; and the only one of a sub-tree, whose root is known by it (A16)
+
 UNTRACKED: Final = 0  # the root of a tuple that belongs to no tree
 
 
@@ -77,6 +79,10 @@ class RootSource:
         """A root with attempt 0 that this home has never handed out."""
         return self.take(1)
 
+    def next_sub_root(self) -> int:
+        """The root of a sub-tree, with the only attempt that it has."""
+        return self.take(1) | LAST_ATTEMPT
+
     def take(self, count: int) -> int:
         """The first of `count` new roots, each ROOT_STEP above the one before."""
         if self._number + count >= NUMBERS:
@@ -93,6 +99,6 @@ class RootSource:
 
     def next_attempt(self, root: int) -> int:
         """The root of the next attempt of the same message; a new number where its 64 attempts are spent."""
-        if attempt_of(root) == ATTEMPTS - 1:
+        if attempt_of(root) == LAST_ATTEMPT:
             return self.next_root()
         return root + 1
