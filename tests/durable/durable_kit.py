@@ -69,8 +69,10 @@ def made(path: Path, number: int = 0) -> Path:
 
 
 @contextmanager
-def store(path: Path, files: DiskFiles | None = None, *, lives: bool = False) -> Iterator[SqliteStore]:
-    opened = SqliteStore(files or DiskFiles(), path, lives=lives)
+def store(
+    path: Path, files: DiskFiles | None = None, *, lives: bool = False, checked: bool = False
+) -> Iterator[SqliteStore]:
+    opened = SqliteStore(files or DiskFiles(), path, lives=lives, checked=checked)
     try:
         yield opened
     finally:

@@ -48,7 +48,7 @@ def test_they_are_listed_in_one_order_whatever_the_page(state: StateDir, limit: 
 def test_pages_are_bounded_in_bytes_and_nothing_is_left_out_of_them(
     state: StateDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.durable.sqlite.LISTED_BYTES_MAX", 40)
+    monkeypatch.setattr("topology.durable.letter_rows.LISTED_BYTES_MAX", 40)
     monkeypatch.setattr("topology.durable.asking.LETTERS_BYTES_MAX", 600)
     assert len(asked(state, "list").letters) < 4
     assert [one.name for one in listed(state, 100)] == ["0-1", "0-2", "0-3", "0-4", "1-1", "1-2", "1-3", "1-7"]

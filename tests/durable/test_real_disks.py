@@ -106,25 +106,25 @@ def run(program: str, directory: Path, *before: str) -> str:
     return done.stdout
 
 
-def test_a_limit_of_file_sizes_is_waited_for_and_costs_nothing_F17(tmp_path: Path) -> None:
-    assert run(LIMITED, tmp_path / "s") == "True 0 ['7']\n"
+def test_a_limit_of_file_sizes_is_waited_for_and_costs_nothing_F17(disk_path: Path) -> None:
+    assert run(LIMITED, disk_path / "s") == "True 0 ['7']\n"
 
 
-def test_a_disk_that_is_full_is_waited_for_and_costs_nothing_F16(tmp_path: Path) -> None:
-    assert run(FULL, tmp_path / "s", "unshare", "-rm") == "True ['7']\n"
+def test_a_disk_that_is_full_is_waited_for_and_costs_nothing_F16(disk_path: Path) -> None:
+    assert run(FULL, disk_path / "s", "unshare", "-rm") == "True ['7']\n"
 
 
-def test_a_disk_that_is_read_only_is_said_to_be_at_the_start_F19(tmp_path: Path) -> None:
-    said = run(READ_ONLY, tmp_path / "s", "unshare", "-rm").splitlines()
+def test_a_disk_that_is_read_only_is_said_to_be_at_the_start_F19(disk_path: Path) -> None:
+    said = run(READ_ONLY, disk_path / "s", "unshare", "-rm").splitlines()
     assert said[0] == "StartError K436 it may only be read"
     assert said[1] == "StartError K410 Read-only file system"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write wherever it likes")
-def test_a_directory_without_the_right_to_write_is_said_to_be_at_the_start_F19(tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir(mode=0o500)
+def test_a_directory_without_the_right_to_write_is_said_to_be_at_the_start_F19(disk_path: Path) -> None:
+    (disk_path / "s").mkdir(mode=0o500)
     done = subprocess.run(
-        [sys.executable, "-c", STORE + "StateDir(path.parent, 't')", str(tmp_path / "s")],
+        [sys.executable, "-c", STORE + "StateDir(path.parent, 't')", str(disk_path / "s")],
         capture_output=True,
         text=True,
         timeout=60,

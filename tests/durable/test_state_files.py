@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 from durable_kit import Died, FaultyFiles, begun, killed, laid_out, letter, mark, store, trial
+from state_rows_kit import change, row
 
 from topology.durable.files import DiskFiles
 from topology.durable.statedir import StateDir
@@ -82,13 +83,24 @@ def test_a_missing_file_is_refused_by_name_and_given_up_only_where_that_is_accep
         opened.check_files()
     with state(used) as opened:
         assert opened.check_files(accept_loss=True) == [
-            "--accept-loss: worker-1.db is missing, so the positions and dead letters in it are lost (K439)"
+            "--accept-loss: worker-1.db is missing, so the positions, dead letters and state in it are lost (K439)"
         ]
         opened.make_stores([0, 1])
     with store(used / "worker-1.db") as one:
         assert one.loaded.next_letter > 1_000_000, "names of letters that are lost are not used again"
     with state(used) as opened:
         assert opened.check_files() == []
+
+
+def test_a_loss_that_is_accepted_and_a_fresh_start_go_together(used: Path) -> None:
+    """What K439 advises: no state is left that what is read again would count in a second time."""
+    with store(used / "worker-0.db") as one:
+        one.commit(Changes(states=[change({}, row("k", 1))]))
+    (used / "worker-1.db").unlink()
+    with state(used, fresh=True) as opened:
+        assert len(opened.check_files(accept_loss=True)) == 1
+    with store(used / "worker-0.db") as one:
+        assert (one.loaded.marks, one.states().rows) == ((), {})
 
 
 def test_a_file_that_is_behind_is_refused_and_taken_only_where_that_is_accepted_D12(used: Path, tmp_path: Path) -> None:

@@ -4,14 +4,16 @@ files. Who asks has the directory open, and so locked. Must not know sockets or 
 What is asked to be replayed is marked so, and replayed by the next run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
 import msgspec
 
 from topology.durable.moving import LETTERS_AT_ONCE
 from topology.durable.packing import LETTERS_BYTES_MAX, letter_order, packed_letter
 from topology.durable.refiling import opened_stores
+from topology.durable.shape import names_in
 from topology.durable.showing import Showing, problem_of
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
@@ -26,27 +28,29 @@ def answer(state: StateDir, ask: DeadAsk) -> DeadAnswer:
     """Does what is asked, durably. Names that are not there are passed over. A problem of the disk is told in the
     answer. Raises StartError where a file can't be read, ValueError for an act that there is not."""
     with opened_stores(state) as stores:
-        return answer_of(list(stores.values()), ask)
+        return answer_of(list(stores.values()), ask, names_in(state.shape))
 
 
-def answer_of(stores: Sequence[SqliteStore], ask: DeadAsk) -> DeadAnswer:
-    """The same, of stores that are open."""
+def answer_of(
+    stores: Sequence[SqliteStore], ask: DeadAsk, names: Mapping[str, str] = MappingProxyType({})
+) -> DeadAnswer:
+    """The same, of stores that are open. `names`: present ones, of spouts that letters are filed under others of."""
     where: Where = {}
     for store in stores:
         for name in store.names():
             where.setdefault(name, []).append(store)
     match ask.act:
         case "list":
-            found = _listed(stores, ask)
+            found = _listed(stores, ask, names)
             return DeadAnswer(ask.number, found, total=len(where))
         case "show":
-            return _shown(where, ask)
+            return _shown(where, ask, names)
         case "drop" | "replay":
             return _changed(where, ask)
     raise ValueError(f"nothing can be done to dead letters by {ask.act!r:.40}")
 
 
-def _listed(stores: Sequence[SqliteStore], ask: DeadAsk) -> tuple[bytes, ...]:
+def _listed(stores: Sequence[SqliteStore], ask: DeadAsk, names: Mapping[str, str]) -> tuple[bytes, ...]:
     """Those after the one named, of all stores in one order: each is asked from there, and what lies behind a store's
     last one may come with the next page."""
     pages = [store.listed(ask.after, ask.limit) for store in stores]
@@ -55,12 +59,17 @@ def _listed(stores: Sequence[SqliteStore], ask: DeadAsk) -> tuple[bytes, ...]:
     packed: list[bytes] = []
     size = 0
     for letter in sorted(letters.values(), key=_order)[: ask.limit]:
-        data = packed_letter(letter)
+        data = packed_letter(_named(letter, names))
         size += len(data)
         if (packed and size > LETTERS_BYTES_MAX) or (end is not None and _order(letter) > end):
             break
         packed.append(data)
     return tuple(packed)
+
+
+def _named(letter: Letter, names: Mapping[str, str]) -> Letter:
+    """By the present name of its spout."""
+    return msgspec.structs.replace(letter, component=names.get(letter.component, letter.component))
 
 
 def _cut(page: Sequence[Letter], store: SqliteStore) -> bool:
@@ -72,11 +81,11 @@ def _order(letter: Letter) -> tuple[int, int]:
     return letter_order(letter.name)
 
 
-def _shown(where: Where, ask: DeadAsk) -> DeadAnswer:
+def _shown(where: Where, ask: DeadAsk, names: Mapping[str, str]) -> DeadAnswer:
     showing = Showing()
     for name in dict.fromkeys(ask.names):
         for letter in where[name][0].letters([name]) if name in where else ():
-            showing.add(letter)
+            showing.add(_named(letter, names))
     return DeadAnswer(ask.number, tuple(showing.letters), total=len(where), problem=problem_of(showing.problems))
 
 

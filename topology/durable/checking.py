@@ -10,9 +10,12 @@ from typing import Final
 from topology.codes.starting import K431, K432, K433, K434, K439
 from topology.durable.files import Files
 from topology.durable.manifest import KnownFile, Manifest
+from topology.durable.refusing import start_error
 from topology.durable.sqlite import SqliteStore
+from topology.durable.store import StoreBroken, StoreFull
 from topology.errors import StartError
 
+KEPT: Final = "kept"  # the folder of files that components keep themselves
 _NAME: Final = re.compile(r"worker-(0|[1-9][0-9]{0,4})\.db")
 
 
@@ -37,9 +40,13 @@ def worker_of(name: str) -> int | None:
 
 
 def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
-    """Raises StartError where there is a store that the manifest does not name, or where there is no manifest."""
-    there = [name for name in files.names(path) if worker_of(name) is not None]
+    """Raises StartError where there is a store that the manifest does not name, or, where there is no manifest, a store
+    or the folder of components' files: what is in that is of positions which are lost."""
+    names = files.names(path)
+    there = [name for name in names if worker_of(name) is not None]
     unknown = [name for name in there if manifest is None or name not in manifest.files]
+    if manifest is None and KEPT in names:
+        unknown.append(KEPT)
     if not unknown:
         return
     if manifest is None:
@@ -50,9 +57,13 @@ def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
     raise StartError(text, code=K434, next=f"move {path / unknown[0]} away, or restore all of {path} from one copy")
 
 
-def checked_files(files: Files, path: Path, manifest: Manifest, *, accept_loss: bool) -> Found:
-    """Compares each file with what is known of it. Raises StartError for the first that is not as it should be, unless
-    it is missing or behind and that is accepted; also where one is damaged or can't be read."""
+def checked_files(
+    files: Files, path: Path, manifest: Manifest, *, accept_loss: bool, checked: bool = False, over: bool = False
+) -> Found:
+    """Compares each file with what is known of it, and looks it through as a whole, unless it was `checked` before in
+    this start. `over`: the run is, and the directory is to know how far they are. Raises StartError for the first that
+    is not as it should be, unless it is missing or behind and that is accepted; also where one is damaged or can't be
+    read."""
     refuse_unknown(files, path, manifest)
     found = Found()
     for name, known in manifest.files.items():
@@ -63,13 +74,14 @@ def checked_files(files: Files, path: Path, manifest: Manifest, *, accept_loss: 
         if files.look(file) is None:
             if not accept_loss:
                 raise StartError(f"the state file {file} is missing", code=K431)
-            what = f"{name} is missing, so the positions and dead letters in it are lost"
+            what = f"{name} is missing, so the positions, dead letters and state in it are lost"
             found.lost.append(f"--accept-loss: {what} ({K439})")
             found.gone += 1
             continue
-        store = SqliteStore(files, file, lives=False)
+        store = SqliteStore(files, file, lives=False, checked=checked)
         try:
             commits, id = store.commits, store.id.hex()
+            known_now = commits if over and settled(store) else min(commits, known.commits)
         finally:
             store.close()
         if id != known.id:
@@ -80,5 +92,17 @@ def checked_files(files: Files, path: Path, manifest: Manifest, *, accept_loss: 
                 raise StartError(text, code=K432)
             what = f"{name} is an older copy, of commit {commits:,}, so what came after that is lost"
             found.lost.append(f"--accept-loss: {what} ({K439})")
-        found.files[name] = KnownFile(id, commits)
+        found.files[name] = KnownFile(id, known_now)
     return found
+
+
+def settled(store: SqliteStore) -> bool:
+    """Whether all its commits are durable, so that the directory may know of them, and refuse a file that has fewer: a
+    process that was killed may have left some unsynced. Without room they stay so. Raises StartError."""
+    try:
+        store.settle()
+        return True
+    except StoreFull:
+        return False
+    except StoreBroken as error:
+        raise start_error(store.path, error) from error

@@ -16,7 +16,6 @@ import apsw
 
 from topology.codes.running import K537
 from topology.durable.files import FULL, Files
-from topology.durable.log import commits_passed_over
 from topology.durable.store import StoreBroken, StoreFull
 
 APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
@@ -28,7 +27,7 @@ LOG_BYTES_MAX: Final = 1 << 30  # of a log that is looked through; more pages th
 _SETTINGS: Final = {
     "page_size": str(PAGE_BYTES),  # of a new file
     "journal_mode": "WAL",
-    "synchronous": "FULL",  # a commit is durable when it returns
+    "synchronous": "FULL",  # a commit is durable when it returns; NORMAL syncs none, but what goes into the file
     "fullfsync": "ON",  # on macOS, where fsync alone is not enough
     "checkpoint_fullfsync": "ON",
     "wal_autocheckpoint": "0",  # SQLite's own passes over errors of fsync, which nobody may (F18)
@@ -58,12 +57,14 @@ class InUse(Unusable):
 class Database:
     """One connection. `commit` and `rows` raise StoreFull and StoreBroken; after the latter nothing is tried again.
 
-    Opening raises Damaged or Unusable.
+    Opening raises Damaged or Unusable. `checked`: the pages were looked through just before, and nobody had it since.
     """
 
-    def __init__(self, files: Files, path: Path, *, new: bool = False) -> None:
+    def __init__(self, files: Files, path: Path, *, new: bool = False, checked: bool = False) -> None:
         self.path = path
         self.broken = ""
+        self.log = b""  # what it had when the file was opened, until somebody has looked through it
+        self._lasting = True  # whether commits are synced
         self._log_pages = 0
         self._left_log = False  # behind the last commit in the log something may be left: of a process that was
         # killed, or of a commit that had no room
@@ -82,7 +83,7 @@ class Database:
             for name, value in _SETTINGS.items():
                 self._connection.pragma(name, value)
             self._connection.set_wal_hook(self._logged)
-            if not new:
+            if not new and not checked:
                 self._check_pages()
         except (apsw.Error, OSError, StoreFull, StoreBroken) as error:
             told = self.while_opening(error)
@@ -94,15 +95,13 @@ class Database:
         logger.debug("%s is open with SQLite %s", path, apsw.sqlite_lib_version())
 
     def _check_before(self, files: Files) -> None:
-        """SQLite would begin a new database in a file that is too short for one, and passes over a log's end."""
+        """SQLite would begin a new database in a file that is too short for one."""
         found = files.look(self.path)
         if found is not None and found.size < PAGE_BYTES:
             raise Damaged(f"it has {found.size} bytes")
         log = self.path.with_name(f"{self.path.name}-wal")
-        content = files.read(log, LOG_BYTES_MAX) if files.look(log) is not None else b""
-        self._left_log = bool(content)
-        if (lost := commits_passed_over(content)) > 1:
-            raise Damaged(f"the last {lost} commits in {log.name} can't be read")
+        self.log = files.read(log, LOG_BYTES_MAX) if files.look(log) is not None else b""
+        self._left_log = bool(self.log)
 
     def _check_header(self) -> None:
         if (found := self.number("application_id")) != APPLICATION:
@@ -130,12 +129,16 @@ class Database:
             yield from self._open().execute(sql, tuple(values))
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator["Database"]:
-        """All that is done within is durable at its end, or nothing of it is done. Raises StoreFull, StoreBroken."""
+    def transaction(self, *, lasting: bool = True) -> Iterator["Database"]:
+        """All that is done within is durable at its end, or nothing of it is done; where it is not `lasting`, it
+        survives the process at once, and a loss of power with the next one that is. Raises StoreFull, StoreBroken."""
         if self._left_log or self._log_pages >= LOG_PAGES_FULL:
-            self.checkpoint()  # so that what is behind the last commit in the log is only ever of one more
+            self.checkpoint()  # what was found in the log may not be durable, and what is behind it is of nothing
         with self._told():
             connection = self._open()
+            if lasting != self._lasting:
+                connection.pragma("synchronous", "FULL" if lasting else "NORMAL")
+                self._lasting = lasting
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield self
@@ -151,12 +154,22 @@ class Database:
         """Within a transaction."""
         self._open().execute(sql, tuple(values))
 
+    def changed(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Within a transaction: how many rows this has changed."""
+        self._open().execute(sql, tuple(values))
+        return self._open().changes()
+
     def checkpoint(self) -> None:
         """What the log has goes into the file, durably, and the log is empty. Raises StoreFull, StoreBroken."""
         with self._told():
             self._open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._log_pages = 0
             self._left_log = False
+
+    def settle(self) -> None:
+        """What the log had when the file was opened is durable. Raises StoreFull, StoreBroken."""
+        if self._left_log:
+            self.checkpoint()
 
     def close(self) -> None:
         """Gives the file back as it is. Does not raise. May be called twice."""
@@ -215,7 +228,8 @@ class Database:
                 isinstance(error, _NO_ROOM) or (getattr(error, "extendedresult", 0) in _WRITES and number in FULL)
             )
         if failed:
-            return StoreBroken(f"what {self.path} has on the disk is not known any more: {error} ({K537})")
+            text = f"what {self.path} has on the disk is not known any more: {error} ({K537})"
+            return StoreBroken(text, self.path if isinstance(error, apsw.CorruptError | apsw.NotADBError) else None)
         number = errno.ENOSPC if isinstance(error, apsw.FullError) else number
         why = os.strerror(number) if number in FULL else str(error) or type(error).__name__
         return StoreFull(f"{self.path} can't be written: {why}")

@@ -81,8 +81,9 @@ def earlier_mark(one: Mark, other: Mark) -> Mark:
 
 
 def _one_begun(one: Begun, other: Begun) -> Begun:
-    """Two that differ are of different numbers of tasks, and say nothing: as one of none, no mark counts."""
-    return one if one == other else msgspec.structs.replace(one, tasks=0)
+    """Two of different numbers of tasks say nothing: as one of none, no mark counts. The longer line of both holds."""
+    tasks = one.tasks if one.tasks == other.tasks else 0
+    return msgspec.structs.replace(one, tasks=tasks, ahead=max(one.ahead, other.ahead))
 
 
 def _move_letters(source: SqliteStore, target: SqliteStore, names: Iterable[str]) -> int:

@@ -1,4 +1,5 @@
-"""Reversible byte forms of what is stored: marks, dead letters, trials; of their keys, and of ids and letters' names.
+"""Reversible byte forms of what is stored: marks, dead letters, trials, rows of the journal and floors; of their keys,
+and of ids and letters' names.
 
 Used by the store and by messages about dead letters. Nothing is evaluated: bytes that are none of ours raise
 ValueError. Must not know SQL or files.
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from acker.identity import MessageId, id_bytes
-from topology.durable.values import Begun, Letter, Mark, Span, Trial
+from topology.durable.values import Begun, JournalRow, KeptFloor, Letter, Mark, Span, Trial
 
 LETTERS_BYTES_MAX: Final = 8 << 20  # of the letters in one answer, which is one control message
 
@@ -23,6 +24,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
+_bytes_pair: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 64) - 1  # what msgpack has
 
 
@@ -104,6 +106,56 @@ def packed_letter(letter: Letter, *, record: bool = True) -> bytes:
 
 def letter_of(data: bytes) -> Letter:
     return _value_of(Letter, data, _LETTER)
+
+
+def packed_contents(letter: Letter) -> bytes:
+    """What is long of a letter: its record and its traceback."""
+    return _encode([letter.record, _text(letter.traceback)])
+
+
+def without_contents(letter: Letter) -> Letter:
+    return msgspec.structs.replace(letter, record=b"", traceback="")
+
+
+def with_contents(letter: Letter, data: bytes) -> Letter:
+    """Raises ValueError."""
+    record, traceback = _bytes_pair(data)
+    return msgspec.structs.replace(letter, record=record, traceback=_text_of(traceback))
+
+
+def contents_size(data: bytes) -> int:
+    """How long they are together. Raises ValueError."""
+    return sum(map(len, _bytes_pair(data)))
+
+
+def journal_key(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def packed_journal(row: JournalRow) -> bytes:
+    return _encode([_text(row.component), row.entries])
+
+
+def journal_of(key: bytes, data: bytes) -> JournalRow:
+    """Raises ValueError."""
+    component, entries = _bytes_pair(data)
+    return JournalRow(int.from_bytes(key, "big"), _text_of(component), entries)
+
+
+def floor_key(worker: int) -> bytes:
+    return worker.to_bytes(2, "big")
+
+
+def floor_of(key: bytes, data: bytes) -> KeptFloor:
+    return KeptFloor(int.from_bytes(key, "big"), data)
+
+
+def component_key(name: str) -> bytes:
+    return _text(name)
+
+
+def component_of(key: bytes) -> str:
+    return _text_of(key)
 
 
 # -- how a field is written, and read

@@ -65,5 +65,6 @@ def _lowest(marks: Sequence[Mark]) -> Mark | None:
         return None
     if type(first.position) is int:
         lowest = min(marks, key=lambda mark: mark.position)
-        return msgspec.structs.replace(lowest, done=())
+        ends = [mark.newest for mark in marks if type(mark.newest) is int]
+        return msgspec.structs.replace(lowest, done=(), newest=max(ends, default=lowest.newest))
     return msgspec.structs.replace(first, done=()) if all(end == first.position for end in ends) else None

@@ -1,22 +1,28 @@
 """Before a run: each worker's store has what belongs to the tasks that the worker will run.
 
-Marks, trials and dead letters stay with their task when the plan has put it on another worker. Where a spout has
-another number of tasks, what all of the former ones together had reached becomes the mark of each new one, in one
-transaction of one store. Every step can be cut short, and the next start goes on (F56). The directory has to be locked,
-and checked, and no worker be there. Must not know the plan, nor what a run is.
+Marks, trials and dead letters stay with their task when the plan has put it on another worker, and state with its
+journal goes by slots (`partition`). Where a spout has another number of tasks, what all of the former ones together had
+reached becomes the mark of each new one, in one transaction of one store. Every step can be cut short, and the next
+start goes on (F56). The directory has to be locked, and checked, and no worker be there. Must not know the plan, nor
+what a run is.
 """
 
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 import msgspec
 
 from topology.codes.starting import K437
+from topology.durable.checking import settled
+from topology.durable.journal_filing import empty_journal
 from topology.durable.moving import move
+from topology.durable.partition import Placement, partition
 from topology.durable.positions import common, newest
+from topology.durable.refusing import start_error
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.durable.store import StoreBroken, StoreFull
@@ -31,9 +37,11 @@ CHANGING: Final = -1  # the task of a `Begun` that says: this store has the mark
 logger = logging.getLogger("kedge")
 
 
-def refile(state: StateDir, placed: Placed) -> dict[int, Path]:
-    """Makes the stores that are missing, and moves what is not where it belongs. Returns worker → the path of its
-    store. Raises StartError, after which calling it again goes on."""
+def refile(state: StateDir, placed: Placed, kept: Mapping[str, Placement] = MappingProxyType({})) -> dict[int, Path]:
+    """Makes the stores that are missing, and moves what is not where it belongs. `kept`: the placement of each bolt
+    that has state or journal there; what is kept of others stays where it is. Where all was done when the last run
+    ended, what is remembered of it is forgotten. Returns worker → the path of its store. Raises StartError, after which
+    calling it again goes on."""
     state.make_stores([*placed])
     tasks: dict[str, int] = {}
     for component, task in (one for on_worker in placed.values() for one in on_worker):
@@ -41,10 +49,13 @@ def refile(state: StateDir, placed: Placed) -> dict[int, Path]:
     homes = {one: worker for worker, on_worker in placed.items() for one in on_worker}
     with opened_stores(state) as stores:
         try:
+            if state.clean:
+                empty_journal(stores)
             for component, count in tasks.items():
                 _complete(stores, component)
                 _change(stores, component, count, homes[component, 0])
             move(stores, lambda component, task: _home(homes, component, task))
+            partition(stores, kept)
             _thin_out(stores)
         except (StoreFull, StoreBroken) as error:
             _failed(state, error)
@@ -58,11 +69,12 @@ def opened_stores(state: StateDir) -> Iterator[dict[int, SqliteStore]]:
     stores: dict[int, SqliteStore] = {}
     with contextlib.ExitStack() as closing:
         for name in state.known_files:
-            store = SqliteStore(state.files, state.path / name, lives=False)
+            store = SqliteStore(state.files, state.path / name, lives=False, checked=state.checked)
             closing.callback(store.close)
             stores[store.number] = store
         yield stores
-        if (seen := {store.path.name: store.commits for store in stores.values()}) != state.known_files:
+        seen = {**state.known_files, **{store.path.name: store.commits for store in stores.values() if settled(store)}}
+        if seen != state.known_files:
             state.record(seen)
 
 
@@ -88,9 +100,8 @@ def _thin_out(stores: Mapping[int, SqliteStore]) -> None:
 
 def _change(stores: Mapping[int, SqliteStore], component: str, tasks: int, worker: int) -> None:
     """Where the former tasks were not as many as these: all of them have begun now, at what those had reached."""
-    begun = {
-        one.task: one.tasks for store in stores.values() for one in store.reread().begun if one.component == component
-    }
+    former = [one for store in stores.values() for one in store.reread().begun if one.component == component]
+    begun = {one.task: one.tasks for one in former}
     if not begun or {*begun.values()} == {tasks}:
         return
     marks = [mark for store in stores.values() for mark in store.loaded.marks if mark.component == component]
@@ -98,10 +109,11 @@ def _change(stores: Mapping[int, SqliteStore], component: str, tasks: int, worke
     reached = common(begun, by_task)
     _tell(component, tasks, begun, reached, {mark.partition for mark in marks})
     now = [msgspec.structs.replace(mark, task=task) for task in range(tasks) for mark in reached.values()]
+    ahead = sum(one.ahead for one in former)  # what all of them may have emitted beyond the marks, any of these gives
     first = stores[worker]
     old = [mark for mark in first.loaded.marks if mark.component == component]
     first.replace(
-        Changes(marks=now, begun=[Begun(component, task, tasks) for task in (*range(tasks), CHANGING)]),
+        Changes(marks=now, begun=[Begun(component, task, tasks, ahead) for task in (*range(tasks), CHANGING)]),
         marks=old,
         begun=[one for one in first.loaded.begun if one.component == component],
     )
@@ -139,5 +151,7 @@ def _tell(
 
 
 def _failed(state: StateDir, error: StoreFull | StoreBroken) -> NoReturn:
+    if isinstance(error, StoreBroken) and error.damaged is not None:
+        raise start_error(error.damaged, error) from None
     text = f"what is in the state directory {state.path} could not be filed for this run's workers: {error}"
     raise StartError(text, code=K437) from None

@@ -1,56 +1,74 @@
 """`SqliteStore`: what one worker keeps, in one file, `worker-N.db`. One transaction and one fsync a commit.
 
-The file says which one it is: an id that the manifest has too, the worker's number, and how many commits it has seen
-(D12). Everything in it is checked as it is opened; what is damaged is refused by name and left as it is (F22).
+The file says which one it is: an id that the manifest has too, the worker's number, how many commits it has seen (D12),
+and whose it is (D6). Everything in it is checked as it is opened, state and the journal as they are read; what is
+damaged is refused by name and left as it is (F22).
+
+What keeps a second owner out on one machine is SQLite's exclusive lock, which is held as long as the store is open and
+goes with the process: a worker that is stopped and wakes up later had it all the time, and nobody else could open the
+file. Beside that the file knows the last owner, so one of an earlier incarnation that comes late is refused (K445);
+and each commit looks, in its transaction, whether the file is as this process has left it, for disks where locks are
+not kept (K446).
+
 Must not know who writes what, or when. The layout is a format of its own: docs/explanation/state-format.
 """
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn, TypedDict
+from types import MappingProxyType
+from typing import Final, TypedDict
 
 import msgspec
-from xxhash import xxh3_128_digest
 
-from topology.codes.starting import K430, K435, K436, K438
-from topology.durable import packing, tables
+from topology.codes.starting import K435, K445, K446
+from topology.durable import packing, state_table, tables
 from topology.durable.database import APPLICATION, Damaged, Database, InUse, Unusable
 from topology.durable.files import Files
+from topology.durable.kept_rows import KeptRows, Known
+from topology.durable.letter_rows import LetterRows
+from topology.durable.log import commits_passed_over
+from topology.durable.own import Own, Owner, create_own, durable_by, read_own, too_late, write_own
+from topology.durable.refusing import IN_USE, can_not_open, check_plain, is_damaged
 from topology.durable.store import StoreBroken, StoreFull
-from topology.durable.values import Begun, Changes, Letter, Loaded, Mark, Trial
+from topology.durable.values import (
+    Begun,
+    Changes,
+    JournalRow,
+    KeptFloor,
+    Letter,
+    Loaded,
+    LoadedStates,
+    Mark,
+    StateRow,
+    Trial,
+)
 from topology.errors import StartError
 
-FORMAT: Final = 1  # of worker-N.db
+FORMAT: Final = 2  # of worker-N.db
 ID_BYTES: Final = 16
-LISTED_BYTES_MAX: Final = 4 * 1024 * 1024  # of letters that are listed at once; more come with the next page
 
 _TABLES: Final = ("marks", "begun", "trials", "letters", "contents")  # contents: letters' records and tracebacks
-
-
-class _Own(msgspec.Struct, array_like=True):
-    """What the file says of itself."""
-
-    id: bytes
-    number: int  # of the worker that it was made for: the first part of its letters' names
-    commits: int = 0
-    next_row: int = 1
-    next_letter: int = 1
-    lives: int = 0  # that began since one has ended in order
-    digest: bytes = bytes(tables.SUM_BYTES)  # of all rows
+_SINCE_2: Final = ("components", "journal", "floors")  # components: the numbers that rows of state have
 
 
 class _Positions(TypedDict):
-    """What is read anew between two changes of a file: all but the letters."""
+    """What is read anew between two changes of a file: all but the letters, and state with its journal."""
 
     marks: tuple[Mark, ...]
     begun: tuple[Begun, ...]
     trials: tuple[Trial, ...]
+    floors: tuple[KeptFloor, ...]
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_own_of: Final = msgspec.msgpack.Decoder(_Own).decode
+@dataclasses.dataclass
+class _Draft:
+    """What one transaction changes: rows, and what the file says of itself and of components afterwards."""
+
+    rows: tables.Writing
+    own: Own
+    known: dict[str, Known]
 
 
 def create_store(files: Files, path: Path, *, id: bytes, number: int, first_letter: int = 1) -> None:
@@ -65,17 +83,14 @@ def create_store(files: Files, path: Path, *, id: bytes, number: int, first_lett
         try:
             with database.transaction():
                 database.run(f"PRAGMA application_id = {APPLICATION}")
-                database.run(f"PRAGMA user_version = {FORMAT}")
-                database.run("CREATE TABLE own (one INTEGER PRIMARY KEY, body BLOB NOT NULL, sum BLOB NOT NULL) STRICT")
-                for name in _TABLES:
-                    tables.create(database, name)
-                _write_own(database, _Own(id, number, commits=1, next_letter=first_letter))
+                _add_tables(database, (*_TABLES, *_SINCE_2))
+                create_own(database, Own(id, number, commits=1, next_letter=first_letter))
             database.checkpoint()
         finally:
             database.close()
         files.sync_directory(path.parent)
     except (Damaged, Unusable, StoreFull, StoreBroken) as error:
-        _can_not_open(path, str(error))
+        can_not_open(path, str(error))
 
 
 class SqliteStore:
@@ -83,31 +98,36 @@ class SqliteStore:
     it is damaged, of a newer format, or can't be used.
 
     `lives`: this is a worker's life, which ends in order or not; what only looks, or moves things between two lives,
-    says False, and changes nothing by being opened.
+    says False, and changes nothing by being opened. `owner` is whose life it is: an earlier one than the last is
+    refused (D6). `checked`: this start has opened the file before and found it sound, and
+    nobody had it since; then the pages, and what is long of the letters, are not looked through again.
+
+    A file of format 1 is read as it is, and becomes one of this format in the transaction of its first commit.
     """
 
-    def __init__(self, files: Files, path: Path, *, lives: bool = True) -> None:
+    def __init__(
+        self, files: Files, path: Path, *, lives: bool = True, owner: Owner | None = None, checked: bool = False
+    ) -> None:
         self.path = path
         self._loaded = Loaded()
-        self._next_letter = 1
-        _check_plain(files, path)
+        check_plain(files, path)
         try:
-            self._database = Database(files, path)
+            self._database = Database(files, path, checked=checked)
         except Damaged as error:
-            _is_damaged(path, str(error))
+            is_damaged(path, str(error))
         except Unusable as error:
-            _can_not_open(path, str(error), _IN_USE if isinstance(error, InUse) else "")
+            can_not_open(path, str(error), IN_USE if isinstance(error, InUse) else "")
         try:
-            self._load()
+            self._load(checked)
             if lives:
-                self._keep_own(lives=self._own.lives + 1)
+                self._begin_life(owner)
                 files.sync_directory(path.parent)
         except Damaged as error:
             self.close()
-            _is_damaged(path, str(error))
+            is_damaged(path, str(error))
         except (Unusable, StoreFull, StoreBroken, OSError) as error:
             self.close()
-            _can_not_open(path, str(error))
+            can_not_open(path, str(error))
         except BaseException:
             self.close()
             raise
@@ -118,7 +138,8 @@ class SqliteStore:
 
     @property
     def commits(self) -> int:
-        return self._own.commits
+        """As `Store` says. Of a file that was only opened, as many as `settle` makes durable."""
+        return self._durable
 
     @property
     def id(self) -> bytes:
@@ -142,63 +163,121 @@ class SqliteStore:
         marks: Sequence[Mark] = (),
         begun: Sequence[Begun] = (),
         trials: Sequence[Trial] = (),
+        floors: Sequence[KeptFloor] = (),
+        filed: Mapping[str, bytes | None] = MappingProxyType({}),
     ) -> None:
-        """As `commit`, in place of these marks, begun tasks and trials, which are not kept any more."""
+        """As `commit`, in place of these, which are not kept any more. `filed`: what rows of these components are filed
+        for now; None: it is not known here any more, and has none."""
         for letter in changes.letters:
             packing.letter_order(letter.name)
-        with self._writing() as writing:
-            for key in map(packing.mark_key, (*marks, *changes.over)):
-                writing.remove(self._marks, key)
-            for key in map(packing.begun_key, begun):
-                writing.remove(self._begun, key)
+        with self._writing(lasting=changes.lasting) as draft:
+            rows = draft.rows
+            rows.remove_all(self._marks, map(packing.mark_key, (*marks, *changes.over)))
+            rows.remove_all(self._begun, map(packing.begun_key, begun))
             for mark in changes.marks:
-                writing.put(self._marks, packing.mark_key(mark), packing.packed_mark(mark))
+                rows.put(self._marks, packing.mark_key(mark), packing.packed_mark(mark))
             for one in changes.begun:
-                writing.put(self._begun, packing.begun_key(one), packing.packed_begun(one))
+                rows.put(self._begun, packing.begun_key(one), packing.packed_begun(one))
             for trial in changes.trials:
-                writing.put(self._trials, packing.trial_key(trial), packing.packed_trial(trial))
-            for trial in (*trials, *changes.acquitted):
-                writing.remove(self._trials, packing.trial_key(trial))
+                rows.put(self._trials, packing.trial_key(trial), packing.packed_trial(trial))
+            rows.remove_all(self._trials, map(packing.trial_key, (*trials, *changes.acquitted)))
             for letter in changes.letters:
-                self._put_letter(writing, letter)
-            for name in changes.gone:
-                writing.remove(self._letters, name.encode())
-                writing.remove(self._contents, name.encode())
+                self._put_letter(draft, letter)
+            self._letters.remove(rows, changes.gone)
+            for change in changes.states:
+                self._kept.put_states(rows, draft.known, change)
+                draft.own.states ^= change.digest
+            for row in changes.journal:
+                self._kept.put_journal(rows, self._own.next_journal, row)
+                draft.own.next_journal = max(draft.own.next_journal, row.number + 1)
+            rows.remove_all(self._kept.journal, map(packing.journal_key, changes.forgotten))
+            self._kept.put_filed(rows, draft.known, filed)
+            rows.remove_all(self._floors, [packing.floor_key(one.worker) for one in floors])
+            for floor in changes.floors:
+                rows.put(self._floors, packing.floor_key(floor.worker), floor.progress)
+
+    def forget(self) -> None:
+        """As --fresh does: no position is kept any more, no state, and nothing that is remembered with it; dead letters
+        stay. One commit. Raises StoreFull, StoreBroken."""
+        with self._writing() as draft:
+            kept = self._kept.components, self._kept.journal, self._floors
+            for table in (self._marks, self._begun, self._trials, *kept):
+                draft.rows.remove_all(table, list(table.rows))
+            state_table.clear(self._database)
+            draft.own.states = 0
+            draft.known.clear()
+
+    def put_in_place(self, components: Iterable[str], filed: bytes) -> None:
+        """The staged rows of these components become their own, and those `kept_rows.REPLACED`. One commit. Raises
+        StoreFull, StoreBroken."""
+        with self._writing() as draft:
+            for component in components:
+                self._kept.put_in_place(draft.rows, draft.known, component, filed)
+
+    def settle(self) -> None:
+        """What was read is durable when this returns; a process that was killed may have left it unsynced. Raises
+        StoreFull, StoreBroken."""
+        self._database.settle()
 
     def reread(self) -> Loaded:
         """What it holds now; of letters, which may be many and long, no more than the next one's number. Raises
         StoreBroken."""
-        try:
+        with self._reading():
             positions = self._load_positions()
-            self._loaded = dataclasses.replace(self._loaded, **positions, next_letter=self._own.next_letter)
-        except (Damaged, ValueError) as error:
-            raise StoreBroken(f"{self.path} is damaged: {error}") from None
+        own = self._own
+        self._loaded = dataclasses.replace(
+            self._loaded, **positions, next_letter=own.next_letter, next_journal=own.next_journal
+        )
         return self._loaded
+
+    def states(self) -> LoadedStates:
+        """As `Store` says; one pass over all rows. What it raises at a start, `refusing.start_error` says to people."""
+        with self._reading():
+            return self._kept.all(self._own.states) if self._format >= 2 else LoadedStates({}, [])
+
+    @property
+    def known(self) -> Mapping[str, Known]:
+        """What is known of each component that there is something of, or was."""
+        return self._kept.known
+
+    def page(self, component: str, slots: range, after: StateRow | None = None) -> list[StateRow]:
+        """Some rows of state in these slots, or those after one, by slot and key; none: no more. Raises StoreBroken."""
+        with self._reading():
+            return self._kept.page(component, slots, after, self._own.states)
+
+    def there(self, component: str, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
+        """Slot and key of those of these that it has a row of. Raises StoreBroken."""
+        with self._reading():
+            return self._kept.there(component, rows)
+
+    def row(self, component: str, slot: int, key: bytes) -> StateRow | None:
+        """That of one key; None where nothing is kept of it. Raises StoreBroken."""
+        with self._reading():
+            return self._kept.row(component, slot, key, self._own.states)
+
+    def journal(self) -> Iterator[JournalRow]:
+        """The rows that there are now, oldest first, read one by one. Raises StoreBroken."""
+        with self._reading():
+            yield from self._kept.journal_rows()
 
     def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
         """As `Store` says; ordered by the store that they were first kept in, then by age."""
-        if names is not None:
-            return [self._letter(name.encode(), whole=True) for name in names if name.encode() in self._letters.rows]
-        return [self._letter(key, whole=True) for key in self._keys_after(after)[:limit]]
+        with self._reading():
+            return self._letters.of(names) if names is not None else self._letters.after(after, limit)
 
     def listed(self, after: str = "", limit: int = 1_000) -> list[Letter]:
         """As `letters`, without records and tracebacks, and perhaps fewer than `limit` where they are long, though at
         least one where there is one. Raises StoreBroken."""
-        found: list[Letter] = []
-        total = 0
-        for key in self._keys_after(after)[:limit]:
-            found.append(self._letter(key, whole=False))
-            total += len(found[-1].text) + len(found[-1].problem)
-            if total > LISTED_BYTES_MAX:
-                break
-        return found
+        with self._reading():
+            return self._letters.listed(after, limit)
 
     def names(self) -> list[str]:
         """Of all letters, in their order."""
-        return [key.decode() for key in self._keys_after("")]
+        return self._letters.names()
 
     def ended_in_order(self) -> None:
-        self._keep_own(lives=0)
+        with self._writing() as draft:
+            draft.own.lives = 0
         self._database.checkpoint()
 
     def close(self) -> None:
@@ -206,155 +285,116 @@ class SqliteStore:
 
     # -- reading
 
-    def _load(self) -> None:
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (Damaged, ValueError, msgspec.MsgspecError) as error:
+            raise StoreBroken(f"{self.path} is damaged: {error}", self.path) from error
+
+    def _load(self, checked: bool) -> None:
         database = self._database
-        version = database.number("user_version")
-        if version > FORMAT:
-            text = f"{self.path} has format {version}; this Kedge reads formats up to {FORMAT}"
+        self._format = database.number("user_version")
+        if self._format > FORMAT:
+            text = f"{self.path} has format {self._format}; this Kedge reads formats up to {FORMAT}"
             raise StartError(text, code=K435)
         try:
-            rows = database.rows("SELECT body, sum FROM own")
-            if version != FORMAT or len(rows) != 1 or xxh3_128_digest(rows[0][0]) != rows[0][1]:
-                raise Damaged("what it says of itself is not what was written")
-            self._own = _own_of(rows[0][0])
-            self._loaded = self._load_tables()
+            self._own, self._own_sum = read_own(database)
+            self._durable = self._own.commits  # whatever is in the log is synced before the first commit
+            self._look_behind(database.log)
+            database.log = b""
+            self._loaded = self._load_tables(checked)
         except (ValueError, msgspec.MsgspecError) as error:
             raise Damaged(str(error)) from None
         except StoreBroken as error:  # a query that fails: nothing was written yet
             raise database.while_opening(error) from None
 
-    def _load_tables(self) -> Loaded:
+    def _look_behind(self, log: bytes) -> None:
+        """SQLite takes a log as far as its checksums hold, and forgets the rest in silence: right for what was not
+        synced, and damage where it was (F22)."""
+        if self._format < 1:
+            raise Damaged("it has no format")
+        lost = durable_by(log, self._own.id) - self._own.commits
+        if self._format == 1 and (passed := commits_passed_over(log)) > 1:
+            lost = passed
+        if lost > 0:
+            raise Damaged(f"the last {lost} commits in {self.path.name}-wal can't be read")
+
+    def _load_tables(self, checked: bool) -> Loaded:
         positions = self._load_positions()
-        self._letters, self._contents = tables.Table("letters"), tables.Table("contents")
-        size, unserved, replaying = 0, list[str](), list[str]()
-        for key, body in tables.loaded(self._database, self._letters):
-            letter = packing.letter_of(body)
-            if letter.name.encode() != key:
-                raise Damaged("a letter has another name than its row")
-            size += len(letter.text) + len(letter.problem)
-            if not letter.served:
-                unserved.append(letter.name)
-            if letter.replaying:
-                replaying.append(letter.name)
-        for _, body in tables.loaded(self._database, self._contents):
-            size += sum(len(part) for part in _contents_of(body))
-        if self._letters.rows.keys() != self._contents.rows.keys():
-            raise Damaged("letters without content, or content without letters")
-        digest = 0
-        for table in (self._marks, self._begun, self._trials, self._letters, self._contents):
-            for row in table.rows.values():
-                digest ^= row.sum
+        self._letters = LetterRows(self._database)
+        held = self._letters.load(checked=checked)
+        self._kept = KeptRows(self._database)
+        if self._format >= 2:
+            self._kept.load()
+        memory = self._floors, self._kept.components, self._kept.journal
+        digest = tables.digest((self._marks, self._begun, self._trials, *self._letters.tables, *memory))
         if digest.to_bytes(tables.SUM_BYTES, "little") != self._own.digest:
             raise Damaged("rows are missing, or are older than others")
         return Loaded(
             **positions,
-            letters=len(self._letters.rows),
-            letter_bytes=size,
+            letters=held.count,
+            letter_bytes=held.size,
             next_letter=self._own.next_letter,
-            unserved=tuple(sorted(unserved, key=packing.letter_order)),
-            replaying=tuple(sorted(replaying, key=packing.letter_order)),
+            unserved=tuple(held.unserved),
+            replaying=tuple(held.replaying),
             deaths=self._own.lives,
+            dead_origins=tuple(held.origins),
+            next_journal=self._own.next_journal,
         )
 
     def _load_positions(self) -> _Positions:
-        self._marks, self._begun, self._trials = map(tables.Table, ("marks", "begun", "trials"))
+        names = ("marks", "begun", "trials", "floors")
+        self._marks, self._begun, self._trials, self._floors = map(tables.Table, names)
+        floors = tables.loaded(self._database, self._floors) if self._format >= 2 else ()
         return {
             "marks": tuple(packing.mark_of(body) for _, body in tables.loaded(self._database, self._marks)),
             "begun": tuple(packing.begun_of(body) for _, body in tables.loaded(self._database, self._begun)),
             "trials": tuple(packing.trial_of(body) for _, body in tables.loaded(self._database, self._trials)),
+            "floors": tuple(packing.floor_of(key, body) for key, body in floors),
         }
-
-    def _keys_after(self, after: str) -> list[bytes]:
-        keys = sorted(self._letters.rows, key=lambda key: packing.letter_order(key.decode()))
-        if not after:
-            return keys
-        order = packing.letter_order(after)
-        return [key for key in keys if packing.letter_order(key.decode()) > order]
-
-    def _letter(self, key: bytes, *, whole: bool) -> Letter:
-        try:
-            letter = packing.letter_of(tables.read(self._database, self._letters, key))
-            if whole:
-                record, traceback = _contents_of(tables.read(self._database, self._contents, key))
-                letter = msgspec.structs.replace(letter, record=record, traceback=traceback.decode(*_TEXT))
-        except (Damaged, ValueError) as error:
-            raise StoreBroken(f"{self.path} is damaged: {error}") from None
-        return letter
 
     # -- writing
 
-    def _put_letter(self, writing: tables.Writing, letter: Letter) -> None:
-        key = letter.name.encode()
-        short = msgspec.structs.replace(letter, record=b"", traceback="")
-        writing.put(self._letters, key, packing.packed_letter(short))
-        writing.put(self._contents, key, _encode([letter.record, letter.traceback.encode(*_TEXT)]))
+    def _put_letter(self, draft: _Draft, letter: Letter) -> None:
+        self._letters.put(draft.rows, letter)
         store, number = packing.letter_order(letter.name)
-        if store == self._own.number:
-            self._next_letter = max(self._next_letter, number + 1)
+        if store == draft.own.number:
+            draft.own.next_letter = max(draft.own.next_letter, number + 1)
+
+    def _begin_life(self, owner: Owner | None) -> None:
+        """Raises StartError where another owner came after this one (D6)."""
+        if too_late(owner, self._own.owner):
+            text = f"the state file {self.path} belongs to a later start than this one, which came to it too late"
+            raise StartError(text, code=K445)
+        with self._writing() as draft:
+            draft.own.lives += 1
+            draft.own.owner = self._own.owner if owner is None else owner
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[tables.Writing]:
+    def _writing(self, *, lasting: bool = True) -> Iterator[_Draft]:
         """One transaction, after which the file has seen one commit more."""
-        own = self._own
-        self._next_letter = own.next_letter
-        with self._database.transaction():
-            writing = tables.Writing(self._database, int.from_bytes(own.digest, "little"), own.next_row)
-            yield writing
-            after = msgspec.structs.replace(
-                own,
-                commits=own.commits + 1,
-                next_row=writing.next_number,
-                next_letter=self._next_letter,
-                digest=writing.digest.to_bytes(tables.SUM_BYTES, "little"),
-            )
-            _write_own(self._database, after)
-        writing.done()
-        self._own = after
-
-    def _keep_own(self, *, lives: int) -> None:
-        after = msgspec.structs.replace(self._own, commits=self._own.commits + 1, lives=lives)
-        with self._database.transaction():
-            _write_own(self._database, after)
-        self._own = after
+        before = self._own
+        with self._database.transaction(lasting=lasting):
+            rows = tables.Writing(self._database, int.from_bytes(before.digest, "little"), before.next_row)
+            draft = _Draft(rows, msgspec.structs.replace(before, durable=self._durable), {**self._kept.known})
+            if self._format < FORMAT:
+                _add_tables(self._database, _SINCE_2)
+            yield draft
+            draft.own.commits += 1
+            draft.own.next_row = rows.next_number
+            draft.own.digest = rows.digest.to_bytes(tables.SUM_BYTES, "little")
+            if (sum := write_own(self._database, self._own_sum, draft.own)) is None:
+                self._database.broken = f"somebody else has written to {self.path} ({K446})"
+                raise StoreBroken(self._database.broken)
+        rows.done()
+        self._own, self._own_sum, self._kept.known, self._format = draft.own, sum, draft.known, FORMAT
+        if lasting:
+            self._durable = draft.own.commits
 
 
-_IN_USE: Final = "run again in a few seconds: workers of a run that was just killed end within 3 s; or see who has it"
-_TEXT: Final = ("utf-8", "surrogatepass")
-
-
-def _contents_of(body: bytes) -> tuple[bytes, bytes]:
-    record, traceback = msgspec.msgpack.decode(body, type=tuple[bytes, bytes])
-    return record, traceback
-
-
-def _write_own(database: Database, own: _Own) -> None:
-    body = _encode(own)
-    database.run("INSERT OR REPLACE INTO own (one, body, sum) VALUES (1, ?, ?)", (body, xxh3_128_digest(body)))
-
-
-def _check_plain(files: Files, path: Path) -> None:
-    """S5: what is opened is a file of this user's with one name, and no link to another."""
-    for one in (path, path.with_name(f"{path.name}-wal")):
-        try:
-            found = files.look(one)
-        except OSError as error:
-            _can_not_open(one, error.strerror or str(error))
-        if found is None and one is not path:
-            continue
-        if found is None:
-            _can_not_open(path, "there is no such file")
-        if found.kind != "file" or not found.ours or found.links != 1:
-            what = "belongs to another user" if not found.ours else "is a link, or no plain file"
-            raise StartError(f"the state file {one} {what}", code=K438)
-
-
-def _is_damaged(path: Path, what: str) -> NoReturn:
-    raise StartError(
-        f"the state file {path} is damaged: {what}",
-        code=K430,
-        next=f"restore all of {path.parent} from one copy, or move {path.name} away and run again with --accept-loss",
-    )
-
-
-def _can_not_open(path: Path, why: str, advice: str = "") -> NoReturn:
-    raise StartError(f"the state file {path} can't be used: {why}", code=K436, next=advice)
+def _add_tables(database: Database, names: Sequence[str]) -> None:
+    for name in names:
+        tables.create(database, name)
+    state_table.create(database)
+    database.run(f"PRAGMA user_version = {FORMAT}")

@@ -10,17 +10,17 @@ with the process.
 import errno
 import json
 import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from acker.identity import KEY_BYTES
-from topology.codes.starting import K410, K411, K412, K413, K414, K415, K418, K419
-from topology.durable.checking import checked_files, refuse_unknown, store_name
+from topology.codes.starting import K409, K410, K411, K412, K413, K414, K415, K418, K419
+from topology.durable.checking import KEPT, Found, checked_files, refuse_unknown, store_name
 from topology.durable.files import DiskFiles, Files, Lock, make_directories, replace
 from topology.durable.manifest import BYTES_MAX, FORMAT, KnownFile, Manifest, NewerFormat, manifest_of, packed_manifest
 from topology.durable.sqlite import ID_BYTES, SqliteStore, create_store
-from topology.durable.values import Changes
 from topology.errors import StartError
 
 NOTES_BYTES_MAX: Final = 64 * 1024
@@ -45,12 +45,12 @@ class StateDir:
     """An opened, locked state directory. Satisfies `Notes`. Methods block for an fsync; `close` gives the lock back.
 
     Raises StartError, in one sentence, where the directory belongs to another topology or user, is in use, can't be
-    written, or lacks its state.json while stores are there. Created with mode 0700.
+    written, or lacks its state.json while stores or components' files are there. Created with mode 0700.
 
     In this order: open it, `check_files`, `refiling.refile` (which makes the stores), `set_begun`, run, `set_clean`.
-    `fresh` forgets notes and the shape at once, and positions and state in the stores when the files are checked. The
-    counter, the key, the run's id and dead letters stay. `topology` None: that of the directory, which has to be there.
-    `secret` makes bytes that nobody can guess.
+    `fresh` forgets notes and the shape at once, and positions, state and what components have kept in files when the
+    files are checked. The counter, the key, the run's id and dead letters stay. `topology` None: that of the directory,
+    which has to be there. `secret` makes bytes that nobody can guess.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class StateDir:
         secret: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self.path = path
+        self.checked = False  # whether `check_files` has found all stores to be sound, since it is ours
         self._secret = secret
         self.files: Files = files if files is not None else DiskFiles()
         self._lock: Lock | None = None
@@ -120,6 +121,12 @@ class StateDir:
         return {name: known.commits for name, known in self._manifest.files.items() if known.commits}
 
     @property
+    def kept(self) -> Path | None:
+        """Where components may keep files; it need not be there. None on a simulated disk, which their own code would
+        not find."""
+        return None if self.files.vfs else self.path.absolute() / KEPT
+
+    @property
     def notes(self) -> dict[str, str]:
         """All notes, by name: a copy."""
         return dict(self._manifest.notes)
@@ -161,12 +168,16 @@ class StateDir:
         self._manifest.shape, self._manifest.clean = shape, False
         self._store()
 
+    def set_shape(self, shape: str) -> None:
+        """What is kept is of a topology of this shape, and all the rest is as it was."""
+        self._manifest.shape = shape
+        self._store()
+
     def set_clean(self, commits: Mapping[str, int] | None = None) -> None:
         """The run has ended with nothing in flight, and its workers are gone. `commits` of stores, by name, where they
         are known; else the files are asked."""
         if commits is None:
-            found = checked_files(self.files, self.path, self._manifest, accept_loss=False)
-            self._manifest.files = found.files
+            self._manifest.files = self._compared(over=True).files
         else:
             for name, count in commits.items():
                 self._manifest.files[name].commits = count
@@ -180,16 +191,19 @@ class StateDir:
         self._store()
 
     def check_files(self, *, accept_loss: bool = False) -> list[str]:
-        """Compares the stores with what is known of them, and does what is left to do of a --fresh. Raises StartError
-        where one is missing, behind, foreign or damaged; returns what is accepted of that, in sentences to be told.
-        Call it before anything else looks into the stores; none may be open."""
-        found = checked_files(self.files, self.path, self._manifest, accept_loss=accept_loss)
+        """Compares the stores with what is known of them, looks through them as a whole, once a start, and does what is
+        left to do of a --fresh. Raises StartError where one is missing, behind, foreign or damaged; returns what is
+        accepted of that, in sentences to be told. Call it before anything else looks into the stores; none may be
+        open."""
+        found = self._compared(accept_loss=accept_loss)
         if self._manifest.files != found.files:
             self._manifest.files = found.files
             self._manifest.lost += found.gone
             self._store()
+        self.checked = True
         if self._manifest.forgetting:
             self._forget_stores()
+            self._empty_kept()
             self._manifest.forgetting = False
             self._store()
         return found.lost
@@ -220,17 +234,30 @@ class StateDir:
 
     # -- within
 
+    def _compared(self, *, accept_loss: bool = False, over: bool = False) -> Found:
+        files, path, known = self.files, self.path, self._manifest
+        return checked_files(files, path, known, accept_loss=accept_loss, checked=self.checked, over=over)
+
     def _forget_stores(self) -> None:
         """One transaction a file; done again where a crash has come between."""
         for name, known in self._manifest.files.items():
             if known.commits == 0:
                 continue
-            store = SqliteStore(self.files, self.path / name, lives=False)
+            store = SqliteStore(self.files, self.path / name, lives=False, checked=True)
             try:
-                held = store.loaded
-                store.replace(Changes(), marks=held.marks, begun=held.begun, trials=held.trials)
+                store.forget()
             finally:
                 store.close()
+
+    def _empty_kept(self) -> None:
+        """As the stores: done again where a crash has come between. What is in there has gone through no `Files`."""
+        kept = self.kept
+        try:
+            if kept is not None and kept.exists():
+                shutil.rmtree(kept)
+        except OSError as error:
+            text = f"the folder {kept} of files that components keep can't be emptied: {error.strerror or error}"
+            raise StartError(text, code=K409) from error
 
     def _check_owner(self) -> None:
         found = self.files.look(self.path)

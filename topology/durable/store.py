@@ -1,9 +1,10 @@
 """What is promised of a worker's store, whatever it is made of. The one of a real run is `sqlite`'s."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
-from topology.durable.values import Changes, Letter, Loaded
+from topology.durable.values import Changes, Letter, Loaded, LoadedStates
 
 
 class StoreFull(Exception):
@@ -13,7 +14,12 @@ class StoreFull(Exception):
 
 class StoreBroken(Exception):
     """What is on the disk is not known any more: an fsync failed, or a page is damaged. Nothing may be acked on it, and
-    nothing be tried again: the process ends, and the next one reads what is there (F18, D10)."""
+    nothing be tried again: the process ends, and the next one reads what is there (F18, D10). `damaged`: the file in
+    which something was read that is not what was written."""
+
+    def __init__(self, text: str, damaged: Path | None = None) -> None:
+        super().__init__(text)
+        self.damaged = damaged
 
 
 class Store(Protocol):
@@ -25,12 +31,24 @@ class Store(Protocol):
         ...
 
     @property
+    def path(self) -> Path:
+        """Where it is."""
+        ...
+
+    @property
     def commits(self) -> int:
-        """How many commits the file has seen, over all runs: what the manifest is compared with (D12)."""
+        """How many commits the file has seen, over all runs, that a loss of power leaves: what the manifest is compared
+        with (D12)."""
         ...
 
     def commit(self, changes: Changes) -> None:
-        """All of it or nothing, durable when it returns: it survives a loss of power. Raises StoreFull, StoreBroken."""
+        """All of it or nothing, durable when it returns: it survives a loss of power, unless `changes.lasting` is
+        False. Raises StoreFull, StoreBroken; StoreBroken too where another owner has the store by now (D6)."""
+
+    def states(self) -> LoadedStates:
+        """All state, and what is remembered with it, as the last commit left it; every row is checked as it is read.
+        Raises StoreBroken for damage."""
+        ...
 
     def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
         """Dead letters, oldest first: those of these names, or up to `limit` after the one named.

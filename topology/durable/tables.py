@@ -5,10 +5,12 @@ Rows are known by a key, and found by the number that they were given when they 
 index can go wrong. Must not know what the bytes mean.
 """
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import apsw
 from xxhash import xxh3_128
 
 from topology.durable.database import Damaged, Database
@@ -33,9 +35,9 @@ class Table:
 
 
 def create(database: Database, name: str) -> None:
-    """Within a transaction."""
+    """Within a transaction. What may be long comes last, so that the rest is read without it."""
     database.run(
-        f"CREATE TABLE {name} (number INTEGER PRIMARY KEY, key BLOB NOT NULL, body BLOB NOT NULL, sum BLOB NOT NULL) "
+        f"CREATE TABLE {name} (number INTEGER PRIMARY KEY, key BLOB NOT NULL, sum BLOB NOT NULL, body BLOB NOT NULL) "
         "STRICT"
     )
 
@@ -51,6 +53,17 @@ def loaded(database: Database, table: Table) -> Iterator[tuple[bytes, bytes]]:
         yield key, body
 
 
+def known(database: Database, table: Table) -> Iterator[int]:
+    """As `loaded`, without the contents, which are checked once they are read: yields how long each one is."""
+    for number, key, found, size in database.each(
+        f"SELECT number, key, sum, length(body) FROM {table.name} ORDER BY number"
+    ):
+        if key in table.rows:
+            raise Damaged(f"{table.name} has a row twice")
+        table.rows[key] = Row(number, int.from_bytes(found, "little"))
+        yield size
+
+
 def read(database: Database, table: Table, key: bytes) -> bytes:
     """The content of one row that is there. Raises Damaged, StoreBroken."""
     row = table.rows[key]
@@ -58,6 +71,15 @@ def read(database: Database, table: Table, key: bytes) -> bytes:
     if len(found) != 1 or found[0][0] != key or _checked(table.name, row.number, *found[0]) != row.sum:
         raise Damaged(f"a row of {table.name} is not the one that was written")
     return bytes(found[0][1])
+
+
+def digest(found: Iterable[Table]) -> int:
+    """Of all rows of these tables."""
+    whole = 0
+    for table in found:
+        for row in table.rows.values():
+            whole ^= row.sum
+    return whole
 
 
 class Writing:
@@ -93,6 +115,16 @@ class Writing:
         if before is not None:
             self._database.run(f"DELETE FROM {table.name} WHERE number = ?", (before.number,))
             self.digest ^= before.sum
+            self._changed[table.name, key] = (table, key, None)
+
+    def remove_all(self, table: Table, keys: Iterable[bytes]) -> None:
+        """The same for many, in one statement."""
+        there = {key: row for key in keys if (row := self._row(table, key)) is not None}
+        if there:
+            numbers = array("q", [row.number for row in there.values()])
+            self._database.run(f"DELETE FROM {table.name} WHERE number IN carray(?)", (apsw.carray(numbers),))
+        for key, row in there.items():
+            self.digest ^= row.sum
             self._changed[table.name, key] = (table, key, None)
 
     def done(self) -> None:

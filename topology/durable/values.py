@@ -1,8 +1,10 @@
-"""What a worker's store holds: marks, dead letters, trials. Values, with no behaviour and no I/O.
+"""What a worker's store holds: marks, dead letters, trials, state and what is remembered with it. Values, with no
+behaviour and no I/O.
 
 Whoever gathers them is in `topology.runtime`; whoever writes them is a `Store`. Must not know either.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -43,6 +45,7 @@ class Begun(msgspec.Struct, frozen=True):
     component: str
     task: int
     tasks: int
+    ahead: int = 0  # messages that it may emit beyond its last durable marks, before those are durable (D4)
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -86,9 +89,48 @@ class Trial(msgspec.Struct, frozen=True):
     running: bool  # it is under way now: one more death, and it is laid to it
 
 
+class StateRow(NamedTuple):
+    """What is kept of one key of a bolt with state, filed by the key's slot (D7). `body` is opaque to the store, and
+    empty where nothing is kept of the key any more. Its first 8 bytes are its checksum: `states.body_of` makes it."""
+
+    slot: int
+    key: bytes
+    body: bytes
+
+
+class StateChange(NamedTuple):
+    """Rows of one component that change together. `digest` is the XOR of the checksums of the bodies that they replace
+    and of their own, each as a little-endian int: whoever keeps the rows in memory knows both."""
+
+    component: str
+    rows: Sequence[StateRow]
+    digest: int
+
+
+class JournalRow(NamedTuple):
+    """Inputs that one task has committed together, with what they have put out: `entries` as `journal` packs them.
+    Numbers are given by whoever commits, from `Loaded.next_journal` on, and are never used twice in a file."""
+
+    number: int
+    component: str
+    entries: bytes
+
+
+class KeptFloor(NamedTuple):
+    """What a home had announced of its messages when something was forgotten for it: `progress` as `floors` packs it.
+    Durable with what is forgotten, so that nothing is taken for new that was forgotten (D5)."""
+
+    worker: int
+    progress: bytes
+
+
 @dataclass
 class Changes:
-    """What becomes durable together, in one transaction. Later entries for the same thing replace earlier ones."""
+    """What becomes durable together, in one transaction. Later entries for the same thing replace earlier ones.
+
+    `lasting`: it survives a loss of power. Where that is False it survives the process, and becomes lasting with the
+    next commit that is.
+    """
 
     marks: list[Mark] = field(default_factory=list)
     over: list[Mark] = field(default_factory=list)  # not kept any more; only what they are of counts
@@ -97,9 +139,15 @@ class Changes:
     gone: list[str] = field(default_factory=list)  # names of letters that were replayed or dropped
     trials: list[Trial] = field(default_factory=list)
     acquitted: list[Trial] = field(default_factory=list)  # trials that are over
+    states: list[StateChange] = field(default_factory=list)
+    journal: list[JournalRow] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that nobody needs any more
+    floors: list[KeptFloor] = field(default_factory=list)
+    lasting: bool = True
 
     def __bool__(self) -> bool:
-        return any((self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted))
+        positions = self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted
+        return any((*positions, self.states, self.journal, self.forgotten, self.floors))
 
 
 @dataclass(frozen=True)
@@ -115,3 +163,14 @@ class Loaded:
     unserved: tuple[str, ...] = ()  # names of those that subscribers have not processed
     replaying: tuple[str, ...] = ()  # and of those whose replay is asked for
     deaths: int = 0  # how often the worker has died since it last ended in order
+    dead_origins: tuple[int, ...] = ()  # of the letters: what is remembered of these messages is kept (E1)
+    next_journal: int = 1  # the number of the next row of the journal
+    floors: tuple[KeptFloor, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadedStates:
+    """All state that a store held when it was asked, and what is remembered with it."""
+
+    rows: Mapping[str, Sequence[StateRow]]  # by component
+    journal: Sequence[JournalRow]  # oldest first

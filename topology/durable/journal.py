@@ -1,0 +1,122 @@
+"""What one task remembers of the inputs that it has committed together, as the bytes of one row of the journal.
+
+Columns of numbers, and beside them what only some inputs have: several messages, outputs, a timer that they stand for.
+Outputs are (class, bytes of the record): targets are chosen anew when they are sent again (D2), and identities follow
+from the input's. Pure: values in, bytes out, and back; must not know tasks, nor what a store is made of.
+"""
+
+from collections.abc import Sequence
+from struct import error as StructError
+from struct import pack, unpack
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+ENTRIES_MAX: Final = 1 << 20  # of a row
+
+Outputs = Sequence[tuple[int, bytes]]  # the number of the class among the row's, and the record's bytes
+
+
+class Remembered(NamedTuple):
+    """One input: its key's slot (D7), its identity, the messages that it belongs to (roots without their attempts), and
+    what it has put out. `timer`: no input, but a timer that was due; nobody sends that again but who remembers it."""
+
+    slot: int
+    origin: int
+    identity: int
+    messages: tuple[int, ...]
+    outputs: Outputs = ()
+    timer: bool = False
+
+
+class OutputClass(NamedTuple):
+    """A record class, as its outputs were encoded: its stream's name, and a number that changes with its fields."""
+
+    name: str
+    fields: int
+
+
+class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    classes: list[tuple[str, int]]
+    slots: bytes
+    origins: bytes
+    identities: bytes
+    firsts: bytes  # the first message of each
+    more: dict[int, list[int]]  # index → the others
+    outputs: dict[int, Sequence[tuple[Annotated[int, msgspec.Meta(ge=0)], bytes]]]
+    timers: list[int]
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Row).decode
+
+
+def output_class(name: str, schema: str) -> OutputClass:
+    """Of a record class whose fields are these, as `topology.records.schema` writes them."""
+    return OutputClass(name, xxh3_64_intdigest(schema.encode("utf-8", "surrogatepass")) >> 1)
+
+
+def packed(classes: Sequence[OutputClass], entries: Sequence[Remembered]) -> bytes:
+    """The row of these entries, of which there is at least one."""
+    return packed_columns(
+        classes,
+        [(one.origin, one.identity) for one in entries],
+        [one.slot for one in entries],
+        [one.messages for one in entries],
+        [one.outputs for one in entries],
+        [at for at, one in enumerate(entries) if one.timer],
+    )
+
+
+def packed_columns(
+    classes: Sequence[OutputClass],
+    pairs: Sequence[tuple[int, int]],
+    slots: Sequence[int],
+    messages: Sequence[tuple[int, ...]],
+    outputs: Sequence[Outputs],
+    timers: list[int],
+) -> bytes:
+    """As `packed`, of what each has, in columns; `timers`: the indexes of those that are one."""
+    count = len(pairs)
+    numbers = f"<{count}Q"
+    put_out = {at: one for at, one in enumerate(outputs) if one}
+    row = _Row(
+        [*classes] if put_out else [],
+        pack(f"<{count}H", *slots),
+        pack(numbers, *[origin for origin, _ in pairs]),
+        pack(numbers, *[identity for _, identity in pairs]),
+        pack(numbers, *[one[0] if one else 0 for one in messages]),
+        {at: [*one[1:]] for at, one in enumerate(messages) if len(one) > 1},
+        put_out,
+        timers,
+    )
+    return _encode(row)
+
+
+def unpacked(data: bytes) -> tuple[list[OutputClass], list[Remembered]]:
+    """The reverse. Raises ValueError for bytes that are none of ours."""
+    try:
+        row = _decode(data)
+        count = len(row.slots) // 2
+        numbers = f"<{count}Q"
+        slots = unpack(f"<{count}H", row.slots)
+        origins, identities, firsts = (unpack(numbers, one) for one in (row.origins, row.identities, row.firsts))
+        timers = {*row.timers}
+        classes = [OutputClass(*one) for one in row.classes]
+        if any(number >= len(classes) for outputs in row.outputs.values() for number, _ in outputs):
+            raise ValueError("an output of no class")
+    except (msgspec.MsgspecError, StructError, ValueError) as error:
+        raise ValueError(f"a row of the journal can't be read: {error}") from None
+    entries = [
+        Remembered(
+            slots[at],
+            origins[at],
+            identities[at],
+            () if at in timers else (firsts[at], *row.more.get(at, ())),
+            tuple(row.outputs.get(at, ())),
+            at in timers,
+        )
+        for at in range(count)
+    ]
+    return classes, entries
