@@ -1,5 +1,6 @@
 """Topologies: declare a graph of spouts and bolts, run it, and know that every tuple was processed."""
 
+from topology.companions import Companion, Launch
 from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task, Tuple
 from topology.config import Config
 from topology.deadletters import DeadLetter
@@ -22,6 +23,7 @@ from topology.secret import Secret
 __all__ = [
     "Bolt",
     "Collector",
+    "Companion",
     "Config",
     "ConfigurationError",
     "DeadLetter",
@@ -31,6 +33,7 @@ __all__ = [
     "Grouping",
     "Input",
     "KedgeError",
+    "Launch",
     "Message",
     "Notes",
     "Positions",

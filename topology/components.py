@@ -6,14 +6,16 @@ would break Liskov for every subclass, an untyped one would let every wrong stre
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Generic, Never, Protocol, TypeAlias, overload
+from typing import Any, ClassVar, Generic, Literal, Never, Protocol, TypeAlias, overload
 
 import msgspec
 from typing_extensions import TypeVar
 
+from acker.floors import Floors
 from acker.identity import MessageId
 from topology.records import Record
 
@@ -43,7 +45,7 @@ class Source(msgspec.Struct, frozen=True):
     component: str
     stream: str
     tag: int = 0  # mixed into the identity to make this delivery's edge; 0: the identity is the edge
-    key: Callable[[Any], Any] | None = None  # of a fields grouping: record → the key of its state
+    key: Callable[[Any], Any] | None = None  # record → the key of its state; None where it goes by its identity
 
 
 class Tuple(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
@@ -98,7 +100,8 @@ class Collector(Protocol[IN]):
 class State(Protocol[S]):
     """One value for the key of the record being processed; immutable, of the types that a record's field may have.
 
-    Changes take effect when `process` returns, and not at all when it raises (D9).
+    Changes take effect when `process` returns, and not at all when it raises (D9). They are kept in the state directory
+    before anything that `process` has returned leaves; `Bolt.recovery` says otherwise.
     """
 
     @overload
@@ -112,7 +115,13 @@ class State(Protocol[S]):
         """Sets the whole value."""
 
     def clear(self) -> None:
-        """Forgets the key."""
+        """Forgets the key's value. Its timers stay."""
+
+    def timer(self, at: datetime | None, name: str = "") -> None:
+        """Has `on_timer` called for this key at `at`, by the wall clock, or at once where that is past. A key has one
+        timer of each name: setting it again moves it, and None takes it away. A timer is a part of the state: it is
+        kept with it, and fires once, after a crash too (B10). Raises EmitError for a time without a zone, for more than
+        100 timers of a key, and in a bolt without `on_timer`."""
 
 
 class Positions(dict[str, MessageId]):
@@ -154,9 +163,23 @@ class Notes(Protocol):
         """Notes a text. Blocks for one fsync; durable when it returns. Raises StartError where it can't be written."""
 
 
+class MakesFolder(Protocol):
+    """Gives the run's folder for files of components; makes it, where it is not there."""
+
+    def __call__(self) -> Path: ...
+
+
+def no_folder() -> Path:
+    """`Task.folder` of a task that was made outside of a run."""
+    raise RuntimeError("this task was made without a folder: Task(…, folder_of=lambda: path)")
+
+
 @dataclass(frozen=True)
 class Task:
-    """What `open` is given: which task this is, and all that it may take from its surroundings."""
+    """What `open` is given: which task this is, and all that it may take from its surroundings.
+
+    `floors` say which messages are done: a bolt that `remembers` its inputs asks them what it may forget.
+    """
 
     topology: str
     component: str
@@ -165,6 +188,18 @@ class Task:
     clock: Clock
     random: Random  # seeded for this task
     notes: Notes
+    known_as: str = ""  # the name to file notes under, where the component has had another one (`renamed_from`)
+    floors: Floors = field(default_factory=lambda: Floors(()))
+    folder_of: MakesFolder = field(default_factory=lambda: no_folder)  # `folder`, which is made when it is asked for
+
+    @property
+    def folder(self) -> Path:
+        """A folder that is there, for files that components keep: one for all of the run, on all workers, so each
+        component uses a folder of its own name in it. It is kept in the state directory, and emptied by --fresh and by
+        another --run-id; without a state directory it is a temporary one, which goes when the run has ended. What is
+        in it is the components' own matter: durable is what they have synced. Raises StartError where it can't be
+        made."""
+        return self.folder_of()
 
 
 Outputs: TypeAlias = Iterable[RC] | AsyncIterable[RC] | Awaitable[Iterable[RC] | None] | None
@@ -193,7 +228,29 @@ class Bolt(Component):
     without an anchor has a random identity, at most once. `flush` is called once when all inputs of a bounded run have
     ended, and again only if a replay has brought the bolt inputs after that; not when a run drains.
 
-    deterministic  False: the output is not a function of the input and the state alone.
+    A bolt with state may have timers, which `state.timer` sets: `on_timer(key, name, state)` is called once for each
+    that is due, with the key as a tuple of the values of its grouping's fields. It returns or yields records as
+    `process` does, and is no coroutine. Where it raises, it is called again after a while. What it emits belongs to no
+    message: it is kept, and sent until it is processed.
+
+    deterministic  False: what `process` gives is not a function of its input (and state) alone. What it has given is
+            then kept until the message is done, and a replay sends the same again (B2).
+    recovery  what becomes of a bolt's state when its worker dies. 'checkpoint': it is kept in the state directory, with
+            what it has put out, and has changed once for each input. 'replay': it is in memory alone; inputs stay
+            unacked until their key is cleared, so they are given again and it is rebuilt (A19); refused for a bolt
+            with timers, which no input sets again. 'none': it begins empty.
+    holds_max  with 'replay': inputs that a task may hold unacked; the sources wait there. Of all tasks less than
+            max_pending.
+    remembers  True: a bolt with `execute` knows by itself which inputs it has had, in files or elsewhere, until
+            `task.floors.are_over(messages, origin)` says of one that none of its messages can come again (messages: of
+            `tup.roots`, by `acker.roots.message_of`). What is stale is then not given to it any more, so that it does
+            not take what it has forgotten for new (D5); and what `shuffle` deals to it goes by identity, so that a
+            replay meets the task that it has met before.
+    fires_at_end  whether the timers that are left fire, in their order, when all inputs of a bounded run have ended.
+            Else they stay, and the next run has them, as it has those whose `on_timer` raises too often (max_replays).
+    may_be_split  True: what it keeps in its attributes is a matter of each copy of it alone, such as a table that was
+            loaded, so there may be any number of copies, begun anew at any time: what an engine asks that deals them to
+            processes of its own (`kedge run --engine`).
     away    Set by the bolt while something that it depends on is away: why, for people. As long as it is not empty, the
             inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43), and whoever asks
             what holds the run up is told. The bolt has to ask again by itself, and to set it to "" once it can go on.
@@ -201,6 +258,11 @@ class Bolt(Component):
     """
 
     deterministic: ClassVar[bool] = True
+    recovery: ClassVar[Literal["checkpoint", "replay", "none"]] = "checkpoint"
+    holds_max: ClassVar[int] = 250
+    remembers: ClassVar[bool] = False
+    fires_at_end: ClassVar[bool] = False
+    may_be_split: ClassVar[bool] = False
     away: str = ""
     broken: BaseException | None = None
 
@@ -218,8 +280,18 @@ class Spout(Component):
     What it emits is read from the annotation, `-> list[Message[Line]]`; a union of classes is as many streams. A
     generic spout, whose annotation has a type variable, is made as `Lines[Line]()`, is the base of a `class
     Mine(Lines[Line])`, or defines `emits(self)`, which returns the record classes, and is called when it is declared.
+
+    given_again  what becomes of messages that it has given and that are not done when its worker dies or the run ends.
+            'same': it gives them again, under the ids that they had. 'other ids': it gives them again, and nobody can
+            tell that they are the same, so what they have caused may be stored twice (C2). 'never': they are lost, as
+            those of a clock are. Saying so changes nothing but what `kedge check --guarantees` tells.
+    ends_last  True: what it reads is made of what bolts of this run have put elsewhere, as a query's results are. All
+            other sources end first; bolts that are not below this one are then flushed, and what they put out in that
+            may be what it has waited for. It ends by itself, as any source does: `poll` returns an empty list.
     """
 
+    given_again: ClassVar[Literal["same", "other ids", "never"]] = "same"
+    ends_last: ClassVar[bool] = False
     outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
 
     def open(self, task: Task, positions: Positions) -> Awaitable[None] | None:

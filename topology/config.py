@@ -26,6 +26,10 @@ class Config:
     max_lag            messages that a task of a spout may be ahead of its oldest one that is not done; there it waits.
                        Where ids are str or bytes 20,000, or twice max_pending if that is more, at most: each that is
                        done is written with every commit.
+    durability         of state: 'disk' waits for the disk before what an input has put out leaves; 'process' does not:
+                       what was changed last may be lost with the power, though never with a process.
+    max_remembered_bytes  of memory that a task with state may take to remember inputs, and what they have put out,
+                       until their messages are done; at that many the sources wait.
     drain_timeout_s    how long open trees may take to finish once the run is asked to stop.
     max_restarts       restarts within a minute, of all workers together; one death more ends the run. 0: none.
     blocked_timeout_s  a worker process whose event loop one call blocks for longer is killed and replaced.
@@ -39,6 +43,8 @@ class Config:
     on_dead: Literal["continue", "stop"] = "continue"
     max_dead: int = 10_000
     max_lag: int = 1_000_000
+    durability: Literal["disk", "process"] = "disk"
+    max_remembered_bytes: int = 256 * 1024 * 1024
     drain_timeout_s: float = 25.0
     max_restarts: int = 10
     blocked_timeout_s: float = 120.0
@@ -47,13 +53,21 @@ class Config:
         choices = {
             "guarantee": ("at-least-once", "at-most-once"),
             "on_dead": ("continue", "stop"),
+            "durability": ("disk", "process"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
                     f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}", code=K301
                 )
-        lowest = {"max_pending": 1, "max_dead": 1, "max_lag": 1, "max_replays": 0, "max_restarts": 0}
+        lowest = {
+            "max_pending": 1,
+            "max_dead": 1,
+            "max_lag": 1,
+            "max_remembered_bytes": 1,
+            "max_replays": 0,
+            "max_restarts": 0,
+        }
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in lowest:

@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from topology import signatures
 from topology.codes.declaring import K212, K213
 from topology.codes.loading import K133
+from topology.companions import Companion
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
 from topology.deadletters import DeadLetter
@@ -71,6 +72,13 @@ class Declared:
     concurrency: int = 1
     every: str | None = None
     problems: list[Problem] = field(default_factory=list)
+    renamed_from: str | None = None
+
+    @property
+    def known_as(self) -> str:
+        """The name that its identities are made of, and that all that is kept of it is filed under: the one that it had
+        when it was first run. People see `name`."""
+        return self.name if self.renamed_from is None else self.renamed_from
 
 
 @dataclass(frozen=True)
@@ -152,11 +160,16 @@ class Topology:
         self.config = config if config is not None else Config()
         self.place = _caller()
         self.components: list[Declared] = []
+        self.companions: list[Companion] = []
+        self.companion_places: list[Place] = []  # where each of them was declared
 
-    def spout(self, name: str, spout: Records[R] | Polls[R], /, *, tasks: int = 1) -> Stream[R]:
-        """Declares a source. Returns the handle of what it emits."""
+    def spout(
+        self, name: str, spout: Records[R] | Polls[R], /, *, tasks: int = 1, renamed_from: str | None = None
+    ) -> Stream[R]:
+        """Declares a source. Returns the handle of what it emits. `renamed_from` as for a bolt."""
         classes, problems = signatures.of_spout(spout)
         declared = Declared(name, spout, tasks, _caller(), classes, "spout", not problems, problems=problems)
+        declared.renamed_from = renamed_from
         return self._declare(declared)
 
     @overload
@@ -170,6 +183,7 @@ class Topology:
         tasks: int = 1,
         concurrency: int = 1,
         every: str | None = None,
+        renamed_from: str | None = None,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -183,6 +197,7 @@ class Topology:
         tasks: int = 1,
         concurrency: int = 1,
         every: str | None = None,
+        renamed_from: str | None = None,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -197,6 +212,7 @@ class Topology:
         tasks: int = 1,
         concurrency: int = 1,
         every: str | None = None,
+        renamed_from: str | None = None,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -208,6 +224,7 @@ class Topology:
         tasks: int = 1,
         concurrency: int = 1,
         every: str | None = None,
+        renamed_from: str | None = None,
     ) -> Stream[Out]: ...
     def bolt(
         self,
@@ -218,11 +235,14 @@ class Topology:
         tasks: int = 1,
         concurrency: int = 1,
         every: str | None = None,
+        renamed_from: str | None = None,
     ) -> Stream[Any]:
         """Declares a bolt that reads `inputs`, streams with a grouping each. Returns the handle of what it emits.
 
         `tasks` copies share its input; `concurrency` inputs may be under way in each, where it is async; `every`
-        ("10s", "500ms", "5m") is how often `tick` is called.
+        ("10s", "500ms", "5m") is how often `tick` is called. `renamed_from` is the name that it had when it was first
+        run on this state directory, where that was another: its identities, its state and all else that is kept of it
+        stay those of that name. Leave it there as long as the state directory lives.
         """
         signature = signatures.of_bolt(bolt)
         read = tuple(one for one in inputs if isinstance(one, Input))
@@ -251,8 +271,15 @@ class Topology:
             concurrency=concurrency,
             every=every,
             problems=problems,
+            renamed_from=renamed_from,
         )
         return self._declare(declared)
+
+    def companion(self, companion: Companion, /) -> None:
+        """Declares a process that a run of this topology starts beside itself, watches, and ends: see `Companion`. Its
+        name is its own in the topology."""
+        self.companions.append(companion)
+        self.companion_places.append(_caller())
 
     def validate(self) -> None:
         """Raises DeclarationError with every mistake of the declaration; returns where there is none."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from acker.identity import id_bytes
+from acker.identity import TEXT, id_bytes
 from topology.codes.starting import K403
 from topology.codes.tuples import K601, K602, K603
 from topology.errors import EmitError, StartError
@@ -61,11 +61,11 @@ def key_bytes(value: Any) -> bytes:
     if isinstance(value, enum.Enum):
         return b"\x0a" + key_bytes(value.value)
     if isinstance(value, frozenset):
-        return b"\x0c" + _joined(sorted(map(key_bytes, value)))
+        return b"\x0c" + joined(sorted(map(key_bytes, value)))
     if isinstance(value, Record):
-        return b"\x0d" + _joined(map(key_bytes, msgspec.structs.astuple(value)))
+        return b"\x0d" + joined(map(key_bytes, msgspec.structs.astuple(value)))
     if isinstance(value, tuple):
-        return b"\x0b" + _joined(map(key_bytes, value))
+        return b"\x0b" + joined(map(key_bytes, value))
     raise _no_key(f"{kind.__name__} can't be a key")
 
 
@@ -87,13 +87,15 @@ def _decimal_text(value: Decimal) -> bytes:
     return f"{'-' * sign}{kept}E{exponent + len(text) - len(kept)}".encode()
 
 
-def _joined(parts: Iterable[bytes]) -> bytes:
+def joined(parts: Iterable[bytes]) -> bytes:
+    """The byte form of several, after its tag."""
     return b"".join(_pack_length(len(part)) + part for part in parts)
 
 
 def slot_of(key: bytes) -> int:
-    """The slot of a key's byte form."""
-    return xxh3_64_intdigest(key) >> 54
+    """The slot of a key's byte form. The empty key is that of `global_`, all of which task 0 gets, however many there
+    are."""
+    return xxh3_64_intdigest(key) >> 54 if key else 0
 
 
 def slot_of_identity(identity: int) -> int:
@@ -114,7 +116,12 @@ def key_function(names: tuple[str, ...]) -> Callable[[Any], bytes]:
     if not names:
         return lambda record: b""
     get = attrgetter(*names)
-    return lambda record: key_bytes(get(record))
+
+    def key(record: Any) -> bytes:
+        value: Any = get(record)
+        return TEXT + value.encode("utf-8", "surrogatepass") if type(value) is str else key_bytes(value)  # hot path
+
+    return key
 
 
 class Grouping:

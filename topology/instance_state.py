@@ -35,17 +35,21 @@ def kept(declared: Declared) -> list[str]:
     """The attributes in which this bolt keeps state from record to record, in order of the alphabet."""
     if not isinstance(declared.prototype, Bolt) or not declared.streams:
         return []
-    cls = type(declared.prototype)
-    own = [base for base in cls.__mro__ if base.__module__.partition(".")[0] not in NOT_THE_USERS]
+    own = classes(declared.prototype)
     held = [vars(declared.prototype), *map(vars, own)]
     containers = {name for values in held for name, value in values.items() if isinstance(value, CONTAINERS)}
     for base in own:
         for name in ("__init__", "open"):
             containers.update(*map(_containers_made, _source(base, name)))
     uses = _Uses(containers)
-    for method in _reached(own, "process"):
+    for method in reached(own, "process"):
         uses.of(method)
     return sorted(name for name in uses.changed & uses.read if "cache" not in name.lower())
+
+
+def classes(component: object) -> list[type]:
+    """Its class and the bases of that, but for those that keep nothing and emit nothing."""
+    return [base for base in type(component).__mro__ if base.__module__.partition(".")[0] not in NOT_THE_USERS]
 
 
 def _source(base: type, name: str) -> list[Function]:
@@ -60,8 +64,8 @@ def _source(base: type, name: str) -> list[Function]:
     return [node for node in tree.body if isinstance(node, Function)]
 
 
-def _reached(own: list[type], name: str) -> Iterator[Function]:
-    """A method and those that it calls on `self`, and so on."""
+def reached(own: list[type], name: str) -> Iterator[Function]:
+    """The source of a method and of those that it calls on `self`, and so on, as far as it can be had."""
     waiting, met = [name], {name}
     while waiting:
         method = waiting.pop()

@@ -6,14 +6,14 @@ workers. This file must not know how a task is driven or what a worker is made o
 
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from acker.identity import edge_tag
 from topology.config import Config
 from topology.graph import Declared, Topology
-from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle
+from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle, key_function
 from topology.records import Record, schema
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -41,6 +41,11 @@ class Subscription:
     def key_fields(self) -> tuple[str, ...]:
         """The fields whose values are the key of the subscriber's state."""
         return self.grouping.names if isinstance(self.grouping, Fields) else ()
+
+    @property
+    def key(self) -> Callable[[Any], bytes] | None:
+        """record → the byte form of that key; None where tuples go by their identity."""
+        return None if isinstance(self.grouping, ByIdentity) else key_function(self.key_fields)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,11 @@ class Plan:
         return found
 
     @property
+    def known_as(self) -> dict[str, str]:
+        """Name → the name that what is kept is filed under, of all components."""
+        return {name: one.known_as for name, one in self.components.items()}
+
+    @property
     def workers(self) -> list[int]:
         """The workers that have a task, in order; perhaps fewer than were asked for."""
         return sorted(set(self.placement.values()))
@@ -84,7 +94,10 @@ class Plan:
         their places. The code of bolts is not in it."""
         lines = [self.topology]
         for one in self.components.values():
-            lines += [f"{one.kind} {one.name} {one.tasks} {one.shape}", *(schema(cls) for cls in one.streams)]
+            lines += [
+                f"{one.kind} {one.name} {one.known_as} {one.tasks} {one.shape}",
+                *(schema(cls) for cls in one.streams),
+            ]
         for read in self.subscriptions:
             lines.append(f"{read.emitter}[{read.cls.__qualname__}] {read.index} {read.subscriber} {read.grouping}")
         lines += [f"{name}.{task} {worker}" for (name, task), worker in self.placement.items()]
@@ -94,6 +107,11 @@ class Plan:
 def plan(topology: Topology, workers: int = 1) -> Plan:
     """Plans a topology that has been validated, for up to so many workers."""
     components = {one.name: one for one in topology.components}
+    if topology.config.guarantee == "at-most-once":  # nothing is replayed, so nothing is written down for a replay
+        plain: dict[str, Declared] = {
+            name: replace(one, shape="process") for name, one in components.items() if one.shape == "journal"
+        }
+        components |= plain
     ordered = {name: components[name] for name in order(list(components.values()))}
     subscriptions = tuple(_subscriptions(topology))
     return Plan(topology.name, topology.config, ordered, subscriptions, _placed(ordered, workers))
@@ -124,9 +142,9 @@ def _subscriptions(topology: Topology) -> Iterator[Subscription]:
             index = counts.get((one.component, one.cls), 0)
             counts[one.component, one.cls] = index + 1
             grouping = one.grouping
-            if not getattr(declared.prototype, "deterministic", True) and isinstance(
-                grouping, Shuffle | LocalOrShuffle
-            ):
+            bolt = declared.prototype
+            remembers = not getattr(bolt, "deterministic", True) or getattr(bolt, "remembers", False)
+            if remembers and isinstance(grouping, Shuffle | LocalOrShuffle):
                 grouping = ByIdentity()  # so that a replay meets the same task (B2)
             yield Subscription(one.component, one.cls, index, declared.name, grouping, one.dead)
 

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Final, TypeVar, dataclass_transform
 
 import msgspec
 from typing_extensions import TypeIs
@@ -141,8 +141,24 @@ def encode(record: Record) -> bytes:
     """The byte form of a record: msgpack, fields in order. Raises RecordError, naming the class, where it has none."""
     try:
         return _encoder.encode(record)
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-        raise RecordError(f"a {type(record).__name__} can't be encoded: {error}", code=K615) from error
+    except _NO_FORM as error:
+        raise _no_form(f"a {type(record).__name__}", error) from error
+
+
+def encoded(value: object) -> bytes:
+    """The byte form of a value of the types that a record's field may have; a record's is what `encode` gives. Raises
+    RecordError where it has none."""
+    try:
+        return _encoder.encode(value)
+    except _NO_FORM as error:
+        raise _no_form(f"{value!r:.80}", error) from error
+
+
+_NO_FORM: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
+
+
+def _no_form(what: str, error: Exception) -> RecordError:
+    return RecordError(f"{what} can't be encoded: {error}", code=K615)
 
 
 def decoder(cls: type[R]) -> Callable[[bytes], R]:

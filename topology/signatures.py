@@ -11,13 +11,13 @@ from typing import Any, Final, Literal, TypeVar
 
 from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
 from topology.codes.code import Code
-from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221
+from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221, K234
 from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
 from topology.errors import Problem
 from topology.functions import FunctionBolt
 from topology.records import Record, is_record, type_problem
 
-Shape = Literal["process", "state", "execute"]
+Shape = Literal["process", "state", "execute", "journal"]  # journal: a process whose outputs are written down first
 Classes = tuple[type[Record], ...]
 
 LAMBDA: Final = "<lambda>"
@@ -50,6 +50,14 @@ def of_spout(spout: Any) -> tuple[Classes, list[Problem]]:
         return _spout(spout, called(spout))
     except Exception as error:  # as above
         return (), [_unreadable(spout, error)]
+
+
+def state_type(bolt: Any) -> Any:
+    """The X of `state: State[X]`, of a bolt whose shape is "state"; None where it names none, perhaps a type variable
+    that nothing stands for."""
+    *_, last = _positional(bolt.process)
+    kind = argument(typing.get_type_hints(bolt.process)[last], State)
+    return bindings(bolt, "process").get(kind, kind) if isinstance(kind, TypeVar) else kind
 
 
 def called(component: Any) -> str:
@@ -144,6 +152,10 @@ class _Reading:
         else:
             signature.waits = signature.waits or _later(results)
             self.gives(results)
+            if signature.shape == "process" and _is_journalled(bolt):
+                signature.shape = "journal"
+        if (on_timer := _method(bolt, "on_timer")) is not None:
+            self.timer(bolt, on_timer, hints.get(parameters[-1]))
         return signature
 
     def takes(self, kind: Any) -> None:
@@ -171,14 +183,43 @@ class _Reading:
         elif value not in (None, Any) and not isinstance(value, TypeVar) and (wrong := type_problem(value)):
             self.problem(K217, f"keeps a state of a type that can't be stored: {wrong}")
 
-    def gives(self, kind: Any) -> None:
+    def timer(self, bolt: Any, function: Callable[..., Any], state: Any) -> None:
+        """`on_timer(key, name, state)`: what it gives are streams of the bolt, as what `process` gives is. `state`: the
+        annotation that `process` has."""
+        if self.signature.shape != "state":
+            wanted = "process(self, record: X, state: State[Z])"
+            self.problem(K234, f"defines `on_timer`, and a timer is a part of the state; write {wanted}")
+            return
+        wanted = "on_timer(self, key: tuple[Any, ...], name: str, state: State[Z]) -> Iterator[Y]"
+        parameters = _positional(function)
+        if len(parameters) != 3:
+            self.problem(K234, f"has an `on_timer` of {len(parameters)} parameters besides self; write {wanted}")
+            return
+        hints = typing.get_type_hints(function)
+        if "return" not in hints:
+            self.problem(K234, f"needs the annotation of what `on_timer` gives; write {wanted}")
+            return
+        results = hints["return"]
+        waits = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        if waits or _later(results):
+            self.problem(K234, "has an `on_timer` that is async; it is called when a timer is due, and can't wait")
+            return
+        given = hints.get(parameters[2])
+        if given not in (None, Any, State, state) and state is not State:
+            text = f"has an `on_timer` of {_said(given)}, and a `process` of {_said(state)}; it is the same state"
+            self.problem(K234, text)
+        self.bound = bindings(bolt, "on_timer")
+        self.gives(results, "on_timer")
+
+    def gives(self, kind: Any, method: str = "process") -> None:
         """The result of `process`: iterables of classes, awaitables of them, None."""
+        article = "an" if method == "on_timer" else "a"
         for part in union(kind, self.bound):
             origin, args = typing.get_origin(part), typing.get_args(part)
             if part in NOTHING:
                 continue
             if origin in LATER:
-                self.gives(args[-1])
+                self.gives(args[-1], method)
             elif origin is tuple:
                 for one in args:
                     if one is not Ellipsis:
@@ -186,10 +227,12 @@ class _Reading:
             elif origin in MANY:
                 self.classes(args[0])
             elif is_record(part):
-                text = f"has a `process` that gives one {part.__name__}; give an iterable: yield it, or return [record]"
-                self.problem(K218, text)
+                text = f"that gives one {part.__name__}; give an iterable: yield it, or return [record]"
+                self.problem(K218, f"has {article} `{method}` {text}")
             else:
-                self.problem(K218, f"has a `process` that gives {named(part)}, which is not an iterable of records")
+                self.problem(
+                    K218, f"has {article} `{method}` that gives {named(part)}, which is not an iterable of records"
+                )
 
     def classes(self, kind: Any) -> None:
         """What is emitted: classes, or a type variable of the input."""
@@ -231,6 +274,16 @@ def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
 def _method(component: Any, name: str) -> Callable[..., Any] | None:
     found = getattr(component, name, None)
     return found if callable(found) else None
+
+
+def _is_journalled(bolt: Any) -> bool:
+    """Whether what it puts out is written down before it leaves (B2). A sink that drops replays puts nothing out."""
+    return bolt.deterministic is False and not getattr(bolt, "drops_replays", False)
+
+
+def _said(kind: Any) -> str:
+    """State[int], without the modules."""
+    return f"State[{named(value)}]" if (value := argument(kind, State)) is not None else named(kind)
 
 
 def _positional(function: Callable[..., Any]) -> list[str]:

@@ -10,10 +10,31 @@ from collections.abc import Iterator
 from typing import Final
 
 from topology import instance_state, plan, subscriptions
-from topology.codes.declaring import K201, K202, K203, K204, K205, K206, K207, K208, K209, K210, K211, K228, K231
+from topology.codes.declaring import (
+    K201,
+    K202,
+    K203,
+    K204,
+    K205,
+    K206,
+    K207,
+    K208,
+    K209,
+    K210,
+    K211,
+    K228,
+    K231,
+    K232,
+    K233,
+    K235,
+    K236,
+    K237,
+    K238,
+)
+from topology.companions import Companion
 from topology.components import Bolt, Spout
 from topology.config import Config
-from topology.errors import Mistake, Problem
+from topology.errors import Mistake, Problem, did_you_mean
 from topology.graph import Declared, Place, Topology
 from topology.groupings import SLOTS
 from topology.records import is_record, record_problems
@@ -21,6 +42,8 @@ from topology.signatures import called
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # also a folder, a table and a metric: nothing else is let in (S6)
 TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
+RECOVERIES: Final = ("checkpoint", "replay", "none")
+GIVEN_AGAIN: Final = ("same", "other ids", "never")
 CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyncio task of its own
 
 
@@ -34,6 +57,7 @@ def mistakes(topology: Topology) -> list[Mistake]:
         found += [(one.place, problem.of(name)) for problem in _of_component(one, topology, named, seen)]
         found += [(place, problem.of(name)) for place, problem in subscriptions.problems(one, topology)]
     found += _cycles(topology)
+    found += [(place, Problem(K237, text)) for place, text in _companion_problems(topology)]
     return _in_order([topology.mistake(problem, place) for place, problem in found])
 
 
@@ -99,12 +123,15 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
         yield Problem(K204, f"a component of this name is declared already, {where}")
     else:
         named[one.name] = one
+    yield from _renaming_problems(one, topology)
     yield from one.problems
     yield from _number_problems(one)
     if isinstance(one.prototype, Bolt) and one.kind == "bolt":
         yield from (Problem(K207, text) for text in _bolt_problems(one))
+        yield from _state_problems(one, topology.config)
         yield from _copy_problems(one)
     if isinstance(one.prototype, Spout) and one.kind == "spout":
+        yield from _spout_problems(one)
         yield from _copy_problems(one)
     yield from _class_problems(one, seen)
     if one.kind == "spout" and not any(
@@ -114,6 +141,27 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
     ):
         text = f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
         yield Problem(K205, text)
+
+
+def _renaming_problems(one: Declared, topology: Topology) -> Iterator[Problem]:
+    """What is kept is filed under the former name: no two components may share one."""
+    former = one.renamed_from
+    if former is None:
+        return
+    if impossible := [*_name_problems(former, "its former")]:
+        yield from (Problem(K235, f"renamed_from: {problem}") for problem in impossible)
+        return
+    if former == one.name:
+        yield Problem(K235, f"renamed_from={former!r} is the name that it has; leave it out")
+    for other in topology.components:
+        if other is one:
+            continue
+        if other.name == former:
+            text = f"renamed_from={former!r}: a component of this name is declared, {_where(other.place, one.place)}"
+            yield Problem(K235, f"{text}, and what is kept under the name is that one's")
+        elif other.renamed_from == former:
+            where = _where(other.place, one.place)
+            yield Problem(K235, f"renamed_from={former!r}: {other.name!r:.80} has been that, too, {where}")
 
 
 def _name_problems(name: object, whose: str) -> Iterator[Problem]:
@@ -152,8 +200,68 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
             plan.seconds(one.every)
         except ValueError as error:
             yield f"every: {error}"
-    if type(one.prototype.deterministic) is not bool:
-        yield f"{name}.deterministic is True or False, not {one.prototype.deterministic!r:.80}"
+    for option in ("deterministic", "fires_at_end", "may_be_split", "remembers"):
+        if type(value := getattr(one.prototype, option)) is not bool:
+            yield f"{name}.{option} is True or False, not {value!r:.80}"
+    if one.prototype.remembers is True and one.readable and one.shape != "execute":
+        yield f"{name}.remembers is True, and only a bolt with `execute` remembers its inputs itself; leave it out"
+
+
+def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
+    """What becomes of the state when a worker dies, and what the bolt holds for that (A19)."""
+    name, recovery, holds_max = called(one.prototype), one.prototype.recovery, one.prototype.holds_max
+    if recovery not in RECOVERIES:
+        hint = did_you_mean(recovery, RECOVERIES) if isinstance(recovery, str) else ""
+        yield Problem(K232, f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {recovery!r:.80}{hint}")
+    elif recovery != "checkpoint" and one.shape != "state" and one.readable:
+        text = f"{name}.recovery is {recovery!r}, and it keeps no state that could be lost; leave recovery out"
+        yield Problem(K232, text)
+    if type(holds_max) is not int or holds_max < 1:
+        yield Problem(K233, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
+        holds_max = 0
+    if recovery == "replay" and hasattr(one.prototype, "on_timer"):
+        text = f"{name}.recovery is 'replay', which rebuilds a state from inputs, and no input sets its timers again"
+        yield Problem(K232, f"{text}; leave recovery out")
+    if recovery != "replay" or not isinstance(config, Config):
+        return
+    if config.guarantee == "at-most-once":
+        text = f"{name}.recovery is 'replay', and with guarantee='at-most-once' nothing is replayed"
+        yield Problem(K232, f"{text}; make it 'none'")
+    elif (most := holds_max * one.tasks) >= config.max_pending:
+        yield Problem(
+            K233,
+            f"{name} may hold {most:,} inputs, holds_max, and its spouts have {config.max_pending:,} under way at "
+            f"most, max_pending: they would wait for each other for ever (A19); make holds_max smaller",
+        )
+
+
+def _spout_problems(one: Declared) -> Iterator[Problem]:
+    given = one.prototype.given_again
+    if given not in GIVEN_AGAIN:
+        hint = did_you_mean(given, GIVEN_AGAIN) if isinstance(given, str) else ""
+        text = f"{called(one.prototype)}.given_again is one of {', '.join(GIVEN_AGAIN)}, not {given!r:.80}{hint}"
+        yield Problem(K236, text)
+    if type(last := one.prototype.ends_last) is not bool:
+        yield Problem(K238, f"{called(one.prototype)}.ends_last is True or False, not {last!r:.80}")
+
+
+def _companion_problems(topology: Topology) -> Iterator[tuple[Place, str]]:
+    """What is wrong with the processes beside it."""
+    named: dict[str, Place] = {}
+    for one, place in zip(topology.companions, topology.companion_places, strict=True):
+        given: object = one
+        if not isinstance(given, Companion):
+            yield place, f"a {type(given).__name__} is no companion; give an object of a class that is a Companion"
+            continue
+        name: object = getattr(one, "name", None)
+        if impossible := [*_name_problems(name, "a companion's")]:
+            yield from ((place, str(problem)) for problem in impossible)
+        elif one.name in named:
+            yield place, f"a companion {one.name!r} is declared already, {_where(named[one.name], place)}"
+        named.setdefault(one.name if isinstance(name, str) else "", place)
+        seconds: object = one.starting_s
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+            yield place, f"{called(one)}.starting_s is a number of seconds above 0, not {seconds!r:.80}"
 
 
 def _copy_problems(one: Declared) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from topology.codes.code import Code
 
 _FILES: Final[dict[str, ModuleType]] = {
     "The command line, and loading a topology": loading,
-    "Mistakes of a declaration": declaring,
+    "Mistakes of a declaration, and of state in a file": declaring,
     "Settings, sources and sinks": given,
     "Could not start": starting,
     "The run": running,

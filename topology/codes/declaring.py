@@ -205,3 +205,106 @@ K231: Final = Code(
     "With guarantee='at-most-once' nothing follows a message after it was emitted, so nothing is known of its end.",
     "leave the guarantee at 'at-least-once', or do not read dead letters.",
 )
+K232: Final = Code(
+    "K232",
+    "A recovery that can't be",
+    "What becomes of a bolt's state when its worker dies is 'checkpoint', 'replay' or 'none'. Only a bolt with state "
+    "has one, and 'replay' needs messages that are followed and replayed.",
+    "leave recovery at 'checkpoint', or give the bolt a state and the topology guarantee='at-least-once'.",
+)
+K233: Final = Code(
+    "K233",
+    "A bolt that would hold too many inputs",
+    "A bolt with recovery = 'replay' holds inputs unacked, holds_max at most. Where its spouts may have no more than "
+    "that under way, they would wait for the bolt, and the bolt for them, for ever.",
+    "make holds_max smaller than max_pending, or max_pending larger.",
+)
+K234: Final = Code(
+    "K234",
+    "An on_timer that can't be used",
+    "Timers are a part of the state, so only a bolt with state has them. on_timer is called with the key, the timer's "
+    "name and the state, and returns or yields records at once.",
+    "write def on_timer(self, key: tuple[Any, ...], name: str, state: State[Z]) -> Iterator[X].",
+)
+K235: Final = Code(
+    "K235",
+    "A former name that can't be",
+    "renamed_from is the name under which a component was first run. What is kept is filed under it, so it belongs to "
+    "one component alone.",
+    "give the name that this component had, and no other component's.",
+)
+K236: Final = Code(
+    "K236",
+    "A spout that does not say what it gives again",
+    "given_again says what becomes of a spout's messages that are in flight when its worker dies: 'same', they come "
+    "again under their ids; 'other ids', under others; 'never', they are lost.",
+    "give one of the three, or leave it out where the source gives the same again.",
+)
+K237: Final = Code(
+    "K237",
+    "A companion that can't be",
+    "A companion is a process that a run starts beside itself. Its name is a file name, and its own in the topology; "
+    "starting_s is for how many seconds it may start.",
+    "give topology.companion an object of a class that is a Companion, with a name that no other one has.",
+)
+K238: Final = Code(
+    "K238",
+    "A spout that does not say whether it ends last",
+    "ends_last is True for a spout that reads what bolts of the same run have put elsewhere, so that it ends after "
+    "their flush; other spouts leave it out.",
+    "write ends_last = True, or leave it out.",
+)
+K240: Final = Code(
+    "K240",
+    "A component of which no state is kept",
+    "State is kept of bolts whose process has a parameter `state`, and whose recovery is 'checkpoint', once they have "
+    "run with this state directory.",
+    "name one that has: without a name, kedge state export writes all of them.",
+)
+K241: Final = Code(
+    "K241",
+    "A line that is no state",
+    "kedge state import reads what kedge state export has written, or what is written alike: for each component a "
+    "header, and a line for each key. One line that can't be read refuses all of the file, and nothing is changed.",
+    "mend the line that is named, or export again.",
+)
+K242: Final = Code(
+    "K242",
+    "State of another type",
+    "The header of a component says which type its values are of. They are taken where that is the type that the "
+    "topology has noted or, where its file is named, declares now, or one that is read as it.",
+    "name the topology's file, --topology app.py, where the type has changed; convert the values, and write the new "
+    "type into the header's schema.",
+)
+K243: Final = Code(
+    "K243",
+    "A key of state that is there twice",
+    "Each key of a component has one line: of two nobody knows which one counts.",
+    "leave one of them out, and one less in the header's keys.",
+)
+K244: Final = Code(
+    "K244",
+    "A file of state that was cut short",
+    "A header says how many keys follow, so that a file which was not written to its end is not taken for all that "
+    "there was.",
+    "export again; where keys were left out on purpose, say how many there are in the header's keys.",
+)
+K245: Final = Code(
+    "K245",
+    "A file of state that can't be read or written",
+    "What is exported is written beside the file first, and takes its name when it is whole.",
+    "give a file in a folder that you may write to, or - for stdin.",
+)
+K246: Final = Code(
+    "K246",
+    "A file of state of a newer format",
+    "It was written by a newer Kedge.",
+    "import it by a Kedge that is as new, or export again by this one.",
+)
+K247: Final = Code(
+    "K247",
+    "A part of a topology that Spark can't run",
+    "On Spark bolts are copied to whatever process Spark chooses, see whole batches and are begun anew at any time. "
+    "What goes by one task, by a tuple that is held, or by what a bolt keeps in its attributes has no place there.",
+    "do what the line says, or run the topology without --engine.",
+)

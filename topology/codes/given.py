@@ -217,6 +217,20 @@ K344: Final = Code(
     "a message may come, so outputs could be stored twice.",
     "have it remember for longer, or lower max_replays or tree_timeout_s.",
 )
+K345: Final = Code(
+    "K345",
+    "A CountWithin with a value that can't be",
+    "A CountWithin counts up to a limit, within a span of seconds, and waits for records that are up to lateness_s "
+    "older than the newest.",
+    "give values within the limits that are named.",
+)
+K346: Final = Code(
+    "K346",
+    "A CountWithin that does not say what it counts",
+    "With lateness_s, records wait in the state until they are decided, as bytes, and are read as the class that the "
+    "base names.",
+    "name the classes that it takes and gives: class ManyFailures(CountWithin[Failure, Alert]).",
+)
 K350: Final = Code(
     "K350",
     "A secret that can't be read",
@@ -296,4 +310,86 @@ K362: Final = Code(
     "A time for a server that can't be",
     "timeout_s bounds what one statement may take, so that a server that hangs is noticed.",
     "give a number of seconds within the limits, or leave it out.",
+)
+K370: Final = Code(
+    "K370",
+    "A record that Spark has no columns for",
+    "A stream that goes to Spark, or comes from it, is a table there: a column a field, of one type, with a name of "
+    "its own.",
+    "change the field that is named, or hand over a record without it, made by a bolt before.",
+)
+K371: Final = Code(
+    "K371",
+    "A folder for Spark that can't be used",
+    "What is handed over to Spark is kept in a folder of the run's until Spark has read it, and this one can't be made "
+    "or written.",
+    "mend the folder's owner or rights, or give the run another state directory.",
+)
+K372: Final = Code(
+    "K372",
+    "A hand-over to Spark that is damaged",
+    "A file of what was handed over to Spark is cut, was changed, is missing, or was written by something else. It was "
+    "whole and synced when its records were acked, so they will not come again by themselves.",
+    "put the file back from a backup; or begin anew with --fresh, which reads the sources from their start.",
+)
+K373: Final = Code(
+    "K373",
+    "A hand-over to Spark of another version of the record",
+    "The record class has changed, and there is still something of its earlier form that Spark has not read.",
+    "run with the class as it was until Spark has caught up, give the query another name, or begin anew with --fresh.",
+)
+K376: Final = Code(
+    "K376",
+    "A Spark query that can't be declared so",
+    "spark_query takes a name, streams by name, a function that makes one DataFrame of theirs, and a mode. Folders are "
+    "called after the names.",
+    "mend the call as the sentence says.",
+)
+K377: Final = Code(
+    "K377",
+    "Spark is not installed",
+    "A topology with a spark_query runs one Spark driver beside itself, and pyspark comes with an extra of Kedge.",
+    "pip install 'kedge[spark]', into the environment that kedge runs in.",
+)
+K378: Final = Code(
+    "K378",
+    "A query that can't be sent to Spark's driver",
+    "The function of a spark_query runs in another process. It is imported there by its name, or, of a script, sent "
+    "with all that it uses; an open file or a lock can't be sent.",
+    "define the function at the top of a module, and let it make what it needs itself.",
+)
+K379: Final = Code(
+    "K379",
+    "Results of a Spark query that can't be read",
+    "What a query gives is kept in files of the run's folder until it is done, and one of them is damaged or may not "
+    "be read.",
+    "see what is wrong with the disk. Restore the state directory from a copy, or start anew with --fresh.",
+)
+K380: Final = Code(
+    "K380",
+    "Windows that can't be declared so",
+    "windowed takes the event time, a window's length or a session's gap, aggregates by the names of fields of the "
+    "output, and what Spark can do on a stream.",
+    "mend the call as the sentence says.",
+)
+K381: Final = Code(
+    "K381",
+    "A join that can't be declared so",
+    "joined takes a Table, of a path to Parquet, CSV or JSON Lines or of a function, and columns that it and the "
+    "stream have.",
+    "mend the call as the sentence says.",
+)
+K382: Final = Code(
+    "K382",
+    "A batch join that can't be declared so",
+    "batch_joined takes a Table or another stream, columns that both sides have, and spans of time: for how long "
+    "records are kept, and how often the job runs.",
+    "mend the call as the sentence says.",
+)
+K384: Final = Code(
+    "K384",
+    "A master of Spark's that is none",
+    "Where Spark runs is told by --spark, KEDGE_SPARK or Spark(…): local[CORES], spark://HOST:PORT, sc://HOST:PORT, "
+    "yarn, k8s://… and others that Spark knows.",
+    "write it as Spark's documentation has it; in a shell, quote the brackets: --spark 'local[4]'.",
 )

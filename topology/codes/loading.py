@@ -392,3 +392,9 @@ K176: Final = Code(
     "the two may come from the environment, or from a pattern of the shell that fits several directories.",
     "give one of the two.",
 )
+K177: Final = Code(
+    "K177",
+    "An option for a companion that is not there",
+    "Some options of kedge run are for a process beside the run, Spark say, and the topology declares none such.",
+    "leave the option out, or unset its variable; or run a topology that has such a companion.",
+)

@@ -129,7 +129,8 @@ K526: Final = Code(
 K530: Final = Code(
     "K530",
     "A worker died",
-    "A worker process has ended by itself, or was killed. It is restarted, and what was under way is replayed.",
+    "A worker process has ended by itself, or was killed. It is restarted, goes on with the state that was kept, and "
+    "what was under way is replayed.",
     "look at how it ended: SIGKILL is mostly memory, SIGSEGV an extension in C.",
 )
 K531: Final = Code(
@@ -218,9 +219,51 @@ K547: Final = Code(
     "process any more, so it acks nothing and ends; the next one reads what is there.",
     "look at the disk and at the system's log; then start the run anew, which stores what was not acked.",
 )
+K548: Final = Code(
+    "K548",
+    "A timer, or what it has put out, could not be processed",
+    "on_timer has returned records, and a bolt below failed them as often as max_replays allows, or rejected them; or, "
+    "when all inputs had ended, on_timer itself has raised as often. The records, or the timer, are kept in the state "
+    "directory, this run does not try them any more, and its exit status is 1.",
+    "mend what the bolt says of them; the next run tries them again.",
+)
 K550: Final = Code(
     "K550",
     "A server without fsync",
     "The sink was told that it may use a server with fsync off. What is acked there is lost when the power goes.",
     "turn fsync on in postgresql.conf, unless losing that is fine.",
+)
+K551: Final = Code(
+    "K551",
+    "A companion that can't go on",
+    "A process beside the run has said that it failed for something that a user has to mend; the sentence is its own. "
+    "The run drains and ends, with exit status 1, and the next one goes on from there.",
+    "mend what the sentence says, and run again.",
+)
+K552: Final = Code(
+    "K552",
+    "A companion that dies again and again",
+    "A process beside the run has died more often within a minute than max_restarts allows. What it wrote to stderr "
+    "last was told, and is in companions/NAME.log in the state directory's folder kept.",
+    "see there why it died, and run again.",
+)
+K553: Final = Code(
+    "K553",
+    "A companion that could not be launched",
+    "The method launch of a companion raised, so that no process was started.",
+    "mend it; for what a user has to mend it raises ConfigurationError, with a sentence.",
+)
+K554: Final = Code(
+    "K554",
+    "A companion has died",
+    "A process beside the run has ended with another status than 0, or was killed. It is started again, and all that "
+    "it had started was killed first; the last lines that it wrote to stderr follow.",
+    "nothing, unless it comes again: what it wrote is in companions/NAME.log in the state directory's folder kept.",
+)
+K555: Final = Code(
+    "K555",
+    "A record that a bolt on Spark has rejected",
+    "With --engine spark, a bolt has raised Reject, or a sink has failed a row for good. The rest of its batch has "
+    "gone on, and there are no replays: what Spark has computed once it does not compute again.",
+    "see the record in the letter; mend what has made it, or the bolt.",
 )

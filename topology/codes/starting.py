@@ -57,6 +57,13 @@ K408: Final = Code(
     "The process was started, and ended without saying why: it was killed, or code of the topology has ended it.",
     "look at what it has printed, and at the memory that it may have.",
 )
+K409: Final = Code(
+    "K409",
+    "Files of components that can't be removed",
+    "--fresh, and another --run-id, forget what components have kept in files in the state directory, and the system "
+    "has refused to remove one of them.",
+    "see whose the file is, and what uses it; then run again.",
+)
 K410: Final = Code(
     "K410",
     "The state directory can't be used",
@@ -192,15 +199,17 @@ K430: Final = Code(
 K431: Final = Code(
     "K431",
     "A state file is missing",
-    "The directory says that a worker has kept positions and dead letters in it. Without them messages would be "
+    "The directory says that a worker has kept positions, dead letters and state in it. Without them messages would be "
     "processed anew, or not at all.",
-    "put it back, or run again with --accept-loss: then what it had is lost, and sources begin anew where it had been.",
+    "put it back, or run again with --accept-loss: then what it had is lost, and sources begin anew where it had been; "
+    "where bolts keep state, with --fresh besides.",
 )
 K432: Final = Code(
     "K432",
     "A state file is behind",
     "It has seen fewer commits than the directory knows of: an older copy was put in its place.",
-    "put the newest one back, or run again with --accept-loss: what came after that copy is processed again.",
+    "put the newest one back, or run again with --accept-loss: what came after that copy is processed again; where "
+    "bolts keep state, with --fresh besides.",
 )
 K433: Final = Code(
     "K433",
@@ -211,7 +220,8 @@ K433: Final = Code(
 K434: Final = Code(
     "K434",
     "A state file that nothing knows of",
-    "Which files belong to a state directory is in its state.json, which is missing, or does not name this one.",
+    "Which files belong to a state directory is in its state.json, which is missing, or does not name this one. So "
+    "it is with the folder kept, which has files of components: they belong to positions that are lost with it.",
     "restore the state directory from one copy, or move the file away and run again.",
 )
 K435: Final = Code(
@@ -242,8 +252,10 @@ K438: Final = Code(
 K439: Final = Code(
     "K439",
     "State was lost, as --accept-loss allows",
-    "A state file was missing or behind, and the run was told to go on without what it had.",
-    "nothing: it is said so that the cause of what is processed again is known.",
+    "A state file was missing or behind, and the run was told to go on without what it had. What its sources give "
+    "again counts a second time in state that other files keep; what its state had counted is not given again by "
+    "sources whose positions are in other files.",
+    "nothing where no bolt keeps state, or there is one worker; else --fresh begins positions and state anew.",
 )
 K440: Final = Code(
     "K440",
@@ -251,13 +263,14 @@ K440: Final = Code(
     "The last run was killed, or stopped before it was done with all that it had read. That is read again, and by the "
     "changed topology would get other identities or keys: sinks and states would take it for new.",
     "run the old code once more and end it by kedge stop --drain; or accept duplicates, --accept-duplicates; or forget "
-    "positions, --fresh.",
+    "positions and state, --fresh.",
 )
 K441: Final = Code(
     "K441",
     "The last run's topology can't be compared",
     "What the last run has noted of its topology is in a form that this version of Kedge does not read.",
-    "run it with the version of Kedge that wrote it and end it by kedge stop --drain; or forget positions, --fresh.",
+    "run it with the version of Kedge that wrote it and end it by kedge stop --drain; or forget positions and "
+    "state, --fresh.",
 )
 K442: Final = Code(
     "K442",
@@ -278,4 +291,82 @@ K444: Final = Code(
     "Everything that was read is done, and the state directory could not be told so: a full disk, most of the time. "
     "The next run takes this one for cut short; nothing is lost.",
     "make room; a changed topology may ask for --accept-duplicates then.",
+)
+K445: Final = Code(
+    "K445",
+    "A state file belongs to a later start",
+    "Each start of a worker has a number, which its state file keeps, and this worker has an earlier one than the "
+    "file: another has taken its place while it was slow to begin.",
+    "nothing where a run is under way. Where state.json was put back from an older copy, restore all of the directory "
+    "from one copy.",
+)
+K446: Final = Code(
+    "K446",
+    "Somebody else has written to a state file",
+    "A worker has its state file to itself, and before each commit it looks whether the file is as it has left it. It "
+    "was not, so nothing more is written: the file system does not keep locks, or another program has changed "
+    "the file.",
+    "keep the state directory on a local disk, see who else has the file, and run again.",
+)
+K447: Final = Code(
+    "K447",
+    "A state of another type than the one that is kept",
+    "What is kept of a bolt's state was written as one type, and can't be read as the one that its annotation says "
+    "now. State outlives the messages that have made it, so this is refused though all are done. A record whose "
+    "last fields are new, and have defaults, is read.",
+    "run the old code and export the state by kedge state export; or forget state and positions, --fresh.",
+)
+K448: Final = Code(
+    "K448",
+    "State that is not drained",
+    "The last run was cut short, so its inputs will be read again, and are known by what is remembered of them beside "
+    "the state. That does not go along: where the state is put elsewhere, or other state is put here, such an input "
+    "would count twice, or not at all.",
+    "run it once more and let it end; where its sources never end, let them give something new, or nothing for five "
+    "seconds, and then end it by kedge stop --drain, which says whether all is done.",
+)
+K449: Final = Code(
+    "K449",
+    "State that could not be put in place",
+    "The disk has no room, or failed. What was there is there as it was.",
+    "make room, or see what is wrong with the disk; then import again.",
+)
+K450: Final = Code(
+    "K450",
+    "No folder for files of components",
+    "A component keeps files of its own: in the state directory or, where the run has none, in the temporary folder of "
+    "the system. The folder for them could not be made.",
+    "make room there, or give a state directory that you may write to; TMPDIR names another temporary folder.",
+)
+K451: Final = Code(
+    "K451",
+    "An engine that is not there",
+    "A package brings an engine by an entry point of the group kedge.engines; `spark` is Kedge's own.",
+    "write --engine spark, or install the package that brings the other one.",
+)
+K452: Final = Code(
+    "K452",
+    "An engine that can't be loaded",
+    "Its module raises when it is imported, perhaps as something that it needs is not installed.",
+    "pip install 'kedge[spark]' where it is spark; else mend the package that brings it.",
+)
+K453: Final = Code(
+    "K453",
+    "A topology that this engine can't run",
+    "Each line names the file and line of a call, what the engine has nothing for, and what to do. Nothing has been "
+    "run. Kedge itself runs the topology as it is.",
+    "mend each of these lines, or run without --engine; kedge check --engine NAME tells them without running anything.",
+)
+K454: Final = Code(
+    "K454",
+    "A trigger that is none",
+    "How often Spark begins a micro-batch: as soon as the last one has ended, at an interval, or for all that is there "
+    "once the sources have ended.",
+    "write --trigger default, a duration such as 100ms or 1s, or available-now; with --engine spark.",
+)
+K455: Final = Code(
+    "K455",
+    "An engine whose software is not installed",
+    "With --engine spark a topology's bolts run on Spark, and pyspark comes with an extra of Kedge.",
+    "pip install 'kedge[spark]', into the environment that kedge runs in.",
 )

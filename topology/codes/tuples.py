@@ -110,3 +110,38 @@ K617: Final = Code(
     "The test kit sends each record through its byte form, and this one can't be encoded, or comes out as another.",
     "put into each field what its annotation says.",
 )
+K618: Final = Code(
+    "K618",
+    "A record that can't be counted",
+    "A CountWithin asks its subclass for each record's event time, a datetime with a zone, and for how many it stands "
+    "for. Of one key, no more than `most` records may wait to be decided.",
+    "mend at(record) or weight(record); where too many wait, lower lateness_s or raise most.",
+)
+K619: Final = Code(
+    "K619",
+    "A state of another type than its annotation says",
+    "State is kept as bytes, and read as the type in `state: State[…]`. A value of another type was set, or what an "
+    "earlier version of the bolt has kept can't be read as this one's.",
+    "set values of the declared type; after a change of the type, run with --fresh, or export and import the state.",
+)
+K620: Final = Code(
+    "K620",
+    "A timer that can't be set",
+    "A timer is set by state.timer(at, name), for a time with a zone, in a bolt that defines on_timer(self, key, name, "
+    "state), and a key has 100 at most.",
+    "give a time in UTC, as datetime.now(UTC) + timedelta(seconds=…), and define on_timer.",
+)
+K621: Final = Code(
+    "K621",
+    "What a bolt had put out, as a record that it does not emit any more",
+    "A replay of a known input sends what that had put out, which is kept as bytes of its class. The bolt does not "
+    "emit this class any more, or its fields have changed since.",
+    "run with the class as it was until nothing is in flight, or drop the dead letter: kedge dead drop.",
+)
+K622: Final = Code(
+    "K622",
+    "Columns that are no records of this class",
+    "What Spark gives back becomes records, and its columns are not the fields of the class: by name, by type, or by "
+    "nulls where a field is never None.",
+    "have the query select columns of these names and types, or declare another output class.",
+)
