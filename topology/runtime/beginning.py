@@ -16,7 +16,7 @@ from topology.codes.starting import K444
 from topology.durable.files import Files
 from topology.durable.positions import positions
 from topology.durable.refiling import opened_stores, refile
-from topology.durable.shape import agreed, shape_of, text_of
+from topology.durable.shape import agreed, following, shape_of, text_of
 from topology.durable.statedir import StateDir
 from topology.durable.values import Mark
 from topology.errors import StartError
@@ -36,7 +36,7 @@ logger = logging.getLogger("kedge")
 class Terms:
     """On what terms a run takes over what earlier ones have left.
 
-    fresh              forgets positions and notes, so that everything is read again; sinks drop what they hold.
+    fresh              forgets positions, state and notes: everything is read again, and sinks drop what they hold.
     run_id             part of all identities from now on, so that everything is read, processed and stored again; 'new'
                        for one that nobody has had; empty for the one that is kept.
     accept_duplicates  goes on though the topology has changed while something was in flight (B11).
@@ -109,10 +109,10 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
     elif state.run_id:
         told.append(f"identities begin with {identity}, as an earlier run was told")
     placed = _placed(plan)
-    paths = refile(state, placed)
+    paths = refile(state, placed, _kept(plan))
     if known and (where := _resuming(state, plan, placed)):
         told.append(where if clean else f"{where}; the last run was cut short, and what was in flight is read again")
-    state.set_begun(text_of(shape))
+    state.set_begun(text_of(following(state.shape, shape)))
     return Beginning(identity, {worker: path.absolute() for worker, path in paths.items()}, told, clean)
 
 
@@ -142,28 +142,39 @@ def _finished(mark: Mark) -> bool:
 
 
 def _forgotten() -> str:
-    return "--fresh: positions are forgotten, and everything is read again; sinks drop what they hold"
+    return "--fresh: positions and state are forgotten, and everything is read again; sinks drop what they hold"
 
 
 def _placed(plan: Plan) -> dict[int, list[tuple[str, int]]]:
-    """Worker → the spouts' tasks on it; every worker is there."""
+    """Worker → the spouts' tasks on it, by the names that they are known as; every worker is there."""
     placed: dict[int, list[tuple[str, int]]] = {worker: [] for worker in plan.workers}
     for (name, task), worker in plan.placement.items():
         if plan.components[name].kind == "spout":
-            placed[worker].append((name, task))
+            placed[worker].append((plan.components[name].known_as, task))
     return placed
+
+
+def _kept(plan: Plan) -> dict[str, list[int]]:
+    """The worker of each task of the bolts of which something is kept, by the names that they are known as."""
+    return {
+        one.known_as: [plan.placement[one.name, task] for task in range(one.tasks)]
+        for one in plan.components.values()
+        if one.shape == "journal" or (one.shape == "state" and one.prototype.recovery == "checkpoint")
+    }
 
 
 def _resuming(state: StateDir, plan: Plan, placed: Mapping[int, Sequence[tuple[str, int]]]) -> str:
     """Where the sources go on, in a sentence; empty where no position is kept. Of tasks that share a partition the one
     that is told is the furthest back, where ids can be compared."""
     resumed: dict[tuple[str, str], Mark] = {}
+    known = {one.known_as: one for one in plan.components.values()}
     with opened_stores(state) as stores:
         for worker, tasks in placed.items():
             kept = stores[worker].loaded
-            for name, task in tasks:
-                found = positions(kept.marks, kept.begun, name, task, plan.components[name].tasks)
+            for known_as, task in tasks:
+                found = positions(kept.marks, kept.begun, known_as, task, known[known_as].tasks)
                 for partition, mark in found.items():
+                    name = known[known_as].name
                     resumed[name, partition] = _further_back(mark, resumed.get((name, partition), mark))
     told = [_at(name, partition, mark) for (name, partition), mark in resumed.items()]
     more = len(told) - TOLD_MAX

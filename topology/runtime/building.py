@@ -3,27 +3,30 @@ it. Must not know how they are opened, run or closed."""
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Any
 
+from acker.floors import Floors
+from topology.graph import Declared
 from topology.plan import Plan
+from topology.runtime.announcing import begins_sub_trees, remembers, remembers_itself
 from topology.runtime.collecting import CollectingExecutor
+from topology.runtime.committing import CommittingExecutor
 from topology.runtime.copying import prototype_copy
 from topology.runtime.errands import Way
 from topology.runtime.executor import Executor, ProcessExecutor
 from topology.runtime.here import Place
+from topology.runtime.holding import HoldingExecutor
+from topology.runtime.keeping import Keeper
+from topology.runtime.kept_state import Codec
 from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.linking import Peers
-from topology.runtime.neighbours import Home, Reader
+from topology.runtime.neighbours import Reader
 from topology.runtime.outbox import Outbox, Queue, dead_outbox_of, outbox_of
 from topology.runtime.peers import RemoteQueue
 from topology.runtime.sourcing import polling
 from topology.runtime.spouting import Spouting
-
-EXECUTORS: Final[dict[str, type[Executor]]] = {
-    "process": ProcessExecutor,
-    "state": KeyedExecutor,
-    "execute": CollectingExecutor,
-}
+from topology.runtime.timers import Fired, Timers
+from topology.signatures import state_type
 
 
 class Building:
@@ -34,9 +37,13 @@ class Building:
         self,
         plan: Plan,
         worker: int,
-        home: Home,
+        home: Any,
         peers: Peers,
         *,
+        topology_id: str,
+        floors: Floors,
+        keeper: Keeper,
+        fired: Fired,
         random: Random,
         outbox_kind: type[Outbox],
         spouting: Callable[..., Spouting],
@@ -47,6 +54,8 @@ class Building:
         self._plan = plan
         self._worker = worker
         self._peers = peers
+        self._home, self._floors, self._keeper, self._fired = home, floors, keeper, fired
+        self._topology_id = topology_id
         mine = [at for at, number in plan.placement.items() if number == worker]
         for name, task in reversed(mine):  # readers first: their queues must be there
             declared = plan.components[name]
@@ -54,22 +63,15 @@ class Building:
             seed = Random(random.getrandbits(64))
             outbox = outbox_of(plan, name, worker, self._queue, seed, outbox_kind)
             if declared.kind == "bolt":
-                self.executors[name, task] = EXECUTORS[declared.shape](
-                    name,
-                    task,
-                    component,
-                    outbox,
-                    home,
-                    concurrency=declared.concurrency,
-                    time_limit_s=plan.config.process_timeout_s,
-                    random=seed,
-                    waits=declared.waits,
-                    place=Place(worker, name, task),
-                )
+                self.executors[name, task] = self._executor(declared, task, component, outbox, seed)
             else:
                 source = polling(component)
                 self.spoutings[name, task] = spouting(
-                    name, task, component, source, outbox, home, random=seed, tasks=declared.tasks
+                    *(name, task, component, source, outbox, home),
+                    random=seed,
+                    tasks=declared.tasks,
+                    known_as=declared.known_as,
+                    remembered=remembers(plan),
                 )
         for (name, _), executor in self.executors.items():
             executor.downstream = self._readers(name)
@@ -78,6 +80,63 @@ class Building:
             one.below = self._everywhere(plan.below(name))
             if plan.dead_readers(name):
                 self.dead_ways[name] = self._dead_way(name, random, outbox_kind)
+
+    def _executor(self, declared: Declared, task: int, bolt: Any, outbox: Outbox, random: Random) -> Executor:
+        """What drives one task of a bolt. State that is kept takes a store; without one it is in memory."""
+        config = self._plan.config
+        settings: dict[str, Any] = {
+            "concurrency": declared.concurrency,
+            "time_limit_s": config.process_timeout_s,
+            "random": random,
+            "waits": declared.waits,
+            "floors": self._floors,
+            "place": Place(self._worker, declared.name, task),
+        }
+        given = declared.name, task, bolt, outbox, self._home
+        timed = hasattr(bolt, "on_timer")
+        lasts = declared.shape == "journal" or bolt.recovery == "checkpoint"
+        asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
+        if declared.shape == "execute" and not asks:
+            settings["floors"] = None  # neither it nor who is below it remembers anything: stale inputs do no harm
+        kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": CollectingExecutor}
+        if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
+            kinds["state"] = HoldingExecutor if bolt.recovery == "replay" else KeyedExecutor
+        if declared.shape in kinds:
+            return kinds[declared.shape](*given, **settings)
+        codec = Codec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
+        committing = CommittingExecutor(
+            *given,
+            keeper=self._keeper,
+            codec=codec,
+            known_as=declared.known_as,
+            lasts=lasts,
+            tasks=declared.tasks,
+            most=config.max_remembered_bytes,
+            **settings,
+        )
+        if timed:
+            committing.timers = self._timers(committing, declared, random)
+            assert codec is not None, "on_timer is a part of what has state"
+            codec.due = committing.timers.due
+        return committing
+
+    def _timers(self, executor: CommittingExecutor, declared: Declared, random: Random) -> Timers:
+        return Timers(
+            executor.bolt,
+            executor.place,
+            self._home,
+            self._fired,
+            executor.outbox,
+            topology_id=self._topology_id,
+            known_as=declared.known_as,
+            max_replays=self._plan.config.max_replays,
+            fields=max(len(one.key_fields) for one in self._plan.subscriptions if one.subscriber == declared.name),
+            random=Random(random.getrandbits(64)),
+            put=executor.put,
+            records_of=executor.records_of,
+            forgets=executor.forget_timer,
+            wake=executor.wake_downstream,
+        )
 
     def _queue(self, component: str, task: int) -> Queue:
         return self._task(component, task).queue

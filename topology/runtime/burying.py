@@ -9,7 +9,7 @@ Must not know spouts, nor how a letter is served or replayed.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,6 +68,10 @@ class Burying:
         self._live: dict[str, tuple[Letter | None, int]] = {}  # letters under way, as they are now; by how many
         self._memory: dict[str, Letter] = {}  # where nothing is kept
         self.has_room: Callable[[], None] = lambda: None  # called when there is room again
+        self.left = {*loaded.unserved, *loaded.replaying} if loaded else set[str]()  # of earlier lives, not ended yet
+        self._origins = Counter[int](loaded.dead_origins if loaded else ())  # of the letters that are kept
+        self._removed: dict[str, int] = {}  # letters that go → their origins
+        self._dead: frozenset[int] | None = None
 
     # -- messages that are dead
 
@@ -107,6 +111,8 @@ class Burying:
             burial.letter = altered(burial.letter, name=f"{self._worker}-{self._next}")
             if self.keeps:
                 self._changed[burial.letter.name] = burial.letter
+                self._origins[burial.letter.origin] += 1
+                self._dead = None
             self._taken.append(burial)
             self._next += 1
             self.letters += 1
@@ -141,6 +147,7 @@ class Burying:
     def remove(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
         """The letter is gone: replayed, or dropped."""
         self._gone[letter.name] = size_of(letter)
+        self._removed[letter.name] = letter.origin
         self._update(letter.name, None)
         self._held.append(done)
         self._keeper.want()
@@ -204,13 +211,20 @@ class Burying:
     def kept(self) -> None:
         if not self.keeps:
             return
-        count, _, gone, _, waiters = self._sent
+        count, changed, gone, _, waiters = self._sent
         self._sent = 0, {}, {}, [], []
         buried, self._taken = self._taken[:count], self._taken[count:]
         for burial in buried:
             self._over(burial)
+        self.left -= {letter.name for letter in changed.values() if letter.served and not letter.replaying}
         for name, size in gone.items():
             self._numbers.pop(name, None)
+            self.left.discard(name)
+            origin = self._removed.pop(name)
+            self._origins[origin] -= 1
+            if self._origins[origin] <= 0:
+                del self._origins[origin]
+            self._dead = None
             self._forget(name, size)
         for future in waiters:
             if not future.done():
@@ -258,6 +272,13 @@ class Burying:
     def waiting(self) -> int:
         """Messages that are dead, and whose letters are not kept yet."""
         return len(self._waiting) + len(self._taken)
+
+    @property
+    def dead(self) -> frozenset[int]:
+        """The origins of all messages here that may be replayed by hand: what is remembered of them is kept (E1)."""
+        if self._dead is None:
+            self._dead = frozenset(self._origins)
+        return self._dead
 
     def unfinished(self) -> set[int]:
         """Numbers of messages that count as not done: nothing of them may be forgotten (E1, D17)."""

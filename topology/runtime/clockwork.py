@@ -8,6 +8,7 @@ again (D4).
 import asyncio
 from typing import Any, Final, Protocol
 
+from acker.floors import Floors
 from acker.ledger import STALL_S, Ledger
 from acker.progress import Progress
 from acker.roots import RootSource, message_of
@@ -15,6 +16,7 @@ from topology.components import Clock, Tuple
 from topology.config import Config
 from topology.durable.values import Changes
 from topology.plan import Plan
+from topology.runtime.announcing import Announcing, remembers
 from topology.runtime.collecting import CollectingExecutor
 from topology.runtime.dead_letters import DeadLetters
 from topology.runtime.executor import Executor
@@ -25,6 +27,7 @@ from topology.runtime.replaying import Pending
 from topology.runtime.reporting import Reporter
 from topology.runtime.spouting import Spouting
 from topology.runtime.subtrees import SubTree, SubTrees
+from topology.runtime.timers import Fired
 
 TURN_S: Final = 0.1  # between two looks at the clock
 PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to those who remember them
@@ -34,6 +37,7 @@ REMIND_S: Final = 60.0  # how often repeated failures are told again
 class Wound(Protocol):
     """What a clockwork drives: a worker, as far as it is seen from here."""
 
+    owner: int
     clock: Clock
     config: Config
     plan: Plan
@@ -44,6 +48,8 @@ class Wound(Protocol):
     peers: Peers
     keeper: Keeper
     subtrees: SubTrees
+    fired: Fired
+    floors: Floors
     dead_letters: DeadLetters
     reporter: Reporter
     broken: BaseException | None
@@ -64,12 +70,14 @@ class Clockwork:
         self._announced = 0.0
         self._runs = False
         worker.keeper.add(self)
-        self._remembers = any(one.shape == "state" for one in worker.plan.components.values())
+        self._announcing = Announcing(worker)
+        self._remembers = remembers(worker.plan)
 
     async def run(self) -> None:
         worker, now = self._worker, self._worker.clock.monotonic
         touch_every_s = worker.config.tree_timeout_s / 3
-        last = touched = self._announced = reminded = now()
+        last = touched = reminded = now()
+        self._announced = last - PROGRESS_S  # with the first commit: some take no input before they have heard of all
         self._runs = True
         while True:
             await asyncio.sleep(TURN_S)
@@ -170,8 +178,8 @@ class Clockwork:
         self._announced = now
         trees = [*worker.ledger.trees(), *(tree for one in worker.spoutings.values() for tree in one.later())]
         unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
-        unfinished.update(worker.subtrees.not_done, worker.dead_letters.unfinished())
-        self._gathered = Progress(message_of(worker.roots.latest), frozenset(unfinished))
+        unfinished.update(worker.subtrees.not_done, worker.fired.not_done, worker.dead_letters.unfinished())
+        self._gathered = self._announcing.gather(trees, unfinished)
 
     def kept(self) -> None:
         """Tells those who remember inputs, here and elsewhere."""

@@ -5,12 +5,13 @@ not know trees or spouts: what leaves goes through the outbox, acks and fails go
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
-from acker.identity import MessageId, derive, edge, mixed
-from acker.roots import UNTRACKED
+from acker.floors import Floors
+from acker.identity import MessageId, common_origin, derive, edge, mixed
+from acker.roots import NUMBER_SHIFT, UNTRACKED
 from topology.codes.tuples import K608, K610, K611, K612
 from topology.components import Tuple
 from topology.errors import EmitError, TupleStateError
@@ -25,15 +26,31 @@ Name = tuple[type, frozenset[int]]  # a stream, and the identities of the anchor
 class Open(OpenTuple):
     """An input that `execute` was given and that is not acked or failed yet."""
 
-    __slots__ = ("kept_since", "keys", "ordinals", "task", "tup")
+    __slots__ = ("_keys", "_ordinals", "kept_since", "task", "tup")
 
     def __init__(self, tup: Tuple[Any]) -> None:
-        super().__init__(tup.roots, edge(tup.identity, tup.source.tag))
+        value = edge(tup.identity, tup.source.tag)
+        if (root := tup.root) and not tup.others:  # the usual case, without the steps of the other one
+            self.values, self.finished = {root: value}, False
+        else:
+            super().__init__(tup.roots, value)
         self.tup = tup
-        self.ordinals: dict[Name, int] = {}
-        self.keys: set[tuple[Name, MessageId]] = set()
+        self._ordinals: dict[Name, int] | None = None  # made when they are asked for: a sink's inputs have none
+        self._keys: set[tuple[Name, MessageId]] | None = None
         self.task: asyncio.Task[Any] | None = None  # which emitted without a key first
         self.kept_since: float | None = None  # its slice began, where `execute` has neither acked nor failed it
+
+    @property
+    def ordinals(self) -> dict[Name, int]:
+        if self._ordinals is None:
+            self._ordinals = {}
+        return self._ordinals
+
+    @property
+    def keys(self) -> set[tuple[Name, MessageId]]:
+        if self._keys is None:
+            self._keys = set()
+        return self._keys
 
 
 class TaskCollector:
@@ -72,9 +89,11 @@ class TaskCollector:
         if len(opens) == 1:
             origin, parent = opens[0].tup.origin, opens[0].tup.identity
         else:
-            origin = mixed(one.tup.origin for one in opens)
+            origin = common_origin(one.tup.origin for one in opens)
             parent = mixed(one.tup.identity for one in opens)
         many = len(roots) > MAX_ROOTS
+        if many and isinstance(executor, CollectingExecutor) and executor.are_stale(roots):
+            return
         named = (executor.home.subtrees.root(),) if many else roots or (UNTRACKED,)
         outbox = executor.outbox
         staged: list[Any] = []
@@ -112,6 +131,12 @@ class TaskCollector:
         self._executor.open_of(tup, "ack")
         self._executor.ack_held(tup)
 
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """As `ack` for each of these inputs of this task, in a third of the time. Returns those that were finished."""
+        executor = self._executor
+        assert isinstance(executor, CollectingExecutor), "the others finish their inputs by themselves"
+        return executor.ack_all(tuples)
+
     def fail(self, tup: Tuple[Any], reason: str) -> None:
         self._executor.open_of(tup, "fail")
         self._executor.fail_input(tup, None, Reason.FAILED, reason)
@@ -134,6 +159,9 @@ class CollectingExecutor(Executor):
         super().__init__(*args, **settings)
         self.opened: dict[int, Open] = {}
         self.kept, self.kept_s = 0, 0.0  # inputs that were held and are finished, and for how long, together
+        self.floors: Floors | None = settings.get("floors")  # None: nobody below remembers anything
+        self.stale = 0  # inputs of finished trees, refused, and emissions for such inputs alone, dropped (D5)
+        self._deaf = self.floors is not None  # it may not know what is stale
         self.misused = 0  # emits, acks and fails on finished tuples
         self._cut_off = False
 
@@ -141,11 +169,47 @@ class CollectingExecutor(Executor):
         self._cut_off = True
         super().cut_off()
 
+    def work(self) -> None:
+        """As others do, once all homes were heard in this life: a sub-tree for an input that was stale before would
+        make it new, for those that have forgotten it (D5)."""
+        if not self.deaf:
+            super().work()
+
+    @property
+    def workable(self) -> bool:
+        return super().workable and not self.deaf
+
+    @property
+    def deaf(self) -> bool:
+        """Whether inputs wait until all homes were heard."""
+        if self._deaf:
+            self._deaf = self.floors is not None and not self.floors.hears_all
+        return self._deaf
+
+    def tidy(self) -> None:
+        if self.queue and self._deaf and not self.deaf:
+            self.wake()
+
+    @property
+    def why_full(self) -> str:
+        return "inputs that wait until every worker has said what is done" if self.deaf else ""
+
     def slice(self, count: int) -> int:
         taken, now = 0, self._loop.time()  # once a slice: a clock costs as much as some of the inputs
+        floors, stale = self.floors, 0
         while taken < count and len(self.under_way) < self.concurrency:
             taken += 1
             tup = self.queue.popleft()
+            if (
+                floors is not None
+                and (root := tup.root)
+                and (
+                    floors.refuses(root >> NUMBER_SHIFT)
+                    or (tup.others and any(floors.refuses(one >> NUMBER_SHIFT) for one in tup.others))
+                )
+            ):
+                stale += 1
+                continue
             self.opened[id(tup)] = one = Open(tup)
             try:
                 result = self.bolt.execute(tup, TaskCollector(self, one))
@@ -155,7 +219,8 @@ class CollectingExecutor(Executor):
                     one.kept_since = now
             except BaseException as error:
                 self.raised(tup, error)
-        self.executed += taken
+        self.stale += stale
+        self.executed += taken - stale
         return taken
 
     def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
@@ -172,6 +237,16 @@ class CollectingExecutor(Executor):
         else:  # raised after it had acked: nothing is left to fail, but somebody should know
             self.home.reported(Failure(reason, self.component, text, error))
 
+    def are_stale(self, roots: Sequence[int]) -> bool:
+        """Whether all of these inputs' trees are finished, so that nobody waits for what is anchored to them alone, and
+        counts it. Where some are not, it goes on under its sub-root: those wait for it, and which inputs a bolt puts
+        together is the bolt's matter. What is put together so again has the same identity, and is known below as long
+        as one of them is not done."""
+        floors = self.floors
+        stale = floors is not None and all(floors.refuses(root >> NUMBER_SHIFT) for root in roots)
+        self.stale += stale
+        return stale
+
     def open_of(self, tup: Tuple[Any], act: str) -> Open:
         """The open input of this tuple. Raises TupleStateError where it is finished (A3, A4)."""
         one = self.opened.get(id(tup))
@@ -184,6 +259,26 @@ class CollectingExecutor(Executor):
 
     def ack_held(self, tup: Tuple[Any]) -> None:
         self.ack_roots(self._close(tup).values.items())
+
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """Acks those of these inputs that are open; returns the others (A3, A4)."""
+        opened, ack, now = self.opened, self.home.ack, self._loop.time()
+        done, finished = [], []
+        for tup in tuples:
+            one = opened.get(id(tup))
+            if one is None or one.tup is not tup:
+                finished.append(tup)
+                continue
+            del opened[id(tup)]
+            one.finished = True
+            if one.kept_since is not None:
+                self.kept += 1
+                self.kept_s += now - one.kept_since
+            done += [tree for root, value in one.values.items() if (tree := ack(root, value)) is not None]
+        self.misused += len(finished)
+        if done:
+            self.home.completed(done)
+        return finished
 
     def _close(self, tup: Tuple[Any]) -> Open:
         one = self.opened.pop(id(tup))

@@ -14,13 +14,14 @@ import msgspec
 
 from acker.anchoring import MAX_ROOTS
 from acker.progress import NUMBER_BITS, Progress
-from acker.roots import INCARNATIONS
+from acker.roots import INCARNATIONS, NUMBERS, WORKERS
 from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links import Failed, FrameError
 
 COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; more go into the next frame
 UNFINISHED_MAX: Final = 524_288  # messages that one Progress lists: 4 MiB
+DEAD_MAX: Final = 65_536  # origins of dead messages that it lists
 
 RECORD_BYTES_MAX: Final = 16 << 20  # of one record; several wait in sockets' buffers, and each may be copied twice
 BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a record that is larger has more, and is alone
@@ -75,8 +76,15 @@ class Body(_Part):
     queued: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
     depths: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
     fails: Annotated[list[Fails], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
-    newest: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of Progress
+    newest: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS * NUMBERS)] | None = None  # of Progress
     unfinished: Annotated[bytes, msgspec.Meta(max_length=8 * UNFINISHED_MAX)] = b""
+    first: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS)] = 0
+    caught_up: bool = False
+    dead: Annotated[bytes, msgspec.Meta(max_length=8 * DEAD_MAX)] = b""
+    settled: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
+    number: Annotated[int, msgspec.Meta(ge=0, lt=NUMBERS)] = 0
+    heard: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
+    refused: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)] = b""  # a worker keeps no more sub-trees
 
 
 # -- columns
@@ -139,7 +147,10 @@ def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T
 
 def bounded(progress: Progress) -> Progress:
     """The same progress, but up to an older message where more are unfinished than a frame may list: what is done
-    above it is forgotten later, and nothing too early."""
+    above it is forgotten later, and nothing too early. The same holds where more are dead: then nothing of earlier
+    lives is."""
+    if len(progress.dead) > DEAD_MAX:
+        progress = progress._replace(dead=frozenset(), caught_up=False)
     if len(progress.unfinished) <= UNFINISHED_MAX:
         return progress
     current = progress.newest >> NUMBER_BITS
@@ -149,7 +160,24 @@ def bounded(progress: Progress) -> Progress:
         return ((message >> NUMBER_BITS) - current - 1) % INCARNATIONS, message
 
     oldest = nsmallest(UNFINISHED_MAX, progress.unfinished, age)
-    return Progress(oldest[-1], frozenset(oldest))
+    return progress._replace(newest=oldest[-1], unfinished=frozenset(oldest))
+
+
+def put_progress(body: Body, progress: Progress) -> None:
+    """Adds a bounded progress to a body."""
+    body.newest, body.unfinished = progress.newest, column([*progress.unfinished])
+    body.first, body.caught_up = progress.first, progress.caught_up
+    body.dead, body.settled = column([*progress.dead]), column([*progress.settled])
+    body.number, body.heard, body.refused = progress.number, column([*progress.heard]), column([*progress.refused])
+
+
+def progress_of(body: Body) -> Progress | None:
+    """The progress that it has, if any. Raises FrameError."""
+    if body.newest is None:
+        return None
+    unfinished, dead, settled = (frozenset(numbers(one)) for one in (body.unfinished, body.dead, body.settled))
+    heard, refused = frozenset(numbers(body.heard)), frozenset(numbers(body.refused))
+    return Progress(body.newest, unfinished, body.first, body.caught_up, dead, settled, body.number, heard, refused)
 
 
 # -- tuples

@@ -44,6 +44,7 @@ class Begin(_Message, frozen=True):
     log_level: int = 20  # as in logging: entries from this level on are sent
     topology_id: str = ""  # what messages' identities begin with (C3); empty: the topology's name
     store: str = ""  # the path of this worker's store; empty: nothing is kept
+    folder: str = ""  # for files of components, made by who asks for it first
 
 
 class PeerAt(_Message, frozen=True):

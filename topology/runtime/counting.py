@@ -1,7 +1,7 @@
 """Reads the counters of a worker's parts: into a snapshot, for people, and into a status, for the run's end. Changes
 nothing, and may be called from another thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from acker.ledger import Ledger
@@ -11,9 +11,9 @@ from topology.runtime.dead_letters import DeadLetters
 from topology.runtime.ending import Status
 from topology.runtime.executor import Executor
 from topology.runtime.histogram import Histogram
-from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.linking import Peers
 from topology.runtime.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
+from topology.runtime.one_a_key import OneAKey
 from topology.runtime.peers import Peer
 from topology.runtime.spouting import Spouting
 
@@ -56,8 +56,10 @@ def status(
     held: bool,
     subtrees: int,
     dead_letters: DeadLetters,
+    flushed: Mapping[tuple[str, int], int],
 ) -> Status:
-    """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open."""
+    """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open; `flushed`:
+    bolt task → its inputs when it was flushed last."""
     executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
     return Status(
         worker,
@@ -69,6 +71,8 @@ def status(
         executed + dead_letters.emitted + sum(one.emitted + one.replayed + one.acked + one.failed for one in spoutings),
         {peer.worker: peer.sent for peer in peers},
         {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
+        sorted({one.component for one in spoutings if not one.ended}),
+        sorted({one.component for one in executors if one.inputs > flushed.get((one.component, one.task), -1)}),
     )
 
 
@@ -81,7 +85,7 @@ def _rare(
     counts = (
         ledger.unknown,
         ledger.stalls,
-        sum(one.stale for one in executors if isinstance(one, KeyedExecutor)),
+        sum(one.stale for one in executors if isinstance(one, OneAKey | CollectingExecutor)),
         sum(one.misused for one in executors if isinstance(one, CollectingExecutor)),
         sum(len(one.abandoned) for one in executors),
         sum(one.repeated for one in ends) + sum(one.duplicates for one in sessions),
@@ -104,7 +108,7 @@ def _bolt(tasks: list[Executor], now: float) -> BoltCounts:
         (one.kept, one.kept_s) if isinstance(one, CollectingExecutor) else (one.waited, one.waited_s) for one in tasks
     ]
     return BoltCounts(
-        sum(one.executed for one in tasks),
+        sum(one.inputs for one in tasks),
         sum(one.outbox.emitted for one in tasks),
         sum(one.failed for one in tasks),
         sum(len(one.queue) for one in tasks),
@@ -113,6 +117,7 @@ def _bolt(tasks: list[Executor], now: float) -> BoltCounts:
         sum(waited for waited, _ in waits),
         sum(waited_s for _, waited_s in waits),
         sum(_taken_s(one, now) for one in tasks if one.waits),
+        *map(sum, zip(*(one.kept_now for one in tasks), strict=True)),
     )
 
 

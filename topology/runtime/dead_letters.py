@@ -178,6 +178,12 @@ class DeadLetters:
         trees = (*self._serving.later(), *self._reviving.later())
         return self.burying.unfinished().union(*map(_numbers, trees))
 
+    def under_way_numbers(self) -> set[int]:
+        """Numbers of messages that are dead and not buried, or that wait for another attempt of what their letters are
+        begun for, in no ledger."""
+        trees = (*self._serving.later(), *self._reviving.later(), *self.burying.trees())
+        return set().union(*map(_numbers, trees))
+
     def hold(self) -> None:
         """No letter is served or replayed until `release`: a message is to be alone (E7)."""
         self._serving.hold()

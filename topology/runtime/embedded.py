@@ -1,6 +1,6 @@
 """A whole topology in one event loop: what `topology.run()`, `await topology.serve()` and `kedge run` do.
 
-Start-up, signals and the end of a run are here; the work is the worker's. Loop, clock and randomness are passed in, so
+Start-up and the end of a run are here; the work is the worker's. Loop, clock and randomness are passed in, so
 that a virtual-time loop drives all of it.
 """
 
@@ -8,14 +8,13 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from acker.identity import KEY_BYTES
 from topology.durable.sqlite import SqliteStore
@@ -26,10 +25,13 @@ from topology.plan import plan
 from topology.runtime import beginning
 from topology.runtime.beginning import CARRY_ON, Terms
 from topology.runtime.clock import LoopClock
+from topology.runtime.closing import CLOSE_S
+from topology.runtime.companions import Companions
 from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.dead_asking import answer_of_all, not_running
 from topology.runtime.ending import Crew, drain, settle, within
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.folder import Folder
 from topology.runtime.hosting import finished, run_to_end
 from topology.runtime.linking import Wiring
 from topology.runtime.localcrew import LocalCrew
@@ -37,8 +39,9 @@ from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultles
 from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
+from topology.runtime.signals import handled_signals
 from topology.runtime.watch import LOOK_S, Facts, StallWatch, facts_of, held
-from topology.runtime.worker import CLOSE_S, Worker
+from topology.runtime.worker import Worker
 
 logger = logging.getLogger("kedge")
 
@@ -51,9 +54,11 @@ class EmbeddedRun:
     only when everything is closed it raises CancelledError. Told to end while it opens, it starts nothing.
 
     `workers` may be more than one: all in this loop, joined by memory links that do as `faults` says to their frames.
-    `terms` say how it takes over what earlier runs have left in the state directory, and `begins` is given what people
-    should know of that, before anything runs. `stores` opens the store of a worker where that is no file of the state
+    `terms` say how it takes over what earlier runs have left in the state directory, `begins` is given what people
+    should know of that before it runs. `stores` opens the store of a worker where that is no file of the state
     directory. `while_locked` is entered with the directory once that is ours, and left before it is given back.
+    `folder` is for files of components where that is not in the state directory, and outlives the run. `companions`:
+    whether those of the topology are started, which virtual time can't have; `told` is given lines about them.
     """
 
     def __init__(
@@ -71,9 +76,14 @@ class EmbeddedRun:
         worker_kind: Callable[..., Worker] = Worker,
         faults: Faults = faultless,
         while_locked: Callable[[Path], contextlib.AbstractContextManager[None]] | None = None,
+        folder: Folder | None = None,
+        companions: bool = True,
+        told: Callable[[str], None] = logger.warning,
     ) -> None:
         topology.validate()
         self.topology = topology
+        self._folder = folder
+        self._beside, self._told = topology.companions if companions else [], told
         self.workers: list[Worker] = []
         self._while_locked = while_locked
         self._plan = plan(topology, workers)
@@ -81,6 +91,7 @@ class EmbeddedRun:
         self._terms = Terms(fresh=True) if fresh else terms
         self._begins = begins
         self._stores = stores or (lambda worker: None)
+        self._lives: dict[int, int] = {}  # worker → its incarnation
         self._topology_id, self._clean = topology.name, True
         self._random = random or Random(secrets.randbits(64))
         self._utc = utc
@@ -135,9 +146,15 @@ class EmbeddedRun:
     async def _finish(self) -> Report:
         with contextlib.ExitStack() as closing:
             state = self._taken_over(closing) if self._state_dir is not None else None
+            if self._folder is None:
+                self._folder = Folder(state.kept if state is not None else None)
+                closing.callback(self._folder.close)
             summaries: dict[str, list[str]] = {}
+            most = self.topology.config.max_restarts
+            self._companions = Companions(self._beside, self._folder, max_restarts=most, told=self._told)
             try:
                 self._build(state)
+                self._companions.begin()
                 if await self._opened():
                     how = await self._serve()
                     for worker in self.workers:
@@ -148,10 +165,12 @@ class EmbeddedRun:
             finally:
                 for worker in self.workers:
                     await worker.close()
+                await self._companions.close(self._abort)
                 done = all(worker.kept and not worker.aborted for worker in self.workers)
                 drained = done and (self._clean or all(worker.markings.caught_up for worker in self.workers))
                 clean = state is None or beginning.ended(state, drained=drained)
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
+            broken = broken or self._companions.failed
             snapshot = self.snapshot()
             assert snapshot is not None
             aborted = sum(worker.aborted for worker in self.workers)
@@ -164,7 +183,8 @@ class EmbeddedRun:
         if self._while_locked is not None:
             closing.enter_context(self._while_locked(self._state_dir))
         self._topology_id, self._clean = begun.topology_id, begun.clean
-        self._stores = lambda worker: SqliteStore(state.files, begun.stores[worker])
+        opens = partial(SqliteStore, state.files, checked=True)
+        self._stores = lambda worker: opens(begun.stores[worker], owner=(worker, self._lives[worker]))
         for text in begun.told:
             self._begins(text)
         return state
@@ -183,6 +203,7 @@ class EmbeddedRun:
             notes=state or MemoryNotes(),
             key=key,
             reporter=Reporter(),
+            folder=self._folder,
             wiring=Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused),
         )
         for number in self._plan.workers:
@@ -193,9 +214,9 @@ class EmbeddedRun:
     def _made(self, number: int, incarnation: int) -> Worker:
         """A worker, and the end of its links."""
         random = Random(self._random.getrandbits(64))
-        settings: dict[str, Any] = {}
-        if (store := self._stores(number)) is not None:
-            settings["store"] = store
+        self._lives[number] = incarnation
+        store = self._stores(number)
+        settings: dict[str, Any] = {} if store is None else {"store": store}
         try:
             worker = self._make(worker=number, incarnation=incarnation, random=random, **settings)
         except BaseException:
@@ -228,8 +249,7 @@ class EmbeddedRun:
         """Opens every component, one after the other; False where the run was told to end before that was done. An
         `open` that ignores its cancellation is left behind after CLOSE_S."""
         told = [asyncio.ensure_future(one.wait()) for one in (self._drain, self._abort)]
-        opening = asyncio.ensure_future(self._open())
-        opening.set_name("open")
+        opening = asyncio.create_task(self._open(), name="open")
         try:
             await asyncio.wait({opening, *told}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -269,7 +289,8 @@ class EmbeddedRun:
     async def _ending(self, watching: asyncio.Future[Any]) -> str:
         """Waits until something ends the run; returns what."""
         ends: dict[asyncio.Future[Any], str] = {asyncio.ensure_future(settle(self._crew)): "ended"}
-        ends |= {asyncio.ensure_future(one): "failed" for one in self._stopping()}
+        stopping = [*self._stopping(), self._companions.over.wait()]
+        ends |= {asyncio.ensure_future(one): "failed" for one in stopping}
         ends[asyncio.ensure_future(self._drain.wait())] = "stopped"
         ends[asyncio.ensure_future(self._abort.wait())] = "aborted"
         try:
@@ -333,9 +354,8 @@ async def serve(
     def drain(stopping: asyncio.Future[Any]) -> None:
         run.drain()
 
-    stopping = asyncio.ensure_future(
-        stop
-    )  # the same, where it is a future: the caller's, who may wait for it elsewhere
+    # The same, where it is a future: the caller's, who may wait for it elsewhere.
+    stopping = asyncio.ensure_future(stop)
     stopping.add_done_callback(drain)
     try:
         report = await run.finish()
@@ -358,42 +378,3 @@ def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
             return await one.finish()
 
     return run_to_end(main())
-
-
-class Endable(Protocol):
-    """A run, as far as signals see it."""
-
-    def drain(self) -> None: ...
-    def abort(self) -> None: ...
-
-
-@contextlib.contextmanager
-def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
-    """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive. Afterwards
-    they are handled as before."""
-    loop = asyncio.get_running_loop()
-    count = 0
-
-    def received(number: int) -> None:
-        nonlocal count
-        count += 1
-        name = signal.Signals(number).name
-        if count == 1:
-            told(f"{name}: draining; once more ends it now")
-            run.drain()
-        else:
-            told(f"{name} again: ending now")
-            run.abort()
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    installed = []
-    for number in before:
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not the main thread, or Windows
-            loop.add_signal_handler(number, received, number)
-            installed.append(number)
-    try:
-        yield
-    finally:
-        for number in installed:
-            loop.remove_signal_handler(number)
-            signal.signal(number, before[number] or signal.SIG_DFL)  # None: no Python handler, and none to be set

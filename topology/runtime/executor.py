@@ -23,6 +23,7 @@ from topology.runtime.here import HERE, Place
 from topology.runtime.neighbours import Home, Reader
 from topology.runtime.outbox import Outbox
 from topology.runtime.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
+from topology.runtime.ticks import awaited
 
 SLICE_MAX: Final = 128  # tuples between two yields
 SLICE_S: Final = 0.001  # about how long a slice may take
@@ -154,14 +155,28 @@ class Executor:
         self.waiting_room.clear()
 
     @property
+    def inputs(self) -> int:
+        """How many inputs were executed; timers are none."""
+        return self.executed
+
+    @property
     def waiting(self) -> int:
         """How many inputs wait: for their turn, or for whatever keeps them from it."""
         return len(self.queue)
 
     @property
     def full(self) -> bool:
-        """Whether the spouts that feed this queue should pause."""
+        """Whether the spouts that feed it should pause; `why_full` says what they wait for if not for the queue."""
         return self.waiting > QUEUE_HIGH
+
+    @property
+    def why_full(self) -> str:
+        return ""
+
+    @property
+    def kept_now(self) -> tuple[int, int, int]:
+        """Keys that have a state, inputs that are remembered, and their bytes, about."""
+        return 0, 0, 0
 
     @property
     def quiet(self) -> bool:
@@ -179,6 +194,9 @@ class Executor:
         """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
         text = f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself"
         raise TupleStateError(text, code=K613)
+
+    def inputs_ended(self) -> None:
+        """All inputs of a bounded run have ended, unless a replay brings some again."""
 
     # -- what becomes of an input
 
@@ -221,9 +239,10 @@ class Executor:
         """Lets an input wait for its awaitable (or async iterable) outputs in an asyncio task of its own."""
         task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task}")
         self.under_way[task] = (tup, self._loop.time())
-        task.add_done_callback(self._waited)
+        task.add_done_callback(self.has_waited)
 
-    def _waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
+    def has_waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
+        """An asyncio task of user code has ended."""
         entry = self.under_way.pop(task, None)
         if entry is None:  # over its time limit: failed already, whatever it returns (A5)
             self.abandoned.discard(task)
@@ -294,35 +313,15 @@ class Executor:
                 self.home.touch(root)
 
     async def tick(self, now: datetime) -> None:
-        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10). Given up, and told,
-        where that is not done within the time limit (F9)."""
+        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
         try:
             outputs = self.bolt.tick(now)
             if outputs is not None:
-                self.emit_unanchored(await self._ticked(outputs) if waits(outputs) else collected(outputs))
+                self.emit_unanchored(await awaited(self, outputs) if waits(outputs) else collected(outputs))
         except BaseException as raised:
             if being_cancelled(raised):
                 raise
             self.home.reported(Failure(Reason.RAISED, self.component, f"tick: {described(raised)}", raised))
-
-    async def _ticked(self, outputs: Any) -> Sequence[Record]:
-        """Awaits what `tick` has returned; in an asyncio task of its own, as it may ignore its cancellation."""
-        self.ticking = task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task} tick")
-        try:
-            await asyncio.wait({task}, timeout=self.time_limit_s)
-            if not task.done():
-                raise TimeoutError(f"not done after {self.time_limit_s:g} s")
-            records, error = task.result()
-            if error is not None:
-                raise error
-            return records
-        finally:
-            self.ticking = None
-            if not task.done():
-                self.abandoned.add(task)
-                task.add_done_callback(self._waited)
-                if not task.cancelling():  # a second cancellation would cut its `finally` short
-                    task.cancel()
 
     def emit_unanchored(self, records: Iterable[Record], task: int | None = None) -> None:
         """Sends records that belong to no tree; `task` is the target of a direct grouping."""

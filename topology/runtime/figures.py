@@ -112,5 +112,6 @@ class Figures:
         spouts = last.spouts
         if self._tracked:
             spouts = {name: replace(one, emitted=one.acked + one.dead, pending=0) for name, one in spouts.items()}
-        bolts = {name: replace(one, queued=0, held=0) for name, one in last.bolts.items()}
+        now = dict.fromkeys(("queued", "held", "keys", "remembered", "remembered_bytes"), 0)
+        bolts = {name: replace(one, **now) for name, one in last.bolts.items()}
         return replace(last, spouts=spouts, bolts=bolts, limit="", letters=0, held_by={})

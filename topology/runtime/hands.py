@@ -198,7 +198,7 @@ class Hand:
     def _reap(self) -> None:
         """Waits for the end of the process, in a thread of its own."""
         try:
-            _wait(self.pid)
+            until_dead(self.pid)
             with self._reaping:
                 self._is_reaped = True
                 _, status, usage = os.wait4(self.pid, 0)
@@ -261,8 +261,8 @@ def as_it_was(word: CannotStart) -> KedgeError:
     return error
 
 
-def _wait(pid: int) -> None:
-    """Returns once this child is dead, and leaves it to be reaped."""
+def until_dead(pid: int) -> None:
+    """Waits until this child is dead, and leaves it to be reaped."""
     if sys.platform == "darwin":  # has no waitid in Python 3.11
         exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
         with contextlib.closing(select.kqueue()) as queue, contextlib.suppress(ProcessLookupError):

@@ -48,6 +48,7 @@ def memories_told(components: Iterable[Declared]) -> list[str]:
         if getattr(one.prototype, "drops_replays", False):
             remembers_s = getattr(one.prototype, "remembers_s", None)
             durability = getattr(one.prototype, "durability", "") or "durable as its own code says"
-            until = "for ever" if remembers_s is None else f"for {remembers_s:,.0f} s"
+            for_good = "as long as one may come" if getattr(one.prototype, "remembers", False) else "for ever"
+            until = for_good if remembers_s is None else f"for {remembers_s:,.0f} s"
             told.append(f"{one.name}: acks after {durability}; drops what a replay repeats, {until}")
     return told

@@ -7,6 +7,7 @@ or SQL.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 from topology.codes.running import K536
 from topology.durable.store import Store, StoreBroken, StoreFull
 from topology.durable.values import Changes, Loaded
+from topology.runtime.switching import SWITCHING
 
 COMMIT_S: Final = 0.2  # between two commits, where nothing is in a hurry (E11)
 AGAIN_FIRST_S: Final = 0.1  # before a full store is tried again; doubled each time …
@@ -43,21 +45,27 @@ class Part(Protocol):
 class Keeper:
     """Of one worker. Make it in a running loop, `add` parts, `run` it as a task; `settle` at the end, once.
 
-    Without a store all is kept at once. `why_full` says why the store can't be written now, and is empty otherwise:
-    while it is not, spouts read nothing.
+    Without a store all is kept at once. `lasting`: what is kept in a hurry survives a loss of power too. `why_full`
+    says why the store can't be written now, and is empty otherwise: while it is not, spouts read nothing.
     """
 
-    def __init__(self, store: Store | None, *, executor: Executor | None = None) -> None:
+    def __init__(self, store: Store | None, *, executor: Executor | None = None, lasting: bool = True) -> None:
         self.store = store
+        self._lasting = lasting
         self.why_full = ""
         self.commits = 0  # of this life
         self._told = ""  # which reason people know of
         self._executor = executor
         self._loop = asyncio.get_running_loop()
         self._parts: list[Part] = []
+        self._at_once: list[Part] = []
         self._hurry = asyncio.Event()
+        self._all = False  # whether the next commit is of all parts
+        self._whole_at = self._loop.time()  # when the last one of all was gathered
+        self._rows = itertools.count(self.loaded.next_journal)
         self._one_at_a_time = asyncio.Lock()
         self._at_work: asyncio.Future[Any] | None = None  # what the thread does, or has done last
+        self._in_doubt: list[Part] = []  # those of a commit that was cancelled while the thread had it
         self._room: list[asyncio.Future[None]] = []
 
     @property
@@ -65,35 +73,61 @@ class Keeper:
         """What the store held when it was opened."""
         return self.store.loaded if self.store is not None else Loaded()
 
-    def add(self, part: Part) -> None:
-        """From now on this is asked too."""
+    def add(self, part: Part, *, at_once: bool = False) -> None:
+        """From now on this is asked too; `at_once`: with every commit, and not only with those of all parts."""
         self._parts.append(part)
+        if at_once:
+            self._at_once.append(part)
 
     def want(self) -> None:
-        """Commits as soon as the commit under way is done, and not in COMMIT_S: something waits for it."""
+        """Commits all as soon as the commit under way is done, and not in COMMIT_S: something waits for it."""
+        self._all = True
         self._hurry.set()
+
+    def hurry(self) -> None:
+        """As `want`, but for the parts alone that are asked at once: it costs little."""
+        self._hurry.set()
+
+    def next_row(self) -> int:
+        """A number for a row of the journal, that none has had in this store."""
+        return next(self._rows)
+
+    def time(self) -> float:
+        """Loop time."""
+        return self._loop.time()
 
     async def run(self) -> None:
         """Commits again and again, until cancelled. Raises StoreBroken, and whatever is wrong in the runtime."""
-        wait_s, again_s = COMMIT_S, AGAIN_FIRST_S
+        again_s = AGAIN_FIRST_S
         while True:
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._hurry.wait()
-            except TimeoutError:
-                pass
-            while not await self.commit():
+            whole = await self._due()
+            while not await self.commit(whole=whole):
                 await asyncio.sleep(again_s)  # hurry or not
                 again_s = min(again_s * 2, AGAIN_LAST_S)
+                whole = True
             again_s = AGAIN_FIRST_S
 
-    async def commit(self) -> bool:
-        """One commit of all that has changed; False where the store is full. Raises StoreBroken."""
+    async def _due(self) -> bool:
+        """Returns once the next commit is due; whether it is one of all parts."""
+        due = self._whole_at + COMMIT_S
+        if not self._hurry.is_set():
+            try:
+                async with asyncio.timeout_at(due):
+                    await self._hurry.wait()
+            except TimeoutError:
+                return True
+        return self._all or self._loop.time() >= due
+
+    async def commit(self, *, whole: bool = True) -> bool:
+        """One commit of what has changed, of all parts or of those that are asked at once; False where the store is
+        full. Raises StoreBroken."""
         async with self._one_at_a_time:
             await self._idle()
             self._hurry.clear()
-            changes = Changes()
-            parts = list(self._parts)
+            changes = Changes(lasting=whole or self._lasting)
+            parts = list(self._parts if whole else self._at_once)
+            if whole:
+                self._all, self._whole_at = False, self._loop.time()
             for part in parts:
                 part.gather(changes)
             kept = False
@@ -104,7 +138,10 @@ class Keeper:
                 kept = True
             except StoreFull as error:
                 self._full(str(error))
-            finally:  # cancelled, it may be durable all the same: then it is the same once more
+            except asyncio.CancelledError:
+                self._in_doubt, parts = parts, []  # the thread goes on with it: `_idle` finds out what has come of it
+                raise
+            finally:
                 for part in parts:
                     part.kept() if kept else part.not_kept()
             if kept:
@@ -150,14 +187,21 @@ class Keeper:
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Calls it in the one thread that the store has; cancelled, what was begun goes on there."""
         self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="kedge-store")
-        self._at_work = at_work = self._loop.run_in_executor(self._executor, function)
+        self._at_work = at_work = self._loop.run_in_executor(self._executor, SWITCHING.during, function)
         return await asyncio.shield(at_work)
 
     async def _idle(self) -> None:
-        """Returns once the thread has done what somebody has begun who was cancelled. Raises StoreBroken for that."""
+        """Returns once the thread has done what somebody has begun who was cancelled. Raises StoreBroken for that.
+
+        The parts of a commit are told then whether it was kept: of the same state twice the digest of all rows would be
+        another one, and the next start would take the file for damaged."""
         if self._at_work is not None:
             await asyncio.wait({self._at_work})
-            if isinstance(error := self._at_work.exception(), StoreBroken):
+            error = self._at_work.exception()
+            parts, self._in_doubt = self._in_doubt, []
+            for part in parts:
+                part.kept() if error is None else part.not_kept()
+            if isinstance(error, StoreBroken):
                 raise error
 
     def _full(self, why: str) -> None:

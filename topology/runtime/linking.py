@@ -98,6 +98,7 @@ class Peers:
         self._loop = asyncio.get_running_loop()
         self._beaten = self._loop.time()
         self._closed = False
+        self._progress: Progress | None = None  # told last
         self.by_worker = {
             worker: Peer(
                 worker,
@@ -122,6 +123,8 @@ class Peers:
             self.gone(peer.owner)
         self._carrier.connect(worker, address)
         peer.join(owner)
+        if self._progress is not None:  # a new life has to know, and others say only what is news
+            peer.tell_progress(self._progress)
 
     def gone(self, owner: int) -> None:
         """Closes the link to an owner that is dead; nothing happens where it was left before."""
@@ -163,6 +166,8 @@ class Peers:
             peer.tell_queued(root)
 
     def tell_progress(self, progress: Progress) -> None:
+        """Tells all that are there, and whoever is joined later."""
+        self._progress = progress
         for peer in self.by_worker.values():
             if peer.owner is not None:
                 peer.tell_progress(progress)

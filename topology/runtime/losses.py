@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from topology.codes.running import K530
+from topology.graph import Declared
 from topology.plan import Plan
 
 Told = Callable[[str], None]
@@ -133,19 +134,28 @@ class Parting:
 
 def consequences(plan: Plan, worker: int, *, draining: bool, keeps: bool = False) -> list[str]:
     """What else the death of this worker means: for messages that nobody follows, for state, and for sources, of which
-    the run `keeps` positions or not."""
+    the run `keeps` positions and state or not."""
     here = [plan.components[name] for (name, _), at in plan.placement.items() if at == worker]
     spouts = " and ".join(dict.fromkeys(repr(one.name) for one in here if one.kind == "spout"))
     found = []
     if plan.config.guarantee == "at-most-once":
         found.append("what it had under way is lost, at-most-once")
-    if any(one.shape == "state" for one in here):
+    recoveries = {_recovered(one) for one in here if one.shape == "state"}
+    if "none" in recoveries or ("checkpoint" in recoveries and not keeps):
         found.append("counts in its memory begin anew")
+    elif "checkpoint" in recoveries:
+        found.append("its state is kept, and goes on")
     elsewhere = [plan.components[name] for (name, _), at in plan.placement.items() if at != worker]
-    counted_again = any(one.shape == "state" for one in elsewhere) and not draining
+    counted_again = any(one.shape == "state" for one in elsewhere) and not draining and not keeps
     if spouts:
         verb = "are" if " and " in spouts else "is"
         since = f"{'their' if ' and ' in spouts else 'its'} last kept position" if keeps else "the start of the run"
         what = "not read again, as the run ends" if draining else f"read again from {since}"
         found.append(f"{spouts} {verb} {what}{', and counted again by other workers' * counted_again}")
     return found
+
+
+def _recovered(bolt: Declared) -> str:
+    """How state comes back: a bolt whose inputs are held for it has nothing to lose, unless it has timers as well."""
+    recovery: str = bolt.prototype.recovery
+    return "none" if recovery == "replay" and hasattr(bolt.prototype, "on_timer") else recovery

@@ -15,6 +15,7 @@ from topology.components import Positions
 from topology.durable.positions import positions
 from topology.durable.values import Begun, Changes, Loaded, Mark, Span
 from topology.runtime.keeping import Keeper
+from topology.runtime.lines import Line
 from topology.runtime.replaying import Pending
 
 NAMES_LAG_MAX: Final = 20_000  # as max_lag, where ids are names: a commit writes each that is done, one by one
@@ -35,8 +36,11 @@ class Marking:
         keeps: bool,
         max_lag: int,
         names_lag: int = NAMES_LAG_MAX,
+        lined: bool = False,
+        known_as: str = "",
     ) -> None:
         self.begun = not keeps  # whether it is durable that the task has
+        self.line = Line(on=keeps and lined)
         self.lanes: dict[
             str, tuple[int, Lane]
         ] = {}  # partition → the seed of its epoch, and the order of its ids there
@@ -44,6 +48,7 @@ class Marking:
         self.moved = False  # it is kept that this life has come further than the ones before
         self._component, self._task, self._tasks = component, task, tasks
         self._topology_id = topology_id
+        self._known_as = known_as or component
         self._marks = Marks()
         self._loaded: dict[tuple[str, str], Reached] = {}
         self._known: dict[tuple[str, str], bool] = {}  # of what a mark is kept, and whether all was done; oldest first
@@ -59,12 +64,16 @@ class Marking:
 
     def resume(self, loaded: Loaded) -> Positions:
         """Takes up what an earlier run has left; returns what the spout is opened with."""
-        self.begun = self.begun or Begun(self._component, self._task, self._tasks) in loaded.begun
+        begun = [one for one in loaded.begun if one.component == self._component]
+        mine = [one for one in begun if (one.task, one.tasks) == (self._task, self._tasks)]
+        self.begun = self.begun or bool(mine)
         found = positions(loaded.marks, loaded.begun, self._component, self._task, self._tasks)
         self._loaded = {
             (partition, mark.epoch): Reached(mark.position, mark.done, mark.newest) for partition, mark in found.items()
         }
         self._marks = Marks(self._loaded)
+        if begun or any(mark.component == self._component for mark in loaded.marks):
+            self.line.resume(sum(one.ahead for one in mine or begun), self._loaded)
         own = (mark for mark in loaded.marks if (mark.component, mark.task) == (self._component, self._task))
         self._known = {(mark.partition, mark.epoch): _is_done(mark) for mark in own}
         ids = {partition: mark.position for partition, mark in found.items()}
@@ -74,7 +83,7 @@ class Marking:
         """The source has these partitions now, in these epochs."""
         self.lanes = {}
         for partition, epoch in epochs.items():
-            seed = partition_seed(self._topology_id, self._component, partition, epoch)
+            seed = partition_seed(self._topology_id, self._known_as, partition, epoch)
             self.lanes[partition] = seed, self._marks.lane(partition, epoch)
             self._at[seed] = partition, epoch
 
@@ -85,9 +94,11 @@ class Marking:
     # -- how far it is ahead of its oldest message that is not done (E4)
 
     def room(self, unfinished: Callable[[], Sequence[Pending]]) -> int:
-        """How many messages it may give before it is max_lag ahead. `unfinished` is asked only where that is near."""
+        """How many messages it may give before it is max_lag ahead of its oldest one, or too far ahead of what is kept.
+        `unfinished` is asked only where the former is near."""
+        ahead = self.line.room(self.given)
         if self._room > 0 or (self._oldest is not None and self._oldest.value):
-            return self._room
+            return min(self._room, ahead)
         self._oldest = min(unfinished(), key=lambda tree: tree.begun, default=None)
         steps = self._steps
         if self._oldest is None:
@@ -95,7 +106,19 @@ class Marking:
         while len(steps) > 1 and self._oldest is not None and steps[1][0] <= self._oldest.begun:
             steps.popleft()
         self._room = self.max_lag - (self.given - steps[0][1] if steps else 0)
-        return self._room
+        return min(self._room, ahead)
+
+    @property
+    def why_held(self) -> str:
+        """Why it may give none."""
+        if self.line.room(self.given) <= 0:
+            return f"it is {self.line.ahead:,} messages ahead of what is kept, and the next commit is not durable yet"
+        return f"it is {self.max_lag:,} messages ahead of its oldest one that is not done (max_lag)"
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether it will be held soon for want of a commit."""
+        return self.line.is_short(self.given)
 
     def gives(self, ids: Sequence[MessageId], now: float) -> None:
         """Messages with these ids are given now, at this loop time."""
@@ -108,12 +131,23 @@ class Marking:
         self.given += count
         self._room -= count
 
+    # -- how far an earlier life may have been ahead of its marks (D4)
+
+    def adds(self, seed: int, ids: Sequence[MessageId], emitted: int) -> None:
+        """Messages with these ids were given, of the partition with this seed, and so many of them emitted."""
+        if self.line.catching_up:
+            self.line.adds(self._at[seed], ids, emitted)
+
+    def has_caught_up(self, *, ended: bool) -> bool:
+        """Whether all that an earlier life had emitted was given again. `ended`: the source has, by itself."""
+        return self.line.has_caught_up((self._at[seed] for seed, _ in self.lanes.values()), ended)
+
     # -- what is kept
 
     def gather(self, changes: Changes, trees: Sequence[Pending]) -> None:
         """`trees`: all of its messages that are not done, and perhaps some that are since this commit."""
-        if not self.begun:
-            changes.begun.append(Begun(self._component, self._task, self._tasks))
+        if self.line.gather(self.given) or not self.begun:
+            changes.begun.append(Begun(self._component, self._task, self._tasks, self.line.ahead))
         unfinished: dict[tuple[str, str], list[MessageId]] = {}
         for tree in trees:
             if tree.value:
@@ -137,6 +171,7 @@ class Marking:
 
     def kept(self) -> None:
         self.begun = True
+        self.line.kept()
         for at in self._over:
             del self._known[at]
         for at, one in self._gathered.items():
@@ -150,6 +185,7 @@ class Marking:
 
     def not_kept(self) -> None:
         self._grown |= bool(self._over)
+        self.line.not_kept()
 
     def _is_further(self, gathered: tuple[tuple[str, str], Reached]) -> bool:
         at, one = gathered

@@ -16,7 +16,7 @@ from topology.runtime.histogram import Histogram
 RARE: Final = {
     "late or unknown acks": "late or unknown ack",  # acks, fails and touches for trees that are not open
     "stalls of the loop": "stall of the loop",  # it stood still for longer than a second
-    "stale tuples refused": "stale tuple refused",  # of messages that were done, by bolts with state
+    "stale tuples refused": "stale tuple refused",  # of messages that were done, by bolts with state and above
     "acts on finished tuples": "act on a finished tuple",  # emits, acks and fails: mistakes in a bolt
     "abandoned inputs": "abandoned input",  # failed, and still run at this moment: their bolt ignores the cancellation
     "repeated frames": "repeated frame",  # that came over a link, and were dropped
@@ -53,7 +53,8 @@ class BoltCounts:
     Inputs that were not done when their call returned, as they await something or the bolt keeps them, are `held`, and
     later counted in `waited`, with the seconds from their start to their ack or failure. `taken_s`: task seconds in
     which a bolt's places for inputs under way were taken, so that a task with 8 places of which 4 wait adds half a
-    second each second.
+    second each second. `keys` that have a state; `remembered` inputs, whose messages are not done, and the
+    `remembered_bytes` that they and what they have put out take, about: all at this moment.
     """
 
     executed: int = 0
@@ -65,6 +66,9 @@ class BoltCounts:
     waited: int = 0
     waited_s: float = 0.0
     taken_s: float = 0.0
+    keys: int = 0
+    remembered: int = 0
+    remembered_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,15 @@ class Snapshot:
         topology, seconds, workers   Its name, for how long it ran, on how many workers.
         spouts   Of each: the counters of `SpoutCounts`; `paused_s`, the seconds that its tasks were held back;
                  `latency_ms`, percentiles of its trees as below.
-        bolts    Of each: executed, emitted, failed; `busy_s`, the seconds that its tasks kept their loop; `input_ms`,
-                 the mean time of one input in the bolt (None where there was none).
+        bolts    Of each: executed, emitted, failed; keys, remembered and remembered_bytes, as in `BoltCounts`;
+                 `busy_s`, the seconds that its tasks kept their loop; `input_ms`, the mean time of one input in the
+                 bolt (None where there was none).
         latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None where nothing
                      was acked.
         dead_letters   How many are kept, with those of earlier runs.
         """
         spouts = ("emitted", "acked", "failed", "replayed", "dead", "pending")
-        bolts = ("executed", "emitted", "failed")
+        bolts = ("executed", "emitted", "failed", "keys", "remembered", "remembered_bytes")
         nothing = Histogram()
         return {
             "topology": self.topology,

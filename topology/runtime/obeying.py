@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from topology.components import no_folder
 from topology.durable.files import DiskFiles
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreBroken
@@ -23,6 +24,7 @@ from topology.plan import Plan
 from topology.runtime import metrics, rundir
 from topology.runtime.carrying import WireCarrier
 from topology.runtime.clock import LoopClock
+from topology.runtime.closing import CLOSE_S
 from topology.runtime.control import (
     Begin,
     Broke,
@@ -54,6 +56,7 @@ from topology.runtime.control import (
     TrialWanted,
 )
 from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.folder import Folder
 from topology.runtime.hosting import settle_heap
 from topology.runtime.lent import Lent
 from topology.runtime.linking import Wiring
@@ -64,7 +67,7 @@ from topology.runtime.trials import Fallen
 from topology.runtime.turns import TurnsOfOne
 from topology.runtime.watch import facts_of
 from topology.runtime.wire import WireCodec
-from topology.runtime.worker import CLOSE_S, Worker
+from topology.runtime.worker import Worker
 
 CHECK_S: Final = 0.25  # between two looks at whether the links have overlooked something
 
@@ -92,10 +95,7 @@ class Life:
         self._joined: set[int] = set()
         random = Random(begin.seed)
         self._directory = begin.directory
-        address = begin.links
-        if address == "ipc":
-            address = rundir.socket_path(begin.directory, begin.worker, begin.incarnations[0], random)
-        self._address = address
+        self._address = address = _address_of(begin, random)
         self._carrier = WireCarrier(
             begin.run,
             lambda frame: self.worker.peers.received(frame),
@@ -105,7 +105,7 @@ class Life:
         )
         store: SqliteStore | None = None
         try:
-            store = SqliteStore(DiskFiles(), Path(begin.store)) if begin.store else None
+            store = _store_of(begin)
             self.worker = Worker(
                 plan,
                 worker=begin.worker,
@@ -113,6 +113,7 @@ class Life:
                 renew=lent.renew,
                 topology_id=begin.topology_id or plan.topology,
                 store=store,
+                folder=Folder(Path(begin.folder)) if begin.folder else no_folder,
                 clock=LoopClock(self.loop),
                 random=random,
                 notes=lent,
@@ -282,3 +283,17 @@ class Life:
             self._die(broken)
         code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
         self._pulse.say(Broke(safe(described(broken)) if broken is not None else "", code))
+
+
+def _address_of(begin: Begin, random: Random) -> str:
+    """Where this life binds."""
+    if begin.links != "ipc":
+        return begin.links
+    return rundir.socket_path(begin.directory, begin.worker, begin.incarnations[0], random)
+
+
+def _store_of(begin: Begin) -> SqliteStore | None:
+    """The store of this life, which the supervisor has found to be sound. Raises StartError."""
+    if not begin.store:
+        return None
+    return SqliteStore(DiskFiles(), Path(begin.store), owner=(begin.worker, begin.incarnations[0]), checked=True)

@@ -17,7 +17,6 @@ from topology.components import Source, Tuple
 from topology.deadletters import DeadLetter
 from topology.errors import EmitError
 from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
-from topology.groupings import key_function as key_of_fields
 from topology.plan import Plan, Subscription
 from topology.records import Record
 
@@ -44,9 +43,8 @@ class Route:
         self.direct = isinstance(grouping, Direct)
         self.one: One | None = grouping.one(tasks, local, random) if isinstance(grouping, OneTarget) else None
         self.many: Many | None = grouping.many(tasks) if isinstance(grouping, ManyTargets) else None
-        key = key_of_fields(subscription.key_fields)
         emitter, stream = subscription.emitter, subscription.cls.__name__
-        self.source = Source(emitter, stream, subscription.tag, key)
+        self.source = Source(emitter, stream, subscription.tag, subscription.key)
         fixed = 0 if tasks == 1 else _fixed(grouping, local)
         self.fixed = queues[fixed] if fixed >= 0 and self.one is not None else None
 
@@ -67,9 +65,9 @@ class Route:
 class Outlet:
     """One stream of the emitting task: its salt and its routes."""
 
-    def __init__(self, cls: type[Record], component: str, routes: list[Route]) -> None:
+    def __init__(self, cls: type[Record], known_as: str, routes: list[Route]) -> None:
         self.cls = cls
-        self.salt = salt(component, cls.__name__)
+        self.salt = salt(known_as, cls.__name__)
         self.routes = routes
         only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
         self.plain = Plain(self, only) if only is not None else None
@@ -149,8 +147,15 @@ class Outbox:
         return value
 
     def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
-        ordinals: dict[type, int] = {}
         staged: Staged = []
+        value = self.stage_all(staged, records, tup)
+        self.send(staged)
+        self.emitted += len(records)
+        return value
+
+    def stage_all(self, staged: Staged, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        """As `stage`, for all that one input caused, anchored to it, with the identities that `emit` gives."""
+        ordinals: dict[type, int] = {}
         value = 0
         for record in records:
             cls = type(record)
@@ -158,8 +163,6 @@ class Outbox:
             ordinals[cls] = k + 1
             identity = derive(tup.identity, self.outlet(record).salt + k)
             value ^= self.stage(staged, record, tup.origin, identity, tup.root, tup.others)
-        self.send(staged)
-        self.emitted += len(records)
         return value
 
     def stage(
@@ -225,9 +228,9 @@ def outbox_of(
     kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
-    readers = plan.readers(component)
+    readers, known_as = plan.readers(component), plan.components[component].known_as
     outlets = [
-        Outlet(cls, component, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
+        Outlet(cls, known_as, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
         for cls in plan.components[component].streams
     ]
     return kind(component, outlets)
@@ -242,7 +245,8 @@ def dead_outbox_of(
     kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of the dead letters of `spout` on `worker`."""
-    return kind(spout, [Outlet(DeadLetter, spout, _routes(plan, plan.dead_readers(spout), worker, queue, random))])
+    routes = _routes(plan, plan.dead_readers(spout), worker, queue, random)
+    return kind(spout, [Outlet(DeadLetter, plan.components[spout].known_as, routes)])
 
 
 def _routes(

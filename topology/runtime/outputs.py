@@ -5,7 +5,7 @@ Knows nothing of tuples or queues.
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -28,6 +28,15 @@ def collected(outputs: Any) -> Sequence[Record]:
     if len(records) > OUTPUTS_MAX:
         raise too_many()
     return records
+
+
+def yielded(outputs: Iterator[Any]) -> Sequence[Record]:
+    """As `collected`, of a generator. As most have it, that yields nothing or one record, and no list is needed."""
+    first = next(outputs, END)
+    if first is END:
+        return ()
+    second = next(outputs, END)
+    return (first,) if second is END else [first, second, *collected(outputs)]
 
 
 def too_many() -> EmitError:

@@ -42,6 +42,7 @@ class Provisions:
         log_level: int,
         topology_id: str = "",
         stores: Mapping[int, Path] = MappingProxyType({}),
+        folder: Path,
     ) -> None:
         self._workers = workers
         self._loader = loader
@@ -54,12 +55,13 @@ class Provisions:
         self._log_level = log_level
         self._topology_id = topology_id
         self._stores = dict(stores)
+        self._folder = folder
         self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
         self._run = random.getrandbits(RUN_BITS)
         self._incarnation = random.getrandbits(12)  # of a run that keeps no state
         self._notes: dict[str, str] = dict(state.notes) if state is not None else {}
         self._keys = {} if links == "ipc" else new_keys(self._numbers)
-        for path in (*sys.path, str(directory)):
+        for path in (*sys.path, str(directory), str(folder)):
             if not _is_text(path):
                 raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=K302)
 
@@ -90,6 +92,7 @@ class Provisions:
             log_level=self._log_level,
             topology_id=self._topology_id,
             store=str(self._stores.get(worker, "")),
+            folder=str(self._folder),
         )
 
     def next_incarnation(self) -> int:

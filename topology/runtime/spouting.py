@@ -48,20 +48,19 @@ class Spouting:
         home: Any,
         *,
         tasks: int = 1,
+        known_as: str = "",
         topology_id: str,
         config: Config,
         roots: RootSource,
         key: bytes,
         random: Random,
         keeper: Keeper,
+        remembered: bool = False,
     ) -> None:
-        self.component = component
-        self.task = task
+        self.component, self.task = component, task
         self.place = Place(getattr(home, "worker", 0), component, task)
-        self.spout = spout
-        self.source = source
-        self.outbox = outbox
-        self.home = home
+        self.spout, self.source, self.outbox = spout, source, outbox
+        self.home, self.ends_last = home, bool(getattr(spout, "ends_last", False))
         self.keeper = keeper
         self.marking = Marking(
             component,
@@ -71,6 +70,8 @@ class Spouting:
             keeps=keeper.store is not None,
             max_lag=config.max_lag,
             names_lag=max(NAMES_LAG_MAX, 2 * config.max_pending),
+            lined=remembered and config.guarantee == "at-least-once",
+            known_as=known_as,
         )
         self.downstream: list[Reader] = []  # tasks that it feeds directly
         self.below: list[Executor | RemoteQueue] = []  # all tasks that what it emits can reach
@@ -82,9 +83,10 @@ class Spouting:
         self.latency = Histogram()
         self.ended = self.draining = False
         self.dry = False  # its source has ended by itself, or was quiet when the run was drained
+        self.exhausted = False  # its source has ended by itself
         self.paused_by: Executor | RemoteQueue | None = None
         self.held_by = ""  # why it reads nothing, where that is no queue
-        self.holds: list[Callable[[], str]] = [self._held_by_the_store, self._held_by_its_oldest]
+        self.holds: list[Callable[[], str]] = [self._held_by_the_store, self._held_by_its_marks]
         self._paused_s = self._asked_at = 0.0
         self._paused_at: float | None = None
         self._tracked = config.guarantee == "at-least-once"
@@ -116,9 +118,10 @@ class Spouting:
                 await self._paused(self._sleep())
                 self.held_by = ""
             else:
-                messages = await self._polled(min(room, self._lag_room()))
+                messages = await self._polled(min(room, self._room()))
                 if not messages:
-                    self.dry |= not self.draining
+                    self.exhausted = not self.draining
+                    self.dry |= self.exhausted
                     break
                 self._emit(messages)
                 drive(self.downstream)
@@ -176,12 +179,12 @@ class Spouting:
             return self.keeper.why_full or "it is not kept yet that it has begun"
         return self.keeper.why_full
 
-    def _held_by_its_oldest(self) -> str:
-        if self._lag_room() > 0:
-            return ""
-        return f"it is {self.marking.max_lag:,} messages ahead of its oldest one that is not done (max_lag)"
+    def _held_by_its_marks(self) -> str:
+        if self.marking.wants_commit:
+            self.keeper.want()
+        return "" if self._room() > 0 else self.marking.why_held
 
-    def _lag_room(self) -> int:
+    def _room(self) -> int:
         return self.marking.room(lambda: self.home.markings.unfinished()[self])
 
     def look_again(self) -> None:
@@ -209,7 +212,7 @@ class Spouting:
             raise KedgeError(text, code=K523) from None
         ids = [message.id for message in messages]
         self.marking.gives(ids, self._loop.time())
-        at, under_way = 0, None
+        at, under_way, emitted = 0, None, self.emitted
         passed: set[MessageId] = set()
         while at < len(ids):
             count = lane.new(ids, at)
@@ -225,6 +228,7 @@ class Spouting:
                 if not given_again(self, lane, messages[at], seed, under_way, passed):
                     continue
             at += count or 1
+        self.marking.adds(seed, ids, self.emitted - emitted)
 
     def _emit_new(self, messages: Sequence[Message[Any]], seed: int) -> None:
         self.emitted += len(messages)

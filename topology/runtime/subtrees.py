@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from acker.floors import Floors
 from acker.identity import derive, salt
 from acker.ledger import Ledger, Tree
-from acker.progress import Progress
-from acker.roots import WORKER_SHIFT, RootSource, message_of
+from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, WORKER_SHIFT, RootSource, message_of
 from topology.codes.tuples import K609
 from topology.components import Clock
 from topology.errors import EmitError
@@ -22,7 +22,6 @@ from topology.runtime.failures import Failure
 KEPT_MAX: Final = 1 << 16  # sub-trees of a worker that are open, or that somebody may remember; then emit raises
 LOOKED_AT_A_TURN: Final = 500  # of those that are over, at a turn of the clockwork
 EDGE_SALT: Final = salt("sub-tree", "edge")
-MESSAGE_WORKER_SHIFT: Final = WORKER_SHIFT - 6  # of a message: what is above it is its home worker
 
 
 class SubTree(Tree):
@@ -72,15 +71,17 @@ class SubTrees:
     """Those of one worker. `open` are under way; `remembers`: whether the topology has bolts with state, that remember
     what they had in a tree until it is announced as done."""
 
-    def __init__(self, home: Home, *, remembers: bool) -> None:
+    def __init__(self, home: Home, floors: Floors, *, remembers: bool) -> None:
         self.open: dict[int, SubTree] = {}
         self.begun = 0  # so far; it only grows
         self._home = home
+        self._floors = floors
         self._remembers = remembers
         self._branches: dict[str, Branch] = {}
+        self._fresh: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be stale
+        self._stale: set[int] = set()  # those of which all are
         self._over: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be done
         self._turn: deque[int] = deque()  # those messages, in the order in which they are looked at
-        self._progress: dict[int, Progress] = {}  # home worker → which of its messages are done
 
     # -- an emission
 
@@ -89,7 +90,7 @@ class SubTrees:
         if len(self.open) + len(self._over) >= KEPT_MAX:
             text = f"{KEPT_MAX:,} emissions that were anchored to many trees are not done: their inputs' trees are open"
             raise EmitError(text, code=K609)
-        return self._home.roots.next_root()
+        return self._home.roots.next_sub_root()
 
     def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int:
         """Opens the sub-tree, before its first tuple leaves. `value` is the XOR of its first edges, and not zero.
@@ -103,6 +104,8 @@ class SubTrees:
         self._home.ledger.begin(tree)
         self.open[root] = tree
         self.begun += 1
+        if self._remembers:
+            self._fresh[message_of(root)] = [message_of(one) for one in inputs]
         return edge
 
     # -- what becomes of it
@@ -163,22 +166,33 @@ class SubTrees:
         not done, so all may be emitted once more, with the same identities, which bolts with state have to know."""
         return self._over.keys()
 
-    def progressed(self, progress: Progress) -> None:
-        """Takes note of which messages of one home are done."""
-        self._progress[progress.newest >> MESSAGE_WORKER_SHIFT] = progress
+    def stale(self) -> frozenset[int]:
+        """The messages of sub-trees whose inputs are all stale, as far as others may remember them: nobody waits for a
+        tuple of theirs, and one that was held up may be of something that is forgotten (D5). Told together with what
+        was heard, or somebody could forget for what was heard and still take it. Looks at each input once."""
+        refuses = self._floors.refuses
+        for message, inputs in [*self._fresh.items()]:
+            while inputs and refuses(inputs[-1]):
+                inputs.pop()
+            if not inputs:
+                del self._fresh[message]
+                self._stale.add(message)
+                if (tree := self.open.get(message << NUMBER_SHIFT | LAST_ATTEMPT)) is not None:
+                    self._home.ledger.fail(tree.root)  # its tuples will be refused, and its inputs' trees are gone
+                    self._close(tree)
+        return frozenset(self._stale)
 
     def tidy(self) -> None:
         """Looks at a bounded number of those that are over; lets go of those whose inputs are all done."""
+        are_over = self._floors.are_over
         for _ in range(min(LOOKED_AT_A_TURN, len(self._turn))):
             message = self._turn.popleft()
             inputs = self._over[message]
-            while inputs and self._is_done(inputs[-1]):
+            while inputs and are_over((inputs[-1],) * 2, 0):  # twice: which of them is dead is not known here
                 inputs.pop()
             if inputs:
                 self._turn.append(message)
             else:
                 del self._over[message]
-
-    def _is_done(self, message: int) -> bool:
-        progress = self._progress.get(message >> MESSAGE_WORKER_SHIFT)
-        return progress is not None and progress.covers(message)
+                self._fresh.pop(message, None)
+                self._stale.discard(message)

@@ -20,12 +20,15 @@ from topology.durable.statedir import StateDir
 from topology.graph import Topology
 from topology.plan import plan
 from topology.runtime.beginning import CARRY_ON, Beginning, Terms, ended, opened
+from topology.runtime.closing import CLOSE_S
+from topology.runtime.companions import STOP_S, Companions
 from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.crew import WorkerCrew
 from topology.runtime.dead_asking import answer_of_all, not_running
 from topology.runtime.ending import drain, settle, within
 from topology.runtime.figures import Figures
 from topology.runtime.fleet import Fleet
+from topology.runtime.folder import Folder
 from topology.runtime.hearing import Hearing
 from topology.runtime.hosting import finished
 from topology.runtime.looking import Looking
@@ -37,7 +40,6 @@ from topology.runtime.report import Report
 from topology.runtime.restarts import LOOK_S
 from topology.runtime.rundir import RunDir
 from topology.runtime.watch import held, together
-from topology.runtime.worker import CLOSE_S
 
 CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed,
 ABORTING_S: Final = 5.0  # and once the run was told to end at once
@@ -184,6 +186,8 @@ class SupervisedRun:
                     closing.enter_context(self._while_locked(self._state_dir))
                 for line in beginning.told:
                     self._begins(line)
+            self._folder = folder = Folder(state.kept if state is not None else None)
+            closing.callback(folder.close)
             self._noting = Noting(state, beginning.stores)
             RunDir.sweep()
             directory = RunDir()
@@ -200,6 +204,7 @@ class SupervisedRun:
                 log_level=self._log_level,
                 topology_id=beginning.topology_id,
                 stores=beginning.stores,
+                folder=folder.place,
             )
             if len(self._plan.workers) < self._asked_for:
                 logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
@@ -225,8 +230,11 @@ class SupervisedRun:
         heard.attach(fleet, self._crew)
         self._looking = Looking(fleet, self._crew, self._figures, self._seconds)
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
+        config, beside = self.topology.config, self.topology.companions
+        self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, told=self._told)
         how, patience_s = "aborted", CLOSING_S
         try:
+            self._companions.begin()
             fleet.begin()
             how = await self._ending(watching)
             if how in ("stopped", "failed") and fleet.started and fleet.failed is None:
@@ -238,6 +246,7 @@ class SupervisedRun:
             raise
         finally:
             await fleet.close(patience_s, self._abort, ABORTING_S)
+            await self._companions.close(self._abort, min(STOP_S, patience_s))
             await _cancelled(*watching)
         self._snapshot = replace(self._figures.whole(), seconds=self._seconds())
         if fleet.failed is not None:
@@ -247,7 +256,7 @@ class SupervisedRun:
         unknown = heard.unknown if how != "aborted" else None
         if unknown is not None:
             how = "failed"
-        error = heard.broken or fleet.failed or unknown
+        error = heard.broken or fleet.failed or self._companions.failed or unknown
         aborted = heard.aborted + self._figures.lost
         snapshot = replace(self._snapshot, limit=self._looking.limit())
         letters = self._figures.new_letters
@@ -259,6 +268,7 @@ class SupervisedRun:
         ends: dict[asyncio.Future[Any], str] = {
             asyncio.ensure_future(self._abort.wait()): "aborted",
             asyncio.ensure_future(self._fleet.over.wait()): "failed",
+            asyncio.ensure_future(self._companions.over.wait()): "failed",
             asyncio.ensure_future(self._hearing.broke.wait()): "failed",
             asyncio.ensure_future(settle(self._crew)): "ended",
             asyncio.ensure_future(self._drain.wait()): "stopped",

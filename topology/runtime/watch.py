@@ -38,12 +38,14 @@ class SpoutFacts:
 
 @dataclass(frozen=True)
 class BoltFacts:
-    """A bolt, all tasks: inputs in its queues, inputs that it works on or holds, and why it is away (`Bolt.away`)."""
+    """A bolt, all tasks: inputs in its queues, inputs that it works on or holds, why it is away (`Bolt.away`), and what
+    its sources wait for where that is not its queue."""
 
     name: str
     queued: int = 0
     in_hand: int = 0
     away: str = ""
+    why_full: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ def limit(facts: Facts) -> Limit | None:
         text = "; ".join(f"{one.name!r} waits: {one.away}" for one in away)
         return Limit(("away", *(one.name for one in away)), f"{text}; {held(facts)}")
     if paused is not None:
-        text = f"{paused.name!r} is paused by the queue of {paused.paused_by!r}; {held(facts)}"
+        full = next((one.why_full for one in facts.bolts if one.name == paused.paused_by), "")
+        by = f"by {paused.paused_by!r}, which has {full}" if full else f"by the queue of {paused.paused_by!r}"
+        text = f"{paused.name!r} is paused {by}; {held(facts)}"
         return Limit(("paused", str(paused.paused_by)), text)
     held_back = next((one for one in facts.spouts if one.held_by), None)
     if held_back is not None:
@@ -222,7 +226,8 @@ def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
         hand = {id(tup): tup for tup in (*executor.held(), *(tup for tup, _ in executor.under_way.values()))}
         so_far = bolts.get(name, BoltFacts(name))
         away = so_far.away or getattr(executor.bolt, "away", "")
-        bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand), away)
+        why_full = so_far.why_full or executor.why_full
+        bolts[name] = BoltFacts(name, so_far.queued + len(executor.queue), so_far.in_hand + len(hand), away, why_full)
         if any(not sought.isdisjoint(tup.roots) for tup in (*hand.values(), *executor.queue)):
             oldest_in[name] = None
     held_up = (tup for worker in workers for tup in worker.peers.held_up())
@@ -248,7 +253,8 @@ def together(parts: Sequence[Facts]) -> Facts:
     for bolt in (bolt for part in parts for bolt in part.bolts):
         so_far = bolts.get(bolt.name, BoltFacts(bolt.name))
         queued, in_hand = so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand
-        bolts[bolt.name] = BoltFacts(bolt.name, queued, in_hand, so_far.away or bolt.away)
+        away, why_full = so_far.away or bolt.away, so_far.why_full or bolt.why_full
+        bolts[bolt.name] = BoltFacts(bolt.name, queued, in_hand, away, why_full)
     return Facts(
         min(one.silent_s for one in parts),
         [spout for part in parts for spout in part.spouts],

@@ -16,14 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from acker.anchoring import MAX_ROOTS
-from acker.progress import Progress
-from acker.roots import UNTRACKED
+from acker.roots import UNTRACKED, WORKERS
 from topology.components import Source, Tuple
-from topology.groupings import key_function
 from topology.plan import Plan, Subscription
 from topology.runtime.columns import (
     BODY_BYTES,
     COLUMN_MAX,
+    DEAD_MAX,
     ENTRY_BYTES,
     RECORD_BYTES_MAX,
     TEXT_MAX,
@@ -33,7 +32,6 @@ from topology.runtime.columns import (
     Group,
     array_header,
     bounded,
-    column,
     columns,
     failed_of,
     fails_of,
@@ -43,6 +41,8 @@ from topology.runtime.columns import (
     pair_columns,
     pairs_of,
     portions,
+    progress_of,
+    put_progress,
 )
 from topology.runtime.failures import Failure, Reason, described, text_of
 from topology.runtime.links import FRAME_VERSION, Content, Failed, Frame, FrameError, Greeting, Kind
@@ -59,7 +59,7 @@ FRAME_BYTES_MAX: Final = (
     (RECORD_BYTES_MAX + TUPLE_BYTES + 16 * MAX_ROOTS + ENTRY_BYTES)  # one record
     + 8 * COLUMN_MAX * (2 + 1 + 1 + 2)  # acks, touches, queued, depths
     + (BODY_BYTES + 8 * COLUMN_MAX)  # fails
-    + 8 * UNFINISHED_MAX
+    + 8 * (UNFINISHED_MAX + DEAD_MAX + COLUMN_MAX + 2 * WORKERS)  # progress
     + _header.size
     + 4 * ENTRY_BYTES
 )
@@ -120,7 +120,7 @@ class _Reading:
         self.stream = cls.__name__
         self.emitter = subscription.emitter
         self.subscriber = subscription.subscriber
-        self.source = Source(self.emitter, self.stream, subscription.tag, key_function(subscription.key_fields))
+        self.source = Source(self.emitter, self.stream, subscription.tag, subscription.key)
         self.decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(GenericAlias(list, (cls,))).decode
         self.decode_one: Callable[[msgspec.Raw], Any] = msgspec.msgpack.Decoder(cls).decode
 
@@ -166,8 +166,7 @@ class WireCodec:
             for tuples, acks, touches, queued, depths, fails in parts
         ] or [Body([], b"", b"", b"", b"", [])]
         if content.progress is not None:
-            progress = bounded(content.progress)
-            bodies[-1].newest, bodies[-1].unfinished = progress.newest, column([*progress.unfinished])
+            put_progress(bodies[-1], bounded(content.progress))
         return [_encode(body) for body in bodies], failed
 
     def _groups(self, address: int, source: Source, tuples: list[Tuple[Any]], failed: Failed) -> list[Group]:
@@ -214,7 +213,7 @@ class WireCodec:
             raise FrameError(f"the body of a frame can't be read: {printable(text_of(error))}") from None
         failed: Failed = []
         batches = [(group.address, self._tuples(group, failed)) for group in read.groups]
-        progress = None if read.newest is None else Progress(read.newest, frozenset(numbers(read.unfinished)))
+        progress = progress_of(read)
         acks, depths, touches = pairs_of(read.acks), pairs_of(read.depths), set(numbers(read.touches))
         queued = set(numbers(read.queued))
         return Content(batches, acks, failed_of(read.fails), touches, progress, depths, queued), failed

@@ -10,44 +10,48 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import WORKER_SHIFT, RootSource, worker_of
-from topology.codes.running import K521, K525, K526, K533
-from topology.components import Clock, Notes, Task
+from topology.codes.running import K521, K525, K533
+from topology.components import Clock, Notes, Task, no_folder
 from topology.durable.store import Store, StoreBroken
 from topology.errors import WorkerError
 from topology.plan import Plan, seconds
+from topology.runtime.announcing import floors_of, remembers
 from topology.runtime.building import Building
 from topology.runtime.calling import called, opened, summaries
 from topology.runtime.clockwork import Clockwork
-from topology.runtime.collecting import CollectingExecutor, TaskCollector
+from topology.runtime.closing import CLOSE_S, cut_off, settled
+from topology.runtime.collecting import TaskCollector
+from topology.runtime.committing import CommittingExecutor
 from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.counting import counted, status
 from topology.runtime.dead_letters import DeadLetters
 from topology.runtime.ending import Status
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason, described
+from topology.runtime.forgetting import Forgetting, restore
 from topology.runtime.here import HERE, Place
 from topology.runtime.horizon import check_memories
 from topology.runtime.hosting import outlived
 from topology.runtime.keeping import Keeper
-from topology.runtime.keyed import KeyedExecutor
 from topology.runtime.linking import Peers, Wiring
 from topology.runtime.marking import Markings
 from topology.runtime.metrics import Snapshot
 from topology.runtime.outbox import Outbox
 from topology.runtime.recovery import Recovery, Told
+from topology.runtime.renamed import by_present_names
 from topology.runtime.replaying import Pending
 from topology.runtime.reporting import Reporter
 from topology.runtime.spouting import Spouting
 from topology.runtime.subtrees import SubTree, SubTrees
+from topology.runtime.timers import Fired
 from topology.runtime.trials import Fallen, Trials
-
-CLOSE_S: Final = 10.0  # how long one component's `close` may take
 
 logger = logging.getLogger("kedge")
 
@@ -56,6 +60,8 @@ class Worker:
     """The tasks of `plan` on one worker. Make it in a running loop; `open`, `start`, perhaps `drain`, `close`."""
 
     outbox_kind: ClassVar[type[Outbox]] = Outbox  # the test kit has one that checks every record
+    executors: dict[tuple[str, int], Executor]
+    spoutings: dict[tuple[str, int], Spouting]
 
     def __init__(
         self,
@@ -72,26 +78,28 @@ class Worker:
         reporter: Reporter,
         wiring: Wiring,
         store: Store | None = None,
+        folder: Callable[[], Path] = no_folder,
     ) -> None:
         self.plan = plan
         self.worker = worker
         self.clock = clock
         self.config = plan.config
         self.reporter = reporter
-        self.keeper = Keeper(store)
+        self.keeper = Keeper(by_present_names(store, plan), lasting=plan.config.durability == "disk")
         self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
         self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
         self.can_drain = True  # False once a task of the runtime has died: what it had is lost
-        self.kept = False  # whether all that was done is, once it has closed
+        self.kept = False  # whether all that was done is, and nothing that was kept is under way, once it has closed
         self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
-        self.sources_ended = asyncio.Event()
+        self.sources_ended = asyncio.Event()  # all of them, but for those that end last
         self.roots = RootSource(worker, incarnation, renew)
         self.owner = self.roots.owner  # that of its links; its roots' may be renewed
+        self.floors = floors_of(plan)  # what all homes have announced
         self.peers = Peers(self, plan, self.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
-        self.subtrees = SubTrees(self, remembers=any(one.shape == "state" for one in plan.components.values()))
+        self.subtrees = SubTrees(self, self.floors, remembers=remembers(plan))
         self._random = random
-        self._notes = notes
+        self._notes, self._folder = notes, folder
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
         self._opened: list[tuple[Place, Any]] = []
@@ -101,34 +109,47 @@ class Worker:
         self._begun = clock.monotonic()
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self.dead_letters = DeadLetters(self, random)  # before the tasks: a letter is gathered before its mark (E2)
-        building = Building(
-            plan,
-            worker,
-            self,
-            self.peers,
-            random=random,
-            outbox_kind=self.outbox_kind,
-            spouting=partial(
-                Spouting, topology_id=topology_id, config=plan.config, roots=self.roots, key=key, keeper=self.keeper
-            ),
-        )
-        self.executors, self.spoutings, self.dead_ways = building.executors, building.spoutings, building.dead_ways
+        self.fired = Fired()
+        self.forgetting = Forgetting(self.floors, self.keeper)  # before the tasks: what it files again they gather
+        self._build(topology_id, key)
         self.markings = Markings(self, self.keeper)
         self.trials = Trials(self.spoutings, self.keeper, window=plan.config.max_pending)
         self.dead_letters.begin()
         self.clockwork = Clockwork(self)
+
+    def _build(self, topology_id: str, key: bytes) -> None:
+        """Makes the tasks that the plan has put here."""
+        building = Building(
+            self.plan,
+            self.worker,
+            self,
+            self.peers,
+            topology_id=topology_id,
+            floors=self.floors,
+            keeper=self.keeper,
+            fired=self.fired,
+            random=self._random,
+            outbox_kind=self.outbox_kind,
+            spouting=partial(
+                Spouting, topology_id=topology_id, config=self.config, roots=self.roots, key=key, keeper=self.keeper
+            ),
+        )
+        self.executors, self.spoutings, self.dead_ways = building.executors, building.spoutings, building.dead_ways
+        self.forgetting.executors = [one for one in self.executors.values() if isinstance(one, CommittingExecutor)]
 
     # -- the beginning
 
     async def open(self) -> None:
         """Opens every component, readers before those they read, spouts last. Raises what the first one raises."""
         check_memories(self.plan.components.values(), self.config)
+        await restore(self.keeper, self.forgetting.executors)
         everyone = [(at, one.bolt) for at, one in self.executors.items()]
         everyone += [(at, one.spout) for at, one in self.spoutings.items()]
         for (name, index), component in everyone:
             declared = self.plan.components[name]
             random = Random(self._random.getrandbits(64))
-            task = Task(self.plan.topology, name, index, declared.tasks, self.clock, random, self._notes)
+            where = self.plan.topology, name, index, declared.tasks
+            task = Task(*where, self.clock, random, self._notes, declared.known_as, self.floors, self._folder)
             place = Place(self.worker, name, index)
             self._opened.append((place, component))
             call = partial(component.open, task)
@@ -152,8 +173,7 @@ class Worker:
         for (name, index), spouting in self.spoutings.items():
             self._spout_tasks.add(self._spawn(spouting.run, f"{name}.{index}"))
         self._spawn(self.clockwork.run, "clockwork")
-        if not self.spoutings:
-            self.sources_ended.set()
+        self._look_at_sources()
 
     def _spawn(self, work: Callable[[], Awaitable[Any]], name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(outlived(work), name=name)
@@ -164,13 +184,16 @@ class Worker:
     def _ended(self, task: asyncio.Task[BaseException | None]) -> None:
         """A dead executor is a dead worker (A14), and a spout that raises ends the run: neither is passed over."""
         self._tasks.discard(task)
-        if all(one.ended for one in self.spoutings.values()):
-            self.sources_ended.set()
+        self._look_at_sources()
         error = None if task.cancelled() else task.result()
         if task.cancelled() and not self._closing:
             error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
         if error is not None:
             self.broke(error, task.get_name(), can_drain=task in self._spout_tasks)
+
+    def _look_at_sources(self) -> None:
+        if all(one.ended or one.ends_last for one in self.spoutings.values()):
+            self.sources_ended.set()
 
     def broke(self, error: BaseException, where: str, *, can_drain: bool = False) -> None:
         """Ends the run for what a source, or a part of the runtime, has raised."""
@@ -195,7 +218,7 @@ class Worker:
             self.recovered(trees)
         if self.trials.on:
             self.trials.ended(trees)
-        if len(self.spoutings) == 1 and not self.subtrees.open and not self.dead_letters.under_way:
+        if len(self.spoutings) == 1 and not (self.subtrees.open or self.fired.open or self.dead_letters.under_way):
             trees[0].spouting.completed(trees)
         else:
             for spouting, alike in groupby(trees, attrgetter("spouting")):
@@ -265,11 +288,9 @@ class Worker:
             await executor.tick(self.clock.utc())
 
     def progressed(self, progress: Progress) -> None:
-        """Lets the bolts with state forget the messages of a home that are done."""
-        self.subtrees.progressed(progress)
-        for executor in self.executors.values():
-            if isinstance(executor, KeyedExecutor):
-                executor.progressed(progress)
+        """Lets whoever remembers inputs forget those of a home's messages that are done, bit by bit; a tuple of theirs
+        that still comes is stale, and refused (D4, D5)."""
+        self.floors.announce(progress)
 
     # -- the end
 
@@ -277,7 +298,9 @@ class Worker:
         """How things are here, for the end of the run."""
         tasks = list(self.spoutings.values()), list(self.executors.values())
         peers = self.peers.by_worker.values()
-        return status(self.worker, *tasks, peers, self.holds_untracked, len(self.subtrees.open), self.dead_letters)
+        held = self.holds_untracked or any(one.untold for one in self.forgetting.executors)
+        begun = len(self.subtrees.open) + self.fired.open
+        return status(self.worker, *tasks, peers, held, begun, self.dead_letters, self.flushed)
 
     @property
     def holds_untracked(self) -> bool:
@@ -287,9 +310,11 @@ class Worker:
     async def flush_component(self, name: str) -> None:
         """Tells this bolt's tasks here that all inputs have ended; with "", once all were told, those that have had
         inputs since, or were not here then."""
-        again = [one for at, one in self.executors.items() if one.executed > self.flushed.get(at, 0)]
+        again = [one for at, one in self.executors.items() if one.inputs > self.flushed.get(at, 0)]
+        again += [one for one in self.forgetting.executors if one.untold and one not in again]
         for executor in self.tasks_of(name) if name else again:
-            self.flushed[executor.component, executor.task] = executor.executed
+            self.flushed[executor.component, executor.task] = executor.inputs
+            executor.inputs_ended()
             flush = getattr(executor.bolt, "flush", None)
             if flush is not None:
                 call = partial(flush, TaskCollector(executor, None))
@@ -300,6 +325,8 @@ class Worker:
         """Stops the spouts; what waits for a replay is replayed now."""
         for spouting in self.spoutings.values():
             spouting.drain()
+        for executor in self.forgetting.executors:
+            executor.drain()
         self.dead_letters.drain()
 
     async def dead(self, ask: DeadAsk) -> DeadAnswer:
@@ -320,20 +347,7 @@ class Worker:
             spouting.close()
         self.dead_letters.close()
         self.trials.close()
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        self._in_hand = sum(map(_in_hand, self.executors.values()))
-        for executor in self.executors.values():
-            executor.cut_off()
-            tasks |= executor.abandoned
-            if executor.ticking is not None:
-                executor.ticking.cancel()
-                tasks.add(executor.ticking)
-        if tasks:
-            _, stubborn = await asyncio.wait(tasks, timeout=CLOSE_S)
-            for name in sorted({task.get_name() for task in stubborn}):
-                self.reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
+        self._in_hand = await cut_off(self._tasks, self.executors.values(), self.reporter)
         for spouting in self.spoutings.values():
             await spouting.source.close()
         for place, component in self._in_order():
@@ -341,21 +355,13 @@ class Worker:
         self._opened.clear()
         self.peers.close()
         self.clockwork.stop()
-        await self._settle()
-        self.reporter.remind()
-
-    async def _settle(self) -> None:
-        """After the last ack: what is done now is kept, so that the next run does not repeat it (E10)."""
+        self.forgetting.ends()
         try:
-            self.kept = await self.keeper.settle(in_order=self.can_drain)
-            if not self.kept:
-                why = self.keeper.why_full
-                logger.warning(
-                    "the next run repeats what was done since the last positions were kept: %s (%s)", why, K526
-                )
+            self.kept = await settled(self.keeper, in_order=self.can_drain) and not self.fired.open
         except StoreBroken as error:
             if not isinstance(self.broken, StoreBroken):
                 self.broke(error, "keeper")
+        self.reporter.remind()
 
     def _in_order(self) -> list[tuple[Place, Any]]:
         """The components that were opened, in the order of the flow."""
@@ -371,9 +377,10 @@ class Worker:
 
     @property
     def aborted(self) -> int:
-        """What was not done at the end: messages; at-most-once, where none is followed, inputs. Read after `close`."""
+        """What was not done at the end: messages, and timers whose outputs nobody could process; at-most-once, where no
+        message is followed, inputs. Read after `close`."""
         if self.config.guarantee == "at-least-once":
-            return self.pending
+            return self.pending + self.fired.given_up
         return self._in_hand + sum(len(one.queue) for one in self.executors.values())
 
     @property
@@ -389,9 +396,3 @@ class Worker:
         now = self.clock.monotonic()
         tasks = list(self.spoutings.values()), list(self.executors.values())
         return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers, self.dead_letters)
-
-
-def _in_hand(executor: Executor) -> int:
-    """Inputs that are neither queued nor done."""
-    held = len(executor.held())
-    return held if isinstance(executor, CollectingExecutor) else held + len(executor.under_way)

@@ -1,0 +1,46 @@
+"""Signals that end a run: the first one drains it, a second one ends it now. Must not know what a run is made of."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+
+class Endable(Protocol):
+    """A run, as far as signals see it."""
+
+    def drain(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+@contextlib.contextmanager
+def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive. Afterwards
+    they are handled as before."""
+    loop = asyncio.get_running_loop()
+    count = 0
+
+    def received(number: int) -> None:
+        nonlocal count
+        count += 1
+        name = signal.Signals(number).name
+        if count == 1:
+            told(f"{name}: draining; once more ends it now")
+            run.drain()
+        else:
+            told(f"{name} again: ending now")
+            run.abort()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    installed = []
+    for number in before:
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not the main thread, or Windows
+            loop.add_signal_handler(number, received, number)
+            installed.append(number)
+    try:
+        yield
+    finally:
+        for number in installed:
+            loop.remove_signal_handler(number)
+            signal.signal(number, before[number] or signal.SIG_DFL)  # None: no Python handler, and none to be set
