@@ -2,14 +2,11 @@
 the choices; must not know whether that is Hypothesis or a seed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import Any, Final
 
-from orders import Wrong
 from world import World
 
 Pick = Callable[[Sequence[Any]], Any]
-STEPS_MAX: Final = 30  # of one walk
 
 
 def queued(world: World, *stages: int) -> list[int]:
@@ -38,6 +35,19 @@ def commit(world: World, pick: Pick) -> None:
     bolt.commit()
     if pick([True, False]):
         bolt.send()
+
+
+def store_is_full(world: World, pick: Pick) -> None:
+    stage = pick([2, 1, 3, 0])
+    if stage:
+        bolt = world.bolts[stage]
+        while bolt.queue:
+            bolt.work()
+        bolt.store_is_full()
+        if pick([True, False]):
+            world.flow()
+    else:
+        world.home.gathered = None
 
 
 def gather(world: World, pick: Pick) -> None:
@@ -99,6 +109,7 @@ HAPPENINGS: Final[Mapping[str, Callable[[World, Pick], None]]] = {
     "flow": flow,
     "work": work,
     "commit": commit,
+    "store_is_full": store_is_full,
     "mark": lambda world, pick: world.mark(),
     "gather": gather,
     "kept": kept,
@@ -121,27 +132,5 @@ FOCI: Final = (
     ["is_slow", "replay_by_hand", "replaced", "fail"],
     ["gather", "announce", "power_loss", "replaced"],
     ["is_slow", "replaced", "wakes", "kept"],
+    ["work", "store_is_full", "gather", "kept", "replaced"],
 )
-
-
-def walk(seed: int, wrong: Wrong | None = None) -> list[str]:
-    """A life of the world, drawn by a seed; what has happened. Raises AssertionError, with that as a note, where
-    something was lost or doubled."""
-    random, world = Random(seed), World(wrong)
-    happened: list[str] = []
-
-    def pick(choices: Sequence[Any]) -> Any:
-        happened.append(str(one := random.choice([choices[0], *choices])))
-        return one
-
-    some = random.choice([*FOCI, random.sample([*HAPPENINGS], random.randint(3, len(HAPPENINGS)))])
-    try:
-        for name in random.choices(["emit", "flow", "mark", *some], k=random.randint(4, STEPS_MAX)):
-            happened.append(name)
-            HAPPENINGS[name](world, pick)
-            world.check()
-        world.heal()
-    except AssertionError as error:
-        error.add_note(f"seed {seed}: {' '.join(happened)}")
-        raise
-    return happened

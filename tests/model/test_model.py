@@ -7,12 +7,12 @@ order was changed until this held: what was found so stands in `Wrong`.
 from typing import Any
 
 import pytest
-from happenings import HAPPENINGS, walk
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from net import KINDS
 from orders import Wrong
-from world import World
+from walks import CHAIN, made, walk
 
 WALKS = 40_000  # that may be needed to find a wrong order out; most need few
 
@@ -20,16 +20,18 @@ WALKS = 40_000  # that may be needed to find a wrong order out; most need few
 class Life(RuleBasedStateMachine):
     """What happens is drawn by Hypothesis, which makes what it finds as short as it can."""
 
+    kind = CHAIN
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world, self.table = made(self.kind)
 
-    @rule(name=st.sampled_from(sorted(HAPPENINGS)), data=st.data())
-    def happens(self, name: str, data: st.DataObject) -> None:
+    @rule(data=st.data())
+    def happens(self, data: st.DataObject) -> None:
         def pick(choices: Any) -> Any:
             return data.draw(st.sampled_from(choices))
 
-        HAPPENINGS[name](self.world, pick)
+        self.table[pick(sorted(self.table))](self.world, pick)
 
     @invariant()
     def nothing_is_doubled(self) -> None:
@@ -39,14 +41,16 @@ class Life(RuleBasedStateMachine):
         self.world.heal()
 
 
-def test_in_the_right_order_nothing_is_lost_and_nothing_doubled() -> None:
-    looked = settings(deadline=None, max_examples=200, stateful_step_count=40)
-    run_state_machine_as_test(Life, settings=looked)
+@pytest.mark.parametrize("kind", [CHAIN, *KINDS])
+def test_in_the_right_order_nothing_is_lost_and_nothing_doubled(kind: str) -> None:
+    looked = settings(deadline=None, max_examples=200 if kind == CHAIN else 50, stateful_step_count=40)
+    run_state_machine_as_test(type(kind, (Life,), {"kind": kind}), settings=looked)
 
 
-def test_long_walks_in_the_right_order_lose_and_double_nothing() -> None:
-    for seed in range(3_000):
-        walk(seed)
+@pytest.mark.parametrize("kind", [CHAIN, *KINDS])
+def test_long_walks_in_the_right_order_lose_and_double_nothing(kind: str) -> None:
+    for seed in range(3_000 if kind == CHAIN else 1_000):
+        walk(seed, kind=kind)
 
 
 @pytest.mark.parametrize("wrong", Wrong, ids=lambda one: one.name.lower())

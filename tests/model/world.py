@@ -8,122 +8,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from orders import LENGTH, Disk, Flight, Floor, Mark, Message, Number, Tup, Wrong
+from home import Home
+from orders import LENGTH, Disk, Floor, Message, Tup, Wrong
 
 ROUNDS_MAX: Final = 40  # in which everything completes once nothing goes wrong any more
-
-
-class Home:
-    """The spout's process: messages, marks, letters."""
-
-    def __init__(self, world: "World", disk: Disk, incarnation: int) -> None:
-        self.world, self.disk, self.incarnation = world, disk, incarnation
-        self.mark = disk.mark  # the last one that is durable, as far as it knows
-        self.old_line = disk.line
-        epoch = world.epoch
-        same = disk.mark.position[0] == epoch
-        self.next_id = disk.mark.position[1] if same or world.wrong is Wrong.DONE_ACROSS_EPOCHS else 0
-        self.done = {one for one in disk.mark.done if one[0] == epoch}
-        self.flights: dict[Message, Flight] = {}
-        self.numbers: dict[Number, Message] = {}  # of this incarnation
-        self.dying: dict[Message, int] = {}  # as `Mark.letters`
-        self.revived: set[Message] = set()  # letters whose replay is done
-        self.gathered: tuple[Mark, frozenset[Message]] | None = None
-
-    def emit(self) -> bool:
-        while self.next_id < LENGTH:
-            message = (self.world.epoch, self.next_id)
-            self.next_id += 1
-            if message not in self.done:
-                self.world.emitted.add(message)
-                self.disk.line = max(self.disk.line, (message[0], message[1] + 1))
-                self.leave(message, Flight(self.new_number(message)))
-                return True
-        return False
-
-    def new_number(self, message: Message) -> Number:
-        number = (self.incarnation, len(self.numbers))
-        self.numbers[number] = message
-        return number
-
-    def leave(self, message: Message, flight: Flight) -> None:
-        self.flights[message] = flight
-        self.world.arrive(1, Tup(message, flight.number, flight.attempt))
-
-    def failed(self, message: Message) -> None:
-        if (flight := self.flights.get(message)) is not None:
-            flight.out = False
-
-    def replay(self, message: Message) -> None:
-        flight = self.flights[message]
-        self.leave(message, replace(flight, attempt=flight.attempt + 1, out=True))
-
-    def acked(self, tup: Tup) -> None:
-        flight = self.flights.get(tup.message)
-        found = self.numbers.get(tup.number)
-        if self.world.wrong is Wrong.NUMBERS_REUSED and found is not None:
-            flight, tup = self.flights.get(found), replace(tup, message=found)  # a root names no message
-        if flight is None or not flight.out or (flight.number, flight.attempt) != (tup.number, tup.attempt):
-            return
-        del self.flights[tup.message]
-        if flight.by_hand:
-            self.revived.add(tup.message)
-        else:
-            self.done.add(tup.message)
-
-    def die(self, message: Message) -> None:
-        """A message is given up: a letter from now on, once that is durable."""
-        del self.flights[message]
-        before = message < self.old_line  # nobody knows under which number an earlier home has emitted it
-        self.dying[message] = self.mark.letters.get(message, 0 if before else self.incarnation)
-
-    def replay_by_hand(self, message: Message) -> None:
-        self.leave(message, Flight(self.new_number(message), by_hand=True))
-
-    def letters(self) -> list[Message]:
-        """Those that can be replayed."""
-        return sorted(self.mark.letters.keys() - self.flights.keys() - self.dying.keys() - self.revived)
-
-    def gather(self) -> None:
-        """What the next commit of the mark contains."""
-        wrong, epoch = self.world.wrong, self.world.epoch
-        unfinished = {one for one, flight in self.flights.items() if not flight.by_hand}  # letters go with the mark
-        if wrong is Wrong.MARK_PASSES_BACKOFF:
-            unfinished -= {one for one, flight in self.flights.items() if not flight.out}
-        position = min((one for one in unfinished if one[0] == epoch), default=(epoch, self.next_id))
-        if wrong is Wrong.HEAD_OFF_BY_ONE and position[1] < self.next_id:
-            position = (epoch, position[1] + 1)
-        late = wrong is Wrong.LETTER_AFTER_MARK and self.mark.position != position
-        letters = {one: since for one, since in self.mark.letters.items() if one not in self.revived}
-        letters |= {} if late else self.dying
-        finished = self.done | letters.keys() | self.dying.keys()
-        done = frozenset(one for one in finished if one >= position)
-        self.gathered = Mark(position, done, letters), frozenset(() if late else self.dying)
-        if wrong is Wrong.REPORTED_BEFORE_FSYNC:
-            self.mark = self.gathered[0]
-
-    def kept(self) -> None:
-        """That commit is durable."""
-        assert self.gathered is not None
-        mark, letters = self.gathered
-        self.gathered = None
-        if self.disk.owner != self.incarnation and self.world.wrong is not Wrong.ZOMBIE_NOT_FENCED:
-            return
-        self.disk.mark = self.mark = mark
-        for message in letters:
-            self.dying.pop(message, None)
-        self.revived &= mark.letters.keys()
-
-    def floor(self) -> Floor:
-        wrong, mark = self.world.wrong, self.mark
-        if wrong is Wrong.FORGOTTEN_OF_THE_DEAD:
-            mark = replace(mark, letters={})
-        has = mark.has if wrong is not Wrong.FORGOTTEN_ON_MEMORY_MARK else lambda one: one in self.done or mark.has(one)
-        done = frozenset(number for number, message in self.numbers.items() if has(message))
-        over = self.incarnation if mark.position >= self.old_line else 0
-        if wrong is not Wrong.FORGOTTEN_OF_EARLIER:
-            over = min([over, *mark.letters.values()])
-        return Floor(over, done)
 
 
 class Bolt:
@@ -182,6 +70,12 @@ class Bolt:
         self.queue = self.parked + self.queue
         self.staged, self.parked = [], []
 
+    def store_is_full(self) -> None:
+        """A commit fails, and nothing of it is kept: what it had is in the next one, with what has come since (D10)."""
+        if self.world.wrong is Wrong.OUTPUTS_LEAVE_ANYWAY:
+            self.out += self.staged
+            self.staged = []
+
     def send(self) -> None:
         """What is durable leaves. What a superseded owner sends is dropped (A15)."""
         out, self.out = self.out, []
@@ -202,7 +96,6 @@ class World:
     def __init__(self, wrong: Wrong | None = None) -> None:
         self.wrong = wrong
         self.epoch = 0
-        self.emitted: set[Message] = set()
         self.divergent: list[tuple[Message, tuple[int, ...], tuple[int, ...]]] = []
         self.held: list[tuple[int, Tup]] = []  # tuples that are slow
         self.zombies: list[Home | Bolt] = []
@@ -215,6 +108,9 @@ class World:
         """Something else each time: the journalled bolt is not deterministic."""
         self._drawn += 1
         return self._drawn
+
+    def emitted_by(self, home: Home, tup: Tup) -> None:
+        self.arrive(1, tup)
 
     def arrive(self, stage: int, tup: Tup) -> None:
         if stage > 3:
@@ -269,7 +165,11 @@ class World:
     def recreate(self) -> None:
         """The source begins anew from zero: another epoch. Only where all that was read is done."""
         home = self.home
-        done = not home.flights and not home.dying and (self.epoch, home.next_id) >= self.disks[0].line
+        done = (
+            not home.flights
+            and not home.dying
+            and (self.epoch, home.next_id - 1) >= max(self.disks[0].emitted, default=(0, 0))
+        )
         if done and home.gathered is None and home.next_id and self.epoch < 2:
             self.epoch += 1
             home.next_id = 0
@@ -316,16 +216,17 @@ class World:
                 self.home.replay_by_hand(message)
             for message, flight in self.home.flights.items():
                 flight.out = flight.out and any(tup.message == message for _, tup in self.held)  # the others time out
-            more = self.home.emit()
+            self.home.emit()
             self.flow()
             self.mark()
             self.check()
             home = self.home
+            more = home.next_id < LENGTH
             if not (more or home.flights or home.dying or home.mark.letters or self.held):
                 break
         else:
             raise AssertionError(f"does not complete: {self.home.flights}, {self.home.mark}")
-        expected = self.emitted | {(self.epoch, number) for number in range(LENGTH)}
+        expected = self.disks[0].emitted | {(self.epoch, number) for number in range(LENGTH)}
         stored = self.disks[3].kept.known.keys()
         assert stored == expected, f"missing at the sink: {expected - stored}"
         assert set(self.disks[2].kept.effects) == expected, "missing in the state"

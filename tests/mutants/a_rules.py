@@ -138,7 +138,7 @@ MUTANTS: Final = (
         rule="A7",
         breaks="the 65th attempt runs into the next message's number",
         file="acker/roots.py",
-        old="if attempt_of(root) == ATTEMPTS - 1:",
+        old="if attempt_of(root) == LAST_ATTEMPT:",
         new="if attempt_of(root) == ATTEMPTS:",
         test=f"{ROOTS}test_spent_attempts_take_a_new_number",
     ),

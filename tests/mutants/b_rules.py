@@ -32,7 +32,7 @@ MUTANTS: Final = (
         rule="B1",
         breaks="two components that emit for one input give the same identities",
         file="topology/runtime/outbox.py",
-        old="self.salt = salt(component, cls.__name__)",
+        old="self.salt = salt(known_as, cls.__name__)",
         new='self.salt = salt("", cls.__name__)',
         test=f"{RULES_B}test_two_components_that_emit_for_one_input_have_identities_of_their_own_B1",
     ),
@@ -121,24 +121,21 @@ MUTANTS: Final = (
         rule="B4",
         breaks="the example keeps its failures in an attribute, where a replay counts again",
         file="examples/ssh_alerts.py",
-        old="""(self, failure: Failure, state: State[tuple[tuple[datetime, int], ...]]) -> Iterator[BruteForce]:
-        before = dict(state.get(()))
-        newest = max(before, default=failure.at)
-        if not newest - self.within <= failure.at <= newest:
-            newest = failure.at
-        counted = {at: count for at, count in before.items() if newest - self.within <= at <= newest}
-        counted[failure.at] = counted.get(failure.at, 0) + failure.count
-        state.set(tuple(counted.items()))
+        old="""class DetectBruteForce(CountWithin[Failure, BruteForce]):
 """,
-        new="""(self, failure: Failure) -> Iterator[BruteForce]:
-        kept = self.__dict__.setdefault("kept", {})
-        before = dict(kept.get(failure.source_ip, ()))
-        newest = max(before, default=failure.at)
-        if not newest - self.within <= failure.at <= newest:
-            newest = failure.at
-        counted = {at: count for at, count in before.items() if newest - self.within <= at <= newest}
-        counted[failure.at] = counted.get(failure.at, 0) + failure.count
-        kept[failure.source_ip] = tuple(counted.items())
+        new="""class DetectBruteForce(Bolt):
+    def __init__(self, limit, within_s):
+        self.limit, self.within_s, self.kept = limit, within_s, {}
+
+    def process(self, failure: Failure) -> Iterator[BruteForce]:
+        from bolts import windows
+        window, time = self.kept.get(failure.source_ip, windows.EMPTY), int(failure.at.timestamp())
+        window, raised = windows.counted(window, time, failure.count, self.limit, self.within_s)
+        self.kept[failure.source_ip] = window
+        if raised:
+            first, last = (datetime.fromtimestamp(at, failure.at.tzinfo) for at in (raised.first, raised.last))
+            yield self.raised(failure, Burst(raised.total, first, last))
+
 """,
         test="tests/examples/test_ssh_alerts.py::test_b4_alerts_are_exact_although_every_failure_is_replayed",
     ),
@@ -185,10 +182,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="B6",
-        breaks="the example takes the lines of a log to be sorted by time",
-        file="examples/ssh_alerts.py",
-        old="newest = max(before, default=failure.at)",
-        new="newest = failure.at",
+        breaks="records of a key are taken to come sorted by time",
+        file="bolts/windows.py",
+        old="place = bisect_left(events, (at,), from_here)",
+        new="place = len(events)",
         test="tests/examples/test_ssh_rule.py::test_an_alert_is_raised_when_the_count_of_a_minute_comes_to_five",
     ),
     Mutant(
@@ -203,9 +200,17 @@ MUTANTS: Final = (
         rule="B7",
         breaks="a join's result has the origin of the side that came last",
         file="topology/runtime/collecting.py",
-        old="origin = mixed(one.tup.origin for one in opens)",
+        old="origin = common_origin(one.tup.origin for one in opens)",
         new="origin = opens[0].tup.origin",
         test=f"{ANCHORS}test_the_identity_of_a_join_result_does_not_depend_on_which_side_came_first_B7",
+    ),
+    Mutant(
+        rule="E1",
+        breaks="what is joined of one message has an origin of its own",
+        file="topology/runtime/collecting.py",
+        old="origin = common_origin(one.tup.origin for one in opens)",
+        new="origin = mixed(one.tup.origin for one in opens)",
+        test=f"{ANCHORS}test_what_is_joined_of_one_message_has_the_origin_of_that_message_E1",
     ),
     Mutant(
         rule="B7",

@@ -6,16 +6,20 @@ from typing import Final
 from tests.mutants.a_rules import MUTANTS as A_RULES
 from tests.mutants.b_rules import MUTANTS as B_RULES
 from tests.mutants.c_d_rules import MUTANTS as C_D_RULES
+from tests.mutants.d_e_rules import MUTANTS as D_E_RULES
+from tests.mutants.kept_rules import MUTANTS as KEPT_RULES
 from tests.mutants.links import MUTANTS as LINKS
 from tests.mutants.mutant import Mutant
 
-MUTANTS: Final = (*A_RULES, *B_RULES, *C_D_RULES, *LINKS)
+MUTANTS: Final = (*A_RULES, *B_RULES, *C_D_RULES, *D_E_RULES, *KEPT_RULES, *LINKS)
 
 # The rules that hold so far.
 RULES: Final = (
-    *(f"A{n}" for n in (*range(1, 16), 17, 18)),
-    *(f"B{n}" for n in (1, 2, 3, 4, 6, 7, 8, 12, 13)),
-    *("C1", "C2", "C9", "D3", "D8", "D9"),
+    *(f"A{n}" for n in (*range(1, 16), 17, 18, 19)),
+    *(f"B{n}" for n in (1, 2, 3, 4, 6, 7, 8, 10, 12, 13)),
+    *("C1", "C2", "C9"),
+    *(f"D{n}" for n in (*range(1, 12), 14, 15, 17)),
+    *("E1", "E4"),
 )
 
 

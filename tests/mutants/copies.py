@@ -72,14 +72,13 @@ class Copy:
     @contextlib.contextmanager
     def patched(self, mutant: Mutant) -> Iterator[None]:
         """The copy with this mutant in it. Raises BrokenMutant where it does not fit."""
-        changed = mutant.mutated_file(self.folder)
-        file = self.folder / mutant.file
-        before = file.read_bytes()
-        file.write_text(changed, "utf-8")
-        try:
+        with contextlib.ExitStack() as undone:
+            for one in (mutant, *mutant.also):
+                changed = one.mutated_file(self.folder)
+                file = self.folder / one.file
+                undone.callback(file.write_bytes, file.read_bytes())
+                file.write_text(changed, "utf-8")
             yield
-        finally:
-            file.write_bytes(before)
 
     async def run(self, tests: Sequence[str], *, test_limit_s: float = TEST_LIMIT_S) -> Outcome:
         """Runs tests by their node ids, up to the first that fails. Cancelled, it leaves no process behind."""

@@ -22,6 +22,7 @@ class Mutant:
     new: str
     test: str
     hangs: bool = False  # the test shows it by never ending
+    also: tuple["Mutant", ...] = ()  # patched with it: the other guards, where each alone keeps the rule
 
     def mutated(self, text: str) -> str:
         """The file's text with the patch. Raises BrokenMutant where it does not fit, or what comes out is no Python."""

@@ -1,29 +1,29 @@
-"""Random topologies for the simulator, drawn from one seed: forks, diamonds, broadcasts, joins, state, bolts that hold
-their inputs, messages that are rejected and who reads them. Must not know what befalls them.
+"""Random topologies for the simulator, drawn from one seed: forks, diamonds, broadcasts, joins, state, timers, bolts
+that draw numbers or hold their inputs, messages that are rejected and who reads them. Must not know what befalls them.
 
 What reaches the sink is a function of the messages alone, in whatever order they come: an item says where it was, and
-the count of a key stands in it, which is 1 for ever as no two items of a key are equal.
+the count of a key stands in it, which is 1 for ever as no two items of a key are equal. Below what draws a number it is
+a function of what was drawn first. What does hang on the order is in branches of its own (`surviving`).
 """
 
 import asyncio
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
+from tests.simulation.items import Item, Unlucky
 from tests.simulation.recreated import Recreated
-from topology import Bolt, Collector, Config, DeadLetter, Record, Reject, State, Task, Topology, Tuple
+from tests.simulation.surviving import Draws, gathers, rings, tally
+from topology import Collector, Config, DeadLetter, Record, Reject, State, Topology, Tuple
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout
 
 MESSAGES_MIN: Final = 200
-REJECTED_EVERY: Final = 67
+REJECTED_EVERY: Final = 31
 CALM: Final = (Hazard.PAUSE, Hazard.DISK_FULL, Hazard.LATE_FRAMES, Hazard.REPEATED_FRAMES)
+RESCALE: Final = True  # whether workers and tasks change when all of a run begins again
 HELD_S: Final = "50ms"
-
-
-class Item(Record):
-    n: int
-    path: tuple[int, ...] = ()
+KINDS: Final = ("fork", "waits", "marks", "diamond", "counts", "counts", "holds", "draws")
 
 
 class LeftItem(Record):
@@ -34,20 +34,6 @@ class LeftItem(Record):
 class RightItem(Record):
     n: int
     path: tuple[int, ...]
-
-
-class Unlucky(Bolt):
-    """Raises for a share of its inputs."""
-
-    def __init__(self, share: float) -> None:
-        self.share = share
-
-    def open(self, task: Task) -> None:
-        self.random, self.index = task.random, task.index
-
-    def chance(self) -> None:
-        if self.share and self.random.random() < self.share:
-            raise ValueError("unlucky")
 
 
 class Fork(Unlucky):
@@ -172,17 +158,37 @@ class Counts(Unlucky):
         return [Item(item.n, (*item.path, count))]
 
 
+class CountsInMemory(Counts):
+    recovery: ClassVar[Literal["checkpoint", "replay", "none"]] = "none"
+
+
 def faults_of(seed: int) -> Collection[Hazard]:
-    """What may befall this seed's run: in one of six nobody dies, so that what a bolt has counted can be compared."""
-    return CALM if seed % 6 == 5 else tuple(Hazard)
+    """What may befall this seed's run: in one of six nobody dies, so that what is counted in memory can be compared."""
+    if _is_gathered(seed):
+        return [one for one in Hazard if one is not Hazard.LOST_FRAME]  # what waits for others is blamed for deaths
+    return CALM if _is_calm(seed) else tuple(Hazard)
+
+
+def _is_gathered(seed: int) -> bool:
+    """Whether messages are joined with others. None of them may die elsewhere: what is left would wait for ever."""
+    return seed % 3 == 0
+
+
+def _is_calm(seed: int) -> bool:
+    return seed % 6 == 5
 
 
 def draw(seed: int) -> Topology:
     """The topology of this seed: at least MESSAGES_MIN messages, and three components."""
     random = Random(seed)
     share = random.choice([0.0, 0.002, 0.02])
-    pending = random.choice([5, 50, 2_000])
-    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=5)
+    known_dead = seed % 4 == 1 and not _is_gathered(seed)  # what dies was counted, and is so once if replayed (E1)
+    gathered = _is_gathered(seed)
+    pending = random.choice(
+        [5, 50, 2_000] if not gathered else [50, 2_000]
+    )  # or a group would wait for what is not read
+    timeout_s = 30 if gathered else 5  # a suspect is tried alone for as long as 5 s
+    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=timeout_s)
     topology = Topology(f"drawn-{seed}", config)
     spouts = random.randint(1, 2)
     streams: list[Any] = []
@@ -197,17 +203,19 @@ def draw(seed: int) -> Topology:
     if random.random() < 0.3:
         topology.bolt("letters", Captured[DeadLetter](), streams[0].dead.global_())
     unread = {*range(len(streams))}
-    counted: set[int] = set()  # streams below a bolt with state
-    known_dead = seed % 12 == 5  # what dies has been counted before, and is counted once when it is replayed (E1)
-    kinds = [None] * random.randint(1, 3) if not known_dead else ["counts", "rejects"]
+    counted: set[int] = set()  # streams below a bolt with state, or one that draws
+    kinds: list[str | None] = [None] * random.randint(1, 3) if not known_dead else ["counts", "rejects"]
     for number, kind in enumerate(kinds):
         at = len(streams) - 1 if known_dead else random.choice(sorted(unread))
         unread.discard(at)
         unread.add(len(streams))
-        bolt, kind = _bolt(topology, random, number, streams[at], share, kind)
+        if kind is None:
+            more = [*(["rejects"] if not gathered else []), *(["in-memory"] if _is_calm(seed) else [])]
+            kind = random.choice([*KINDS, *more])
+        bolt = _bolt(topology, random, number, streams[at], share, kind)
         if kind == "rejects" and (known_dead or random.random() < 0.5):  # what dies there is seen elsewhere
             unread.add(at)
-        if at in counted or kind == "counts":
+        if at in counted or kind in {"counts", "in-memory", "draws"}:
             counted.add(len(streams))
         streams.append(bolt)
     plain = sorted(unread - counted)
@@ -220,30 +228,34 @@ def draw(seed: int) -> Topology:
     if unread:
         read = [streams[at].shuffle() for at in sorted(unread)]
         topology.bolt("captured", Captured[Item](), *read, tasks=random.randint(1, 2))
+    for name, branch in (("counted", tally), ("rung", rings)):
+        if random.random() < 0.4:
+            branch(topology, random, name, random.choice(streams), share)
+    if gathered:
+        gathers(topology, random, streams[:spouts], MESSAGES_MIN // spouts, share)
     return topology
 
 
-def _bolt(
-    topology: Topology, random: Random, number: int, stream: Any, share: float, kind: str | None
-) -> tuple[Any, str]:
-    """Adds one bolt, or a diamond of three, and returns its stream, and of which kind it is, which may be given."""
-    kind = kind or random.choice(["fork", "waits", "marks", "diamond", "counts", "counts", "holds", "rejects"])
+def _bolt(topology: Topology, random: Random, number: int, stream: Any, share: float, kind: str) -> Any:
+    """Adds one bolt, or a diamond of three, and returns its stream."""
     tasks, name = random.randint(1, 2), f"{kind}{number}"
     read = random.choice([stream.shuffle, stream.local_or_shuffle, lambda: stream.fields("n"), stream.global_])
     concurrency = random.choice([1, 8])
     if kind == "fork":
-        return topology.bolt(name, Fork(share, number + 1), read(), tasks=tasks), kind
+        return topology.bolt(name, Fork(share, number + 1), read(), tasks=tasks)
     if kind == "waits":
-        return topology.bolt(name, Waits(share), read(), tasks=tasks, concurrency=concurrency), kind
+        return topology.bolt(name, Waits(share), read(), tasks=tasks, concurrency=concurrency)
     if kind == "marks":
-        return topology.bolt(name, Marks(share), stream.all(), tasks=tasks), kind
+        return topology.bolt(name, Marks(share), stream.all(), tasks=tasks)
     if kind == "rejects":
-        return topology.bolt(name, Rejects(share), read(), tasks=tasks), kind
+        return topology.bolt(name, Rejects(share), read(), tasks=tasks)
     if kind == "holds":
-        return topology.bolt(name, Holds(share), read(), tasks=tasks, every=HELD_S), kind
-    if kind == "counts":
-        keyed = stream.fields("n", "path")
-        return topology.bolt(name, Counts(share), keyed, tasks=tasks, concurrency=concurrency), kind
+        return topology.bolt(name, Holds(share), read(), tasks=tasks, every=HELD_S)
+    if kind == "draws":
+        return topology.bolt(name, Draws(share), read(), tasks=tasks)
+    if kind in {"counts", "in-memory"}:
+        counts = Counts(share) if kind == "counts" else CountsInMemory(share)
+        return topology.bolt(name, counts, stream.fields("n", "path"), tasks=tasks, concurrency=concurrency)
     lefts = topology.bolt(f"{name}-left", Lefts(share), read(), tasks=tasks)
     rights = topology.bolt(f"{name}-right", Rights(share), stream.shuffle(), tasks=tasks, concurrency=4)
-    return topology.bolt(f"{name}-join", Join(share), lefts.fields("n"), rights.fields("n"), tasks=tasks), kind
+    return topology.bolt(f"{name}-join", Join(share), lefts.fields("n"), rights.fields("n"), tasks=tasks)

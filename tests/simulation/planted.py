@@ -1,7 +1,8 @@
 """Bugs that are planted in the shipped code, for the simulator to find within the seeds of the ordinary suite. Data.
 
 They are mutants, as in `tests.mutants`, without a test of their own: whatever is wrong has to show by what a run comes
-to. Those that need what is not built yet (state that survives, windows) come with it.
+to. Where each of two guards keeps a rule alone, both are taken away. Those that need what is not built yet (windows)
+come with it.
 """
 
 from typing import Final
@@ -9,8 +10,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 
-def _bug(rule: str, breaks: str, file: str, old: str, new: str) -> Mutant:
-    return Mutant(rule=rule, breaks=breaks, file=file, old=old, new=new, test="")
+def _bug(rule: str, breaks: str, file: str, old: str, new: str, *also: Mutant) -> Mutant:
+    return Mutant(rule=rule, breaks=breaks, file=file, old=old, new=new, test="", also=also)
 
 
 PLANTED: Final = (
@@ -89,18 +90,105 @@ PLANTED: Final = (
         'return xxh3_64_intdigest(b"".join(value.to_bytes(8, "little") for value in values)) or 1',
     ),
     _bug(
+        "D1",
+        "outputs leave when they are about to be kept, and not once they are",
+        "topology/runtime/keeping.py",
+        "                part.gather(changes)\n",
+        "                part.gather(changes)\n            for part in self._at_once:\n                part.kept()\n",
+    ),
+    _bug(
+        "D2",
+        "a known input is acked, and what it had put out is not sent again",
+        "topology/runtime/committing.py",
+        "self.ack_input(tup, self.outbox.emit(self.records_of(entry), tup) if entry.outputs else 0)",
+        "self.ack_input(tup, 0)",
+    ),
+    _bug(
         "D3",
-        "a replay is processed once more by a bolt with state",
-        "topology/runtime/keyed.py",
-        "            if known is not None:\n                records, filed",
-        "            if known is not None and not tup.root:\n                records, filed",
+        "an input whose first attempt is not kept yet is processed once more",
+        "topology/runtime/committing.py",
+        "(entry := self.memory.entries.get(pair)) is not None:\n                self._again",
+        "(entry := self.memory.entries.get(pair)) is not None and entry.row.kept:\n                self._again",
+    ),
+    _bug(
+        "D3",
+        "inputs of one key are worked on side by side",
+        "topology/runtime/one_a_key.py",
+        "        self.busy[key] = deque()\n",
+        "        self.busy[id(tup)] = deque()\n        key = id(tup)\n",
+    ),
+    _bug(
+        "D4",
+        "messages are announced as done before the mark that says so is kept",
+        "topology/runtime/clockwork.py",
+        "        self._gathered = self._announcing.gather(trees, unfinished)\n",
+        "        self._gathered = self._announcing.gather(trees, unfinished)\n        self.kept()\n",
+    ),
+    _bug(
+        "D4",
+        "what an earlier life has emitted beyond its marks is forgotten before it has come again",
+        "topology/runtime/announcing.py",
+        "caught_up=self._caught_up,",
+        "caught_up=True,",
     ),
     _bug(
         "D9",
         "a failed input has changed the state",
-        "topology/runtime/keyed.py",
-        "        self._value = value\n        self._changed = True",
-        "        self._value = value\n        self._changed = True\n        self.merge()",
+        "topology/runtime/one_a_key.py",
+        "            if error is not None:\n",
+        "            if error is not None and getattr(state, 'changed', False) and hasattr(self, 'keys'):\n"
+        "                from topology.groupings import slot_of\n\n"
+        "                self.keys.put(slot_of(state.key), state.key, state.content())\n"
+        "            if error is not None:\n",
+    ),
+    _bug(
+        "D10",
+        "what could not be kept is taken for kept",
+        "topology/runtime/keeping.py",
+        "                self._full(str(error))\n            except",
+        "                self._full(str(error))\n                kept = True\n            except",
+    ),
+    _bug(
+        "D17",
+        "a sub-tree that is complete is announced as done though its inputs may come again",
+        "topology/runtime/subtrees.py",
+        "        return self._over.keys()",
+        "        return ()",
+    ),
+    _bug(
+        "D17",
+        "what a timer has put out is announced as done before it is gone from the journal",
+        "topology/runtime/timers.py",
+        "        return (message for messages in self.trees.values() for message in messages)",
+        "        return ()",
+    ),
+    _bug(
+        "B10",
+        "what a timer has put out has another identity whenever it is sent, and is counted twice",
+        "topology/runtime/timers.py",
+        'Tuple(Due(b"", "", 0), *pair, root, (), self._source)',
+        'Tuple(Due(b"", "", 0), pair[0], root, root, (), self._source)',
+    ),
+    _bug(
+        "B10",
+        "what a timer has put out is not sent again after a restart",
+        "topology/runtime/committing.py",
+        "            self._unsent[one.origin, one.identity] = None\n",
+        "            pass\n",
+    ),
+    _bug(
+        "B10",
+        "a timer of an earlier life is not armed",
+        "topology/runtime/committing.py",
+        "                    self.timers.set(key, timers)\n",
+        "                    pass\n",
+    ),
+    _bug(
+        "B2",
+        "what was drawn is filed by the input's identity, whatever way the input has come",
+        "topology/runtime/committing.py",
+        "slot_of_identity(tup.identity) if key_of is None else",
+        "slot_of_identity(tup.identity) if True else",
     ),
     _bug(
         "E2",
@@ -149,8 +237,9 @@ PLANTED: Final = (
         "A16",
         "the inputs of a sub-tree do not wait for it",
         "topology/runtime/subtrees.py",
-        "        self.open[root] = tree\n        self.begun += 1\n        return edge",
-        "        self.open[root] = tree\n        self.begun += 1\n        tree.inputs = ()\n        return 0",
+        "            self._fresh[message_of(root)] = [message_of(one) for one in inputs]\n        return edge",
+        "            self._fresh[message_of(root)] = [message_of(one) for one in inputs]\n"
+        "        tree.inputs = ()\n        return 0",
     ),
     _bug(
         "C2",
@@ -159,6 +248,41 @@ PLANTED: Final = (
         "            self._lanes[at] = Lane(self._loaded.get(at))",
         "            before = [one for (name, _), one in self._loaded.items() if name == partition]\n"
         "            self._lanes[at] = Lane(before[-1] if before else None)",
+    ),
+    _bug(
+        "D5",
+        "a tuple of a message that is done is taken",
+        "topology/runtime/committing.py",
+        "if root and (self.floors.refuses(",
+        "if False and (self.floors.refuses(",
+    ),
+    _bug(
+        "D5",
+        "a tuple of an earlier life is taken",
+        "acker/progress.py",
+        "else precedes(message, newest)",
+        "else False",
+    ),
+    _bug(
+        "D7",
+        "what is remembered of inputs is not where their keys are",
+        "topology/runtime/forgetting.py",
+        "if (at := task_of_slot(one.slot, count)) in tasks:",
+        "if (at := min(tasks)) in tasks:",
+    ),
+    _bug(
+        "D15",
+        "what belongs to several messages is forgotten once the first is done, and taken until all are",
+        "acker/floors.py",
+        "        if len(messages) == 1:  # the hot path",
+        "        if messages:  # the hot path",
+        _bug(  # who refuses for one that is done needs nothing that is remembered for the others
+            "D15",
+            "what is joined with something stale is taken",
+            "topology/runtime/one_a_key.py",
+            "return any(map(self.floors.refuses",
+            "return all(map(self.floors.refuses",
+        ),
     ),
     _bug(
         "D5",
@@ -173,6 +297,27 @@ PLANTED: Final = (
         "topology/runtime/burying.py",
         "        return set().union(*self._numbers.values(), *(one",
         "        return set().union(*(one",
+        _bug(  # what is of one message alone is kept by its origin, too
+            "E1",
+            "it is not announced by its origin either",
+            "topology/runtime/announcing.py",
+            "            dead=home.dead_letters.burying.dead,\n",
+            "            dead=frozenset(),\n",
+        ),
+    ),
+    _bug(
+        "E1",
+        "what bolts with state remember of an earlier life's dead message is forgotten",
+        "acker/floors.py",
+        "        if origin in self.dead:",
+        "        if False:",
+    ),
+    _bug(
+        "E1",
+        "what an earlier life has left is over as soon as the next one has announced something",
+        "acker/floors.py",
+        "if progress is not None and not _ended(message, progress.first):",
+        "if progress is not None:",
     ),
     _bug(
         "E2",

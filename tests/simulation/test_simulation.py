@@ -19,7 +19,8 @@ SEEDS = 200
 PATHS = (  # rare ways, which 200 seeds have to go
     *("a session was lost", "a store broke", "a worker died", "a worker died while another was away"),
     *("foreign frames", "full", "late or unknown acks", "lost write", "repeated frames", "replays"),
-    *("letters replayed by hand", "sub-trees"),
+    *("letters replayed by hand while all went on", "letters replayed by hand while a worker was away", "sub-trees"),
+    *("stale tuples refused",),
     *("resumed from marks", "stalls of the loop", "sync fails", "the whole run began again", "torn write"),
 )
 

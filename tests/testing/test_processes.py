@@ -1,5 +1,6 @@
 """`run_processes`: a topology on real workers, killed by SIGKILL; nothing of it is left, whatever happens."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -100,5 +101,6 @@ def children() -> list[int]:
     """The processes that this one has started and that live."""
     found: list[int] = []
     for task in Path("/proc/self/task").glob("*/children"):
-        found += map(int, task.read_text().split())
+        with contextlib.suppress(FileNotFoundError):  # a thread that has ended meanwhile
+            found += map(int, task.read_text().split())
     return [pid for pid in found if "spawning" in Path(f"/proc/{pid}/cmdline").read_text()]

@@ -17,6 +17,7 @@ class Captured(Bolt, Generic[R]):
 
     `by_record`: equal records are one, whatever their identities, as at a sink that upserts by a key of its own. It is
     for outputs whose identity is not the same in every run, as that of one anchored to whatever else was at hand.
+    `unstable` are the tuples whose (origin, identity) was there before with another record, `by_record` or not.
 
         alerts = Captured[Alert]()
         topology.bolt("captured", alerts, stream.shuffle())
@@ -28,6 +29,8 @@ class Captured(Bolt, Generic[R]):
         self.times: list[float] = []
         self.distinct: dict[Any, R] = {}  # by (origin, identity), or by the record
         self.divergent: list[Tuple[R]] = []
+        self.unstable: list[Tuple[R]] = []
+        self._first: dict[tuple[int, int], R] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Captured[R]":
         return self
@@ -46,7 +49,15 @@ class Captured(Bolt, Generic[R]):
     def execute(self, tup: Tuple[R], out: Collector[Never]) -> None:
         self.tuples.append(tup)
         self.times.append(self._clock.monotonic())
-        key = tup.record if self.by_record else (tup.origin, tup.identity)
-        if self.distinct.setdefault(key, tup.record) != tup.record:
+        pair = tup.origin, tup.identity
+        if self._first.setdefault(pair, tup.record) != tup.record:
+            self.unstable.append(tup)
+        record = self.compared(tup)
+        if self.distinct.setdefault(record if self.by_record else pair, record) != record:
             self.divergent.append(tup)
         out.ack(tup)
+
+    def compared(self, tup: Tuple[R]) -> R:
+        """What is compared of a tuple: its record. For a subclass whose records say more than has to be the same in
+        every run."""
+        return tup.record

@@ -89,7 +89,7 @@ class CrashingRun(EmbeddedRun):
     workers: list[Any]
 
     def __init__(self, *args: Any, crashes: Sequence[Crash], watch: Watch, orders: Random, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+        super().__init__(*args, companions=False, **settings)
         self.drains = False
         self._left = [(one, worker_of(self._plan.placement, one.worker)) for one in crashes]
         self._deaths = watch.deaths

@@ -15,9 +15,11 @@ from typing import Any, Final, Generic, Self, TypeVar, cast
 from topology import signatures
 from topology.components import A, Out, Runs
 from topology.config import Config
+from topology.durable import states
 from topology.graph import Topology
-from topology.groupings import key_bytes, key_function
+from topology.groupings import key_bytes, key_function, slot_of
 from topology.records import Record
+from topology.runtime.committing import CommittingExecutor
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.failures import described, shown
 from topology.runtime.keyed import KeyedExecutor
@@ -25,7 +27,7 @@ from topology.runtime.worker import Worker
 from topology.testing.captured import Captured
 from topology.testing.running import run_topology
 from topology.testing.scripted import Pause, ScriptedSpout
-from topology.testing.virtual import START
+from topology.testing.virtual import LIMIT_S, START
 from topology.testing.watched import Watch
 
 PATIENCE_S: Final = 60.0  # virtual seconds that `run_bolt` gives a bolt to ack or fail what it was given last
@@ -120,10 +122,11 @@ def run_bolt(
     """Gives a bolt its inputs, on virtual time, through the real runtime; each once: a failed one is not replayed.
 
     `by` are the fields of its grouping, `state` what its keys hold at the beginning. `every` has `tick` called, and
-    `until_s` is how long the input lasts at least. At the end of input `flush` is called. Raises DeclarationError,
-    ConfigurationError or StartError where the bolt can't be run.
+    `until_s` is how long the input lasts at least; a `Pause` among the inputs lets time pass, for timers too. At the
+    end of input `flush` is called. Raises DeclarationError, ConfigurationError or StartError where the bolt can't be
+    run.
 
-        done = run_bolt(DetectBruteForce(limit=2), [failure, failure], by=("source_ip",))
+        done = run_bolt(DetectBruteForce(limit=2, within_s=60), [failure] * 2, by=("source_ip",))
         assert [alert.failures for alert in done.outputs] == [2]
     """
     given = list(inputs)
@@ -142,8 +145,14 @@ def run_bolt(
 
     watch = Watch(before=partial(_set_state, keys={_key(by, key): value for key, value in (state or {}).items()}))
     pauses = sum(one.seconds for one in given if isinstance(one, Pause))
+    lasts_s = pauses + until_s
     report = run_topology(
-        topology, seed=seed, start=start, watch=watch, during=partial(_impatient, pauses + until_s + PATIENCE_S)
+        topology,
+        seed=seed,
+        start=start,
+        limit_s=LIMIT_S + lasts_s,
+        watch=watch,
+        during=partial(_impatient, lasts_s + PATIENCE_S),
     )
     if report.error is not None:
         raise report.error
@@ -193,3 +202,6 @@ def _set_state(worker: Worker, keys: Mapping[bytes, Any]) -> None:
     for executor in worker.executors.values():
         if isinstance(executor, KeyedExecutor):
             executor.values.update(keys)
+        elif isinstance(executor, CommittingExecutor) and executor.codec is not None:
+            for key, value in keys.items():
+                executor.keys.put(slot_of(key), key, states.packed(executor.codec.encode(value), {}))

@@ -55,8 +55,8 @@ def run_topology(
     becomes of the frames between them. `watch` is filled with dead messages, failures and deaths.
 
     `crashes` are deaths of workers, as by SIGKILL: a worker does nothing more from one moment to the next, and a new
-    one takes its place, as under `kedge run --workers`. Its spouts read on from their last kept position
-    with `state_dir`, and else from the start; its state begins anew.
+    one takes its place, as under `kedge run --workers`. With `state_dir` its spouts read on from their last kept
+    position, and its bolts go on with the state that was kept; else both begin anew.
     What a bolt there has opened stays open, as it is this process that has it: crash bolts that hold files or
     connections with `run_processes`. `may_crash`: user code may call `crash_here`, which ends its worker.
 
@@ -72,7 +72,8 @@ def run_topology(
     mortal = bool(crashes) or may_crash
     kind = partial(MortalWorker if mortal else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
     drawn = seed or 0  # Random(None) would be another one each time
-    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(drawn)) if mortal else EmbeddedRun
+    alone = partial(EmbeddedRun, companions=False)
+    make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(drawn)) if mortal else alone
     made = partial(
         make, topology, state_dir=state_dir, random=Random(drawn), workers=workers, faults=faults, worker_kind=kind
     )

@@ -13,7 +13,7 @@ from topology.records import Record
 @dataclass(frozen=True)
 class Pause:
     """The spout has nothing for so many seconds of the loop's time. On virtual time they take none; among the inputs
-    of `run_bolt` they let time pass for its `tick`.
+    of `run_bolt` they let time pass for its `tick` and its timers.
 
         ScriptedSpout([Word("a"), Pause(60), Word("a minute later")])
     """

@@ -15,6 +15,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from acker.roots import LAST_ATTEMPT, OWNER_SHIFT, attempt_of
+from topology.components import Tuple
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.durable.store import Store, StoreBroken
@@ -23,6 +25,7 @@ from topology.runtime import beginning
 from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.links import Frame
 from topology.runtime.memory import MemoryNetwork
+from topology.runtime.one_a_key import OneAKey
 from topology.runtime.restarts import SILENT_S
 from topology.runtime.subtrees import SubTree
 from topology.runtime.watch import facts_of, held
@@ -55,6 +58,7 @@ class Fate:
     healed: bool = False
     commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has said are durable
     done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete
+    refused: list[Tuple[Any]] = field(default_factory=list)  # as stale, since the last turn of the loop
     run: Any = None  # the one that goes on, or was the last
     memory_lost: bool = False  # whether what is in workers' memory alone has been lost
 
@@ -110,10 +114,21 @@ class SimulatedNetwork(MemoryNetwork):
 
 
 class SimulatedWorker(MortalWorker):
-    """`done` notes when each tree was complete, `paths` how many were of many inputs."""
+    """`done` notes when each tree was complete, `paths` how many were of many inputs; `refused` are stale tuples."""
 
     done: dict[int, float]
     paths: Counter[str]
+    refused: list[Tuple[Any]]
+
+    def start(self, *, killed: bool = False) -> None:
+        for executor in self.executors.values():
+            if isinstance(executor, OneAKey):
+                executor.refuse = partial(self._refuses, executor.refuse)  # type: ignore[method-assign]
+        super().start(killed=killed)
+
+    def _refuses(self, refuse: Callable[[Tuple[Any]], None], tup: Tuple[Any]) -> None:
+        self.refused.append(tup)
+        refuse(tup)
 
     def completed(self, trees: list[Any]) -> None:
         for tree in trees:
@@ -186,11 +201,12 @@ class SimulatedRun(CrashingRun):
             self._strike(fate.strikes.pop(0))
         if fate.by_hand and self.complete and self.acked() >= fate.by_hand[0]:
             fate.by_hand.pop(0)
-            self._spawn(self._replay_letters())
+            self._spawn(self._replay_letters("letters replayed by hand while all went on"))
 
-    async def _replay_letters(self) -> None:
-        """As `kedge dead replay` asks for, in the middle of the run."""
+    async def _replay_letters(self, path: str) -> None:
+        """As `kedge dead replay` asks for, in the middle of the run, of who is there."""
         answer = await self.dead(DeadAsk(0, "replay"))
+        self._fate.paths[path] += len(answer.names)
         self._fate.by_hand_done(self._loop.time(), answer)
 
     def acked(self) -> int:
@@ -203,6 +219,17 @@ class SimulatedRun(CrashingRun):
                 if one.emitted != one.acked + one.dead + one.pending:
                     counts = f"{one.emitted} emitted, {one.acked} acked, {one.dead} dead, {one.pending} pending"
                     raise Broken(f"spout {one.component!r} does not add up: {counts}")
+        refused, self._fate.refused[:] = [*self._fate.refused], []
+        for tup in refused:
+            self._check_stale(tup)
+
+    def _check_stale(self, tup: Tuple[Any]) -> None:
+        """What is refused must be nobody's (D5). It may be somebody's where it is of several trees, or of inputs that
+        are stale themselves."""
+        if not tup.others and attempt_of(tup.root) != LAST_ATTEMPT:
+            home = next((one for one in self.workers if one.owner == tup.root >> OWNER_SHIFT), None)
+            if home is not None and tup.root in home.ledger:
+                raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
 
     def _hits(self, strike: Strike) -> bool:
         """Whether it would hit something now. A worker that is away, or has nothing to do, is waited for."""
@@ -210,14 +237,19 @@ class SimulatedRun(CrashingRun):
             return True
         if strike.hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
             return any(one.started and self._would_hit(one) for one in self.workers)
-        worker = next((one for one in self.workers if one.worker == strike.worker and one.started), None)
-        return worker is not None and not worker.life.paused and self._would_hit(worker)
+        worker = self._struck(strike)
+        return worker is not None and worker.started and not worker.life.paused and self._would_hit(worker)
+
+    def _struck(self, strike: Strike) -> MortalWorker | None:
+        """The worker that it is meant for; there may be fewer than when it was drawn. None where that is away."""
+        number = strike.worker % len(self._plan.workers)
+        return next((one for one in self.workers if one.worker == number), None)
 
     def _strike(self, strike: Strike) -> None:
         fate, now, hazard = self._fate, self._loop.time(), strike.hazard
         fate.tell(now, str(strike))
         fate.hits[hazard] += 1
-        worker = next((one for one in self.workers if one.worker == strike.worker), None)
+        worker = self._struck(strike)
         if hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
             self._kill_all(power=hazard is Hazard.POWER_LOSS)
         elif hazard is Hazard.DISK_FULL:
@@ -273,6 +305,8 @@ class SimulatedRun(CrashingRun):
         fate.acked += sum(one.acked for one in worker.spoutings.values())
         fate.memory_lost = True
         super()._died(worker, why, killed=killed)
+        if fate.random.random() < 0.5:
+            self._spawn(self._replay_letters("letters replayed by hand while a worker was away"))
 
     def _let_go(self, worker: MortalWorker, store: Store) -> None:
         self._fate.files.end_process(self._kept[worker.worker].path)

@@ -20,17 +20,20 @@ from topology.durable import asking
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.errors import StartError
-from topology.graph import Declared, Topology
+from topology.graph import Topology
 from topology.instance_state import kept
 from topology.plan import plan
 from topology.runtime.control import DeadAsk
+from topology.runtime.folder import Folder
 from topology.runtime.report import Report
+from topology.testing.captured import Captured
 from topology.testing.hazards import ALL, Hazard, Links, draw_strikes
 from topology.testing.lives import Life
 from topology.testing.peace import Peace, captured_of, deliveries, quiet, timed_out
 from topology.testing.simulated_disk import SimulatedDisk
 from topology.testing.simulated_files import SimulatedFiles
 from topology.testing.simulated_run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
+from topology.testing.upstream import above, is_drawn_before, is_kept_before, is_lost_before
 from topology.testing.virtual import VirtualLoop, run_virtual
 from topology.testing.watched import Dead, Watch
 
@@ -39,7 +42,9 @@ HEALS_S: Final = 60.0  # of virtual time after which nothing goes wrong any more
 LIMIT_S: Final = 3_600.0  # of virtual time after which a simulation is taken for one that never ends
 AGAIN_S: Final = 1.0  # before a run is begun again
 BY_HAND: Final = 2  # times that dead letters are replayed by hand while a run goes on; once more between two runs
+TASKS_MAX: Final = 3  # and workers, where they change between two runs
 SHOWN_MAX: Final = 3
+IN_VAIN: Final = "trees timed out when nothing went wrong"  # a path
 
 
 class SimulationFailed(AssertionError):
@@ -74,14 +79,17 @@ def simulate(
     workers: int = 2,
     faults: Collection[Hazard] = ALL,
     exact: bool | None = None,
+    rescale: bool = False,
 ) -> SimReport:
     """Runs the topology that `make` gives through the faults of a seed, and compares what its `Captured` have with what
     they have when nothing goes wrong: every (origin, identity) has to be there, and no other, with the same record.
 
     The runtime, its stores and SQLite are the real ones; time, links, disk and the workers' deaths are the seed's. The
     topology reads `ScriptedSpout`s, or spouts of your own that end and resume at the position that `open` is given.
-    What a bolt keeps as state is in a worker's memory: where that was lost, what such a bolt has put out is compared
-    by its identities alone, unless `exact` says that it has to be the same.
+    State survives, as do the outputs of a bolt that is not deterministic: what they have put out once has to be the
+    same whenever it comes. Where state is in a worker's memory alone (recovery 'none' and 'replay') and that was lost,
+    what comes from there is compared by identities, unless `exact` says that it has to be the same. `rescale`: when all
+    of it begins again, there is another number of workers, and of tasks of bolts that keep something.
 
     A sink with a file or a server is no part of this: nothing of it dies with a simulated worker. Put `Captured` in its
     place, which holds what an idempotent sink would; for the sink itself there are `run_processes`, and the suite in
@@ -113,7 +121,7 @@ def simulate(
     try:
         with quiet():
             report, runs, seconds = run_virtual(
-                _lived(topology, fate, watch, workers, seed), seed=seed, limit_s=LIMIT_S
+                _lived(topology, fate, watch, workers, seed, rescale), seed=seed, limit_s=LIMIT_S
             )
         _compare(topology, peace, fate, exact)
         _check_ways(peace, watch, fate)
@@ -137,7 +145,9 @@ def _in_peace(make: Callable[[], Topology], workers: int, seed: int) -> Peace:
     return peace
 
 
-async def _lived(topology: Topology, fate: Fate, watch: Watch, workers: int, seed: int) -> tuple[Report, int, float]:
+async def _lived(
+    topology: Topology, fate: Fate, watch: Watch, workers: int, seed: int, rescale: bool
+) -> tuple[Report, int, float]:
     """Runs it until it has ended by itself, as often as that takes."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
@@ -145,8 +155,9 @@ async def _lived(topology: Topology, fate: Fate, watch: Watch, workers: int, see
     loop.call_later(HEALS_S, fate.heal)
     gone: list[SimulatedRun] = []
     asked = False
-    made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths})
+    made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths, "refused": fate.refused})
     kind = partial(made, watch=watch, seed=seed)
+    folder = Folder()  # of all runs; a real one, from which no loss of power takes anything
     try:
         for number in range(1, RUNS_MAX + 1):
             life = Life()
@@ -160,6 +171,7 @@ async def _lived(topology: Topology, fate: Fate, watch: Watch, workers: int, see
                 workers=workers,
                 worker_kind=kind,
                 utc=loop.utc,
+                folder=folder,
             )
             report = await _one(run, life, fate)
             gone.append(run)
@@ -169,11 +181,25 @@ async def _lived(topology: Topology, fate: Fate, watch: Watch, workers: int, see
                     return report, number, loop.time()
                 asked = True
             fate.paths["the whole run began again"] += 1
+            if rescale:
+                workers = _rescaled(topology, fate)
             await asyncio.sleep(AGAIN_S)
     finally:
         for run in gone:
             run.let_go()
+        folder.close()
     raise SimulationFailed(f"it has not ended after {RUNS_MAX} runs")
+
+
+def _rescaled(topology: Topology, fate: Fate) -> int:
+    """Gives bolts that keep something another number of tasks; returns the number of workers."""
+    workers = fate.random.randint(1, TASKS_MAX)
+    kept = [one for one in topology.components if one.shape in ("state", "journal")]
+    for one in kept:
+        one.tasks = fate.random.randint(1, TASKS_MAX)
+    tasks = ", ".join(f"{one.tasks} of {one.name!r}" for one in kept)
+    fate.tell(asyncio.get_running_loop().time(), f"it begins again with {workers} workers, and as tasks {tasks}")
+    return workers
 
 
 async def _one(run: SimulatedRun, life: Life, fate: Fate) -> Report | None:
@@ -222,7 +248,8 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
             if at > fate.done.get(tup.root, at):
                 raise AssertionError(f"{name!r} got {tup.record} at {at:.4f} s, when its tree was complete already")
         wanted, got = peace.captured[name], captured.distinct
-        exact = not fate.memory_lost or not _behind_state(topology, name) if always is None else always
+        exact = not (fate.memory_lost and is_lost_before(topology, name)) if always is None else always
+        _check_stable(topology, name, captured, exact)
         if captured.by_record and not exact:
             continue
         if _letters(wanted) or _letters(got):  # a letter's identity has its name, which no two runs need to have given
@@ -236,12 +263,8 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
             raise AssertionError(
                 f"{name!r} has {len(more)} that it should not: {more[:SHOWN_MAX]}\n{_why(topology, name)}"
             )
-        if exact and captured.divergent:
-            shown = [
-                (captured.distinct[one.origin, one.identity], one.record) for one in captured.divergent[:SHOWN_MAX]
-            ]
-            raise AssertionError(f"{name!r} got one key with two records: {shown}\n{_why(topology, name)}")
-        if exact and (other := [(one, got[key]) for key, one in wanted.items() if got.get(key, one) != one]):
+        same = exact and (always or not is_drawn_before(topology, name))
+        if same and (other := [(one, got[key]) for key, one in wanted.items() if got.get(key, one) != one]):
             found = "; ".join(f"{there} in place of {one}" for one, there in other[:SHOWN_MAX])
             raise AssertionError(
                 f"{name!r} has {len(other)} records that are not the same: {found}\n{_why(topology, name)}"
@@ -296,27 +319,17 @@ def _letters(captured: Mapping[Any, Any]) -> set[tuple[str, str, str]]:
     return {(one.spout, one.partition, one.message_id) for one in letters}
 
 
-def _behind_state(topology: Topology, name: str) -> bool:
-    """Whether what arrives there depends on what a bolt keeps as state, or has drawn."""
-    above = _above(topology, name)
-    return any(one.shape == "state" or getattr(one.prototype, "deterministic", True) is False for one in above)
-
-
-def _above(topology: Topology, name: str) -> list[Declared]:
-    """What arrives there comes from these, and it itself."""
-    declared = {one.name: one for one in topology.components}
-    before, found = [name], dict[str, Declared]()
-    while before:
-        one = declared[before.pop()]
-        if one.name not in found:
-            found[one.name] = one
-            before += [source.component for source in one.inputs]
-    return [*found.values()]
+def _check_stable(topology: Topology, name: str, captured: Captured[Any], exact: bool) -> None:
+    """What was put out once is the same in all runs, under its identity (D1, D2, B2)."""
+    if captured.unstable and ((exact and not captured.by_record) or is_kept_before(topology, name)):
+        firsts = {(one.origin, one.identity): one.record for one in reversed(captured.tuples)}
+        shown = [(firsts[one.origin, one.identity], one.record) for one in captured.unstable[:SHOWN_MAX]]
+        raise AssertionError(f"{name!r} got one key with two records: {shown}\n{_why(topology, name)}")
 
 
 def _why(topology: Topology, name: str) -> str:
     """What to look at where something arrives there that is not a function of the messages."""
-    keeping = {one.name: found for one in _above(topology, name) if (found := kept(one))}
+    keeping = {one.name: found for one in above(topology, name) if (found := kept(one))}
     if keeping:
         where = ", ".join(f"{bolt!r} (self.{', self.'.join(found)})" for bolt, found in keeping.items())
         return f"a replay changes once more what a bolt keeps in its attributes: {where}; take `state` for it"
@@ -345,6 +358,7 @@ def _reported(
     fate.paths["replays"] += report.snapshot.total("replayed")
     for name, count in fate.disk.hits.items():
         fate.paths[name] += count
+    fate.paths[IN_VAIN] += peace.timed_out
     faults = {one.name: fate.hits[one] for one in ALL if fate.hits[one]}
     told, trace = tuple(fate.told), fate.trace.hexdigest()
     return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, told, trace, tuple(watch.dead))

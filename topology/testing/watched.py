@@ -3,13 +3,15 @@
 Must not know scripts, captures or virtual time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from acker.identity import MessageId
+from topology.durable import states
 from topology.records import Record
+from topology.runtime.committing import CommittingExecutor
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.keyed import KeyedExecutor
@@ -76,7 +78,16 @@ class Watch:
     def state(self, component: str) -> Mapping[bytes, Any]:
         """The state that the tasks of a bolt keep, by the byte form of its key."""
         tasks = [one for worker in self.workers for one in worker.tasks_of(component)]
-        return {key: value for one in tasks if isinstance(one, KeyedExecutor) for key, value in one.values.items()}
+        return {key: value for one in tasks for key, value in _values(one)}
+
+
+def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
+    if isinstance(task, KeyedExecutor):
+        yield from task.values.items()
+    elif isinstance(task, CommittingExecutor) and task.codec is not None:
+        for key in task.keys:
+            if (value := states.value_of(task.keys.content(key))) is not None:
+                yield key, task.codec.decode(value)
 
 
 class WatchedReporter(Reporter):

@@ -1,0 +1,34 @@
+"""`Floors.has_done`, the quick way in which a whole row is forgotten: it says yes only where the slow one does (D4)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acker.floors import Floors
+from acker.progress import Progress
+from acker.roots import owner
+
+LIFE = owner(3, 7)
+MESSAGES = st.integers(0, 60).map(lambda number: LIFE << 32 | number)
+
+
+@given(st.lists(st.tuples(MESSAGES, st.frozensets(MESSAGES, max_size=5)), min_size=1), MESSAGES, MESSAGES)
+def test_a_row_that_is_done_as_a_whole_has_only_messages_that_are_over_d4(
+    said: list[tuple[int, frozenset[int]]], one: int, other: int
+) -> None:
+    floors = Floors([3])
+    for newest, unfinished in said:
+        floors.announce(Progress(newest, unfinished, first=LIFE))
+        first, last = sorted((one, other))
+        each = [floors.are_over((message,), 1) for message in range(first, last + 1)]
+        assert floors.has_done(first, last) in (False, all(each))
+        now = floors.announced()[0]
+        if now.newest >= last and not any(message <= last for message in now.unfinished):
+            assert floors.has_done(first, last), "nothing before it is open"
+
+
+def test_messages_of_an_earlier_life_are_not_told_of_in_the_quick_way_d17() -> None:
+    floors = Floors([3])
+    floors.announce(Progress(LIFE << 32 | 9, frozenset(), first=LIFE))
+    before = owner(3, 6) << 32
+    assert not floors.has_done(before | 1, before | 2)
+    assert not floors.has_done(before | 1, LIFE << 32 | 2)
