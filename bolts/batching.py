@@ -12,7 +12,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
 
 from bolts.contract import Store, StoreAway, StoreBroken
@@ -28,6 +28,7 @@ from topology.records import Record
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
 BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
+ACKED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
 OPENING_S: Final = 10.0  # of patience with a store that is away when the sink opens
 ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
 
@@ -216,6 +217,26 @@ class BatchingSink(Bolt):
             self._fail(batch, f"{type(error).__name__}: {error}")
             return
         refused = written.refused
+        out = batch[0][1]
+        if refused or not hasattr(type(out), "ack_all"):  # asked of the class: who wraps a collector hears each ack
+            self._finish(batch, refused)
+        else:  # the runtime's own: those of one task are alike
+            ack_all: Callable[[list[Tuple[Any]]], list[Tuple[Any]]] = getattr(out, "ack_all")  # noqa: B009
+            for begin in range(0, len(tuples), ACKED_AT_ONCE):
+                if begin:
+                    await asyncio.sleep(0)  # the others' turn
+                for tup in ack_all(tuples[begin : begin + ACKED_AT_ONCE]):
+                    self._late(tup)
+        self.refused += len(refused)
+        if refused:
+            first = next(iter(refused.values()))
+            self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
+        else:
+            self._trouble = ""
+        self._count(written.tally)
+
+    def _finish(self, batch: list[Held], refused: Mapping[int, str]) -> None:
+        """Acks each of a batch, or fails it."""
         for position, (tup, out) in enumerate(batch):
             try:
                 if position in refused:
@@ -224,13 +245,6 @@ class BatchingSink(Bolt):
                     out.ack(tup)
             except TupleStateError:
                 self._late(tup)
-        self.refused += len(refused)
-        if refused:
-            first = next(iter(refused.values()))
-            self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
-        else:
-            self._trouble = ""
-        self._count(written.tally)
 
     # -- telling
 

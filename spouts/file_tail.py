@@ -110,7 +110,7 @@ class FileTail(Spout):
         at = positions if isinstance(positions, Positions) else Positions(positions)
         descriptor = open_regular(self.path)
         try:
-            self._known = KnownFiles(task.notes, task.component, task.random)
+            self._known = KnownFiles(task.notes, task.known_as or task.component, task.random)
             known = current_of(self.path, self._known, descriptor)
             for unread in left_behind(self.path, self._known, at, descriptor, known):
                 self._add(unread.descriptor, unread.known, unread.offset, unread.whole)

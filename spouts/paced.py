@@ -35,7 +35,8 @@ class Paced(Spout, Generic[R]):
         wrapped: Any = spout
         self.spout = wrapped
         self.rate = rate
-        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class
+        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class,
+        vars(self)["given_again"] = wrapped.given_again  # as this is
 
     def emits(self) -> Sequence[type[Record]]:
         """The classes that `spout` emits."""

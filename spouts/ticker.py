@@ -34,6 +34,8 @@ class Ticker(Spout):
     One task. Raises ConfigurationError for a period under a millisecond, a count under 1, or several tasks.
     """
 
+    given_again = "never"
+
     def __init__(self, every_s: float, count: int | None = None) -> None:
         if not 0.001 <= every_s < float("inf"):
             text = f"Ticker's every_s is a number of seconds of at least 0.001, not {every_s!r}"
