@@ -23,8 +23,9 @@ from topology.errors import did_you_mean
 from topology.text import printable
 
 PREFIX: Final = "KEDGE_"
-# Variables that are no option: `make run` asks for a hint by the one, tests find their server by the other.
-INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_TEST_POSTGRES"})
+# Variables that are no option: `make run` asks for hints by the first two, the third starts Spark without its archive,
+# and tests find their server by the last.
+INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
 NO_VARIABLE: Final = frozenset({"--help", "--version", "--all", "--now"})  # what only makes sense where it is typed
 COLUMN_MAX: Final = 22  # characters of a help's left column: what is longer has a line of its own
 

@@ -45,7 +45,12 @@ from topology.graph import Topology, only_declaring
 from topology.runtime.failures import text_of
 
 ATTRIBUTE: Final = "topology"  # what is looked for where none is named
-OF_EXTRAS: Final = {"psutil": "host", "psycopg": "postgres"}  # modules that only an extra brings → that extra
+OF_EXTRAS: Final = {  # modules that only an extra brings → that extra
+    "psutil": "host",
+    "psycopg": "postgres",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+}
 MAIN: Final = "__main__"
 SAID_MAX: Final = 500  # characters of what an exception of the user's says, in a sentence
 
@@ -141,13 +146,23 @@ def recipe(target: Target, given: Mapping[str, str], config: Config) -> dict[str
 
 
 def again(
-    where: str, attribute: str, file: str | None, given: Mapping[str, str], config: Mapping[str, Any]
+    where: str,
+    attribute: str,
+    file: str | None,
+    given: Mapping[str, str],
+    config: Mapping[str, Any],
+    engine: str = "",
 ) -> Topology:
     """The same topology once more, in another process: with the same values, and with the settings that were decided
-    on, whatever this process' environment says. Raises as `load` does."""
+    on, whatever this process' environment says; or what `engine` has Kedge run in its place. Raises as `load` does."""
     topology = load(Target(where, attribute, Path(file) if file else None), given)
     topology.config = Config(**config)
-    return topology
+    if not engine:
+        return topology
+    from topology.cli.engines import derived
+
+    plain = {"where": where, "attribute": attribute, "file": file, "given": given, "config": config}
+    return derived(topology, engine, plain)
 
 
 def _imported(target: Target) -> types.ModuleType:

@@ -35,12 +35,14 @@ COMMANDS: Final = (
     "run",
     "stop",
     "dead",
+    "state",
     "check",
     "graph",
     "explain",
     "completion",
 )  # in the order of the help: a module each, with such a function
-WITH_ACTS: Final = frozenset({"dead"})  # of these, what have commands themselves: ACTS of their module
+WITH_ACTS: Final = frozenset({"dead", "state"})  # of these, what have commands themselves: ACTS of their module
+STARTS: Final = frozenset({"run"})  # of these, what starts companions: its function takes their options as **beside
 GROUP: Final = "kedge.commands"
 COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
@@ -61,7 +63,9 @@ class Commands(typer.core.TyperGroup):
         if cmd_name in COMMANDS:
             module = import_module(f"topology.cli.commands.{cmd_name}")
             acts = getattr(module, "ACTS", None)
-            return _command(cmd_name, getattr(module, cmd_name)) if acts is None else _group(module, cmd_name, acts)
+            if acts is not None:
+                return _group(module, cmd_name, acts)
+            return _command(cmd_name, _whole(cmd_name, getattr(module, cmd_name)))
         entry = _entry_points().get(cmd_name)
         if entry is None:
             return None
@@ -80,6 +84,15 @@ class Commands(typer.core.TyperGroup):
                 near = f"; did you mean kedge run {printable(args[0])}?"
             ctx.fail(f"there is no command {args[0]!r:.80}{near}")
         return super().resolve_command(ctx, args)
+
+
+def _whole(name: str, function: Any) -> Any:
+    """With the options that packages bring for companions, where the command starts these."""
+    if name not in STARTS:
+        return function
+    from topology.cli.beside import with_options
+
+    return with_options(function)
 
 
 def _command(name: str, function: Any) -> Any:
@@ -185,7 +198,7 @@ def status_of(arguments: list[str]) -> int:
 
 
 def _meant(arguments: list[str]) -> list[str]:
-    """`kedge` alone, `kedge dead` alone and `kedge help [COMMAND]` ask for help, as in git."""
+    """`kedge` alone, `kedge dead` or `kedge state` alone and `kedge help [COMMAND]` ask for help, as in git."""
     if not arguments or (len(arguments) == 1 and arguments[0] in WITH_ACTS):
         return [*arguments, "--help"]
     if arguments[0] != "help":

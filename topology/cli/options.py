@@ -37,7 +37,7 @@ class LogLevel(StrEnum):
 
 LOG_FORMAT: Final = "--log-format"
 _WHAT: Final = "What is run"  # groups of options in a command's help
-_RUN: Final = "How it is run"
+RUN_GROUP: Final = "How it is run"
 _OUTPUT: Final = "What is shown"
 
 TargetArgument = Annotated[
@@ -68,7 +68,7 @@ ConfigOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", help="On N processes; in this one unless given.", rich_help_panel=_RUN),
+    typer.Option("--workers", metavar="N", help="On N processes; in this one unless given.", rich_help_panel=RUN_GROUP),
 ]
 LinksOption = Annotated[
     str | None,
@@ -77,12 +77,21 @@ LinksOption = Annotated[
         metavar="WHERE",
         help="Where these listen for one another: ipc, which is the default, or tcp://HOST[:PORT], which is encrypted. "
         "Each has a port of its own, counted from PORT.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
+    ),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="What runs the bolts in place of Kedge's workers: spark, in micro-batches; more in packages.",
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 ForOption = Annotated[
     float | None,
-    typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.", rich_help_panel=_RUN),
+    typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.", rich_help_panel=RUN_GROUP),
 ]
 StateDirOption = Annotated[
     Path | None,
@@ -90,7 +99,7 @@ StateDirOption = Annotated[
         "--state-dir",
         metavar="DIR",
         help="What is kept between runs; .kedge/NAME-OF-TOPOLOGY unless given.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 FreshOption = Annotated[
@@ -99,7 +108,7 @@ FreshOption = Annotated[
         "--fresh",
         help="Forget positions and state of earlier runs, so that everything is read again; sinks still drop what "
         "they hold, and dead letters stay.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 RunIdOption = Annotated[
@@ -109,7 +118,7 @@ RunIdOption = Annotated[
         metavar="new|NAME",
         help="Other identities, for this and later runs: everything is read, processed and stored again; under a NAME "
         "that was used before, sinks still drop what they have of it.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 DuplicatesOption = Annotated[
@@ -117,7 +126,7 @@ DuplicatesOption = Annotated[
     typer.Option(
         "--accept-duplicates",
         help="Go on though the topology has changed while something was in flight, which may be stored twice.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 LossOption = Annotated[
@@ -125,7 +134,7 @@ LossOption = Annotated[
     typer.Option(
         "--accept-loss",
         help="Go on though a file of the state directory is missing, or older than it was.",
-        rich_help_panel=_RUN,
+        rich_help_panel=RUN_GROUP,
     ),
 ]
 JsonOption = Annotated[

@@ -35,6 +35,11 @@ WhereOption = Annotated[
 ]
 
 
+def is_file(named: str) -> bool:
+    """Whether this names a file or a module that declares a topology, and not the topology itself."""
+    return _FILE.search(named) is not None
+
+
 def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: Any = None) -> Path:
     """The state directory that is meant, which is there. `by`: the option that names a topology, where an argument does
     not. `narrowed`: says of several which ones come into question.
@@ -69,7 +74,7 @@ def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: 
 
 def _named(named: str, there: list[Path]) -> Path:
     name = named
-    if _FILE.search(named):
+    if is_file(named):
         from topology.cli.options import declared
 
         name = declared(named, [], [])[0].name

@@ -28,19 +28,21 @@ from topology.graph import Topology
 from topology.runtime.beginning import CARRY_ON, RESUMING, Terms
 from topology.runtime.commanding import CommandSocket, Ended, ended
 from topology.runtime.control import DeadAnswer, DeadAsk
-from topology.runtime.embedded import EmbeddedRun, handled_signals
+from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.hosting import run_to_end, settle_heap
 from topology.runtime.limiting import Queues, limit_of
 from topology.runtime.metrics import Snapshot
 from topology.runtime.relaying import Output
 from topology.runtime.report import Report
+from topology.runtime.signals import handled_signals
 from topology.text import printable
 from topology.validate import warnings
 
 logger = logging.getLogger("kedge")
 
 LOADER: Final = "topology.cli.loading:again"  # what makes a topology anew, in a worker process
-HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal
+HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal,
+NEXT: Final = "KEDGE_NEXT"  # and this one is a further command that the summary ends with
 LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
 
@@ -137,6 +139,8 @@ def run(topology: Topology, options: Options) -> int:
     try_next = options.try_next or f"{again(sys.argv)}   # goes on from here{_kept(topology)}"
     letters = dead_list(state_dir)
     lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares, dead_list=letters)]
+    if further := os.environ.get(NEXT):
+        lines.append(f"     and: {printable(further)}")
     figures = {**report.snapshot.as_json(), "restarts": restarts}
     if terminal.VOICE.as_event is not None:
         status = report.exit_status

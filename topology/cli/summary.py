@@ -51,6 +51,8 @@ def summary(
         yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
     if limit:
         yield f"  {'limit':<{width}}  {printable(limit)}"
+    if kept := [f"{name}: {one.keys:,} key{'s' * (one.keys != 1)}" for name, one in snapshot.bolts.items() if one.keys]:
+        yield f"  {'state':<{width}}  {', '.join(kept)}"
     if snapshot.letters:
         letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
         yield f"  {'dead':<{width}}  {letters}"

@@ -1,6 +1,8 @@
 """`kedge check`: every mistake of a declaration, and what a replay would make wrong; nothing is run."""
 
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from topology.cli import terminal
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
@@ -9,11 +11,27 @@ from topology.text import printable
 EXAMPLES: Final = (
     ("kedge check alerts.py", "the topology in this file"),
     ("kedge check shop.alerts:nightly --set path=x.log", "what this function makes"),
+    ("kedge check alerts.py --guarantees", "what each sink gets, and which bolt or spout is the weakest on the way"),
+    ("kedge check alerts.py --engine spark", "what Spark can't run of it, and why"),
 )
 
 
 def check(
-    target: TargetArgument, set_: SetOption = None, config: ConfigOption = None, debug: DebugOption = False
+    target: TargetArgument,
+    set_: SetOption = None,
+    config: ConfigOption = None,
+    guarantees: Annotated[
+        bool,
+        typer.Option("--guarantees", help="Tell what each sink gets, exactly once or less, and owing to whom."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The guarantees as a JSON object, and nothing else on stdout.")
+    ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="NAME", help="Find what that engine can't run of it, too: spark."),
+    ] = None,
+    debug: DebugOption = False,
 ) -> None:
     """Find every mistake of a topology, without running it.
 
@@ -21,7 +39,13 @@ def check(
     """
     topology, _ = declared(target, set_ or [], config or [])
     topology.validate()
+    if engine is not None:
+        from topology.cli import engines
+
+        engines.check(topology, engine)
+    from topology.cli import promises
     from topology.cli.summary import described
+    from topology.guarantees import guarantees as promised
     from topology.runtime.horizon import check_memories, memories_told
     from topology.validate import warnings
 
@@ -29,7 +53,13 @@ def check(
     found = warnings(topology)
     for warning in found:
         terminal.say(f"warning: {printable(str(warning))}")
+    if as_json:
+        terminal.put(promises.as_json(topology.name, promised(topology)))
+        return
     count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
     terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
     for line in memories_told(topology.components):
         terminal.put(f"  {printable(line)}")
+    if guarantees:
+        for line in promises.lines(promised(topology)):
+            terminal.put(line)

@@ -1,7 +1,9 @@
 """`kedge run`: a topology until its sources end, or until it is told to stop. Other commands run one by `start`."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import typer
@@ -12,6 +14,7 @@ from topology.cli.options import (
     ConfigOption,
     DebugOption,
     DuplicatesOption,
+    EngineOption,
     ForOption,
     FreshOption,
     JsonOption,
@@ -36,9 +39,11 @@ from topology.version import version
 WORKERS_MAX: Final = 64  # each has a link to each other one, which says something twice a second
 RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LINKS: Final = "ipc"
+NOTHING: Final[Mapping[str, str | list[str] | None]] = MappingProxyType({})
 EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
     ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a value of yours"),
+    ("kedge run alerts.py --engine spark --trigger 1s", "its bolts on Spark, in a micro-batch a second"),
     ("KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 3600", "for an hour, as a service would"),
 )
 
@@ -55,10 +60,12 @@ def run(
     accept_duplicates: DuplicatesOption = False,
     accept_loss: LossOption = False,
     links: LinksOption = None,
+    engine: EngineOption = None,
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.AUTO,
     log_level: LogLevelOption = LogLevel.INFO,
     debug: DebugOption = False,
+    **beside: str | list[str] | None,
 ) -> None:
     """Run a topology until its sources end, or until Ctrl-C.
 
@@ -76,10 +83,12 @@ def run(
         accept_loss=accept_loss,
         workers=workers,
         links=links,
+        engine=engine,
         as_json=as_json,
         log_format=log_format,
         log_level=log_level,
         debug=debug,
+        beside=beside,
     )
     raise typer.Exit(status)
 
@@ -97,15 +106,17 @@ def start(
     accept_loss: bool = False,
     workers: int | None = None,
     links: str | None = None,
+    engine: str | None = None,
     as_json: bool = False,
     log_format: LogFormat = LogFormat.AUTO,
     log_level: LogLevel = LogLevel.INFO,
     debug: bool = False,
+    beside: Mapping[str, str | list[str] | None] = NOTHING,
     try_next: str = "",
 ) -> int:
-    """Runs the topology that `target` names, to its end; each argument means what the option of its name does, and
-    `try_next` is what the summary ends with in place of the same command. Blocks; returns the exit status. Raises a
-    KedgeError for whatever keeps it from starting."""
+    """Runs the topology that `target` names, to its end; each argument means what the option of its name does, `beside`
+    has those of options for companions, and `try_next` is what the summary ends with in place of the same command.
+    Blocks; returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=K102)
@@ -122,6 +133,15 @@ def start(
     level = LogLevel.DEBUG if debug else log_level
     show_the_rest = logs.configure(log_format, level, numbered=workers is not None)
     topology, recipe = declared(target, set_ or [], config or [])
+    if engine is not None:
+        from topology.cli.engines import put_on
+
+        topology, recipe = put_on(topology, engine, recipe)
+        state_dir = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # what is kept there is another
+    if beside:
+        from topology.cli.beside import configure
+
+        configure(topology, beside)
     show_the_rest()
     from topology.cli import running
     from topology.runtime.beginning import Terms

@@ -1,0 +1,268 @@
+"""`kedge state`: what bolts with state have kept: to look at, to write out, and to put back.
+
+Only of a state directory that no run has, since nobody else may open its files.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from topology.cli import terminal
+from topology.cli.homes import HOME
+from topology.cli.options import DebugOption
+from topology.cli.places import TopologyOption, WhereOption, is_file, place
+from topology.cli.undoing import interruptible
+from topology.codes.declaring import K245
+from topology.errors import ConfigurationError
+from topology.text import escaped, printable
+from topology.writing import discard, write_line
+
+if TYPE_CHECKING:
+    from topology.durable.shape import Component
+    from topology.graph import Topology
+
+EXAMPLES: Final = (
+    ("kedge state show count 10.0.0.1", "slot, task, value and timers of one key"),
+    ("kedge state show joined '[\"a\", 1]' --topology app.py", "a key of two fields; the value as its class shows it"),
+    ("kedge state export -o state.jsonl", "all state of the only topology in this folder"),
+    ("kedge state export count | jq -c 'select(.slot) | [.key, .value]'", "keys and values of one component"),
+    ("kedge state import state.jsonl", "after a question on a terminal"),
+    ("kedge state import state.jsonl --state-dir new", "into a directory that need not be there"),
+)
+LINES_AT_ONCE: Final = 1_000  # that are written together
+HEADER: Final = b'{"kedge"'  # how a header begins, as it is written
+
+ComponentArgument = Annotated[str, typer.Argument(metavar="COMPONENT", help="A bolt with state.")]
+ComponentsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="COMPONENT...", help="Bolts with state; all of them unless given.")
+]
+KeyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", help="The key as text or as JSON: 10.0.0.1, 42, '[\"a\", 1]' of two fields, '' of global_()."
+    ),
+]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="What kedge state export has written; - for stdin.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write it here once it is whole; stdout unless given."),
+]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, as export has it.")]
+
+
+def state() -> None:
+    """Show, export or import the state that bolts have kept.
+
+    Of a topology that does not run; export and import ask for one that is drained, too.
+    """
+
+
+def show(
+    component: ComponentArgument,
+    key: KeyArgument,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    as_json: AsJsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what is kept of one key: slot, task, value and timers."""
+    from topology.cli.state_keys import keys_meant, shown
+    from topology.durable.held_state import HeldState
+    from topology.durable.state_lines import row_json
+    from topology.groupings import slot_of, task_of_slot
+
+    meant = _meant(topology, state_dir)
+    with HeldState(meant.directory) as held:
+        known_as = held.known_as(component)
+        noted = held.components[known_as]
+        found = [kept for one in keys_meant(key) if (kept := held.found(known_as, slot_of(one), one)) is not None]
+    decode = _decoder(meant.topology, known_as)
+    for kept in found:
+        task = task_of_slot(kept.slot, noted["tasks"])
+        if as_json:
+            terminal.put(json.dumps({"component": component, "task": task} | row_json(kept)))
+        else:
+            terminal.put("\n".join(shown(component, kept, task, noted["state"], decode)))
+    if not found:
+        terminal.say(f"{printable(component)!r} has never seen {escaped(key)!r:.80}, or keeps nothing of it any more")
+        raise typer.Exit(1)
+
+
+def export(
+    components: ComponentsArgument = None,
+    output: OutputOption = None,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write out state as JSON Lines.
+
+    For each component a header, and then a line for each key.
+    """
+    from topology.durable.held_state import HeldState
+
+    with HeldState(_meant(topology, state_dir).directory) as held:
+        lines = held.lines([held.known_as(one) for one in components or ()])
+        if output is not None:
+            with interruptible():  # so that no half of a file stays beside
+                _write_file(output, lines)
+        else:
+            _write_out(lines)
+
+
+def import_(
+    file: FileArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Put state in place of what is kept.
+
+    All that is kept of the components in FILE is replaced; of others nothing is changed.
+    """
+    from topology.durable.held_state import HeldState
+    from topology.durable.state_lines import Reading
+
+    meant = _meant(topology, state_dir, new=True)
+    if not yes and file != "-" and _answering():
+        names = ", ".join(map(escaped, _names(file))) or "no component"
+        if not typer.confirm(f"replace all state of {names} in {meant.directory}?", err=True):
+            terminal.say("nothing is replaced")
+            raise typer.Exit(1)
+    decoder = partial(_decoder, meant.topology)
+    with _opened(file) as lines:
+        reading = Reading(lines, "stdin" if file == "-" else printable(file), decoder)
+        name = meant.topology.name if meant.topology is not None else None
+        if not (meant.directory / "state.json").exists():
+            first = next(lines, b"")
+            header, _ = next(Reading([first] if first else [], reading.name).sections())
+            name = name or header.topology
+            reading = Reading(chain([first], lines), reading.name, decoder)
+        with HeldState(meant.directory, name) as held:
+            counts = held.restore(reading, _declared(meant.topology))
+    for name, count in counts.items():
+        terminal.put(f"the state of {escaped(name)!r} is replaced: {count:,} key{'s' * (count != 1)}")
+
+
+ACTS: Final = {"show": show, "export": export, "import": import_}
+
+
+# -- which state is meant
+
+
+class _Meant(NamedTuple):
+    directory: Path
+    topology: "Topology | None"  # where its file was named
+
+
+def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _Meant:
+    """`new`: the directory need not be there. A file that declares the topology says of what its state is, too, so it
+    may be named beside a directory."""
+    topology = None
+    directory = state_dir
+    if named is not None and is_file(named):
+        from topology.cli.options import declared
+
+        topology = declared(named, [], [])[0]
+        named = topology.name if state_dir is None else None
+        directory = state_dir or HOME / topology.name
+    if not new or (named is not None and topology is None) or directory is None or directory.exists():
+        directory = place(named, state_dir, by="--topology")
+    return _Meant(directory, topology)
+
+
+def _declared(topology: "Topology | None") -> "dict[str, Component] | None":
+    """The components of a topology as it is now."""
+    if topology is None:
+        return None
+    from topology.durable.shape import shape_of
+    from topology.plan import plan
+
+    topology.validate()
+    return shape_of(plan(topology))["components"]
+
+
+def _decoder(topology: "Topology | None", known_as: str) -> Callable[[bytes], Any] | None:
+    """What makes values of the state's own type, where the topology is at hand and has such a component."""
+    for one in topology.components if topology is not None else ():
+        if one.known_as == known_as and one.shape == "state":
+            from topology.runtime.kept_state import Codec
+            from topology.signatures import state_type
+
+            return Codec(one.name, state_type(one.prototype), timed=True).decode
+    return None
+
+
+# -- files
+
+
+def _write_out(lines: Iterator[str]) -> None:
+    """Ends without a word where the reader has gone."""
+    try:
+        while chunk := list(islice(lines, LINES_AT_ONCE)):
+            write_line(sys.stdout, "\n".join(chunk))
+    except BrokenPipeError:
+        discard(sys.stdout)
+
+
+def _write_file(path: Path, lines: Iterable[str]) -> None:
+    """Whole, or not at all, and through a link; what is no regular file, /dev/null or a pipe, is written as it is."""
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="ascii") as file:
+                file.writelines(f"{line}\n" for line in lines)
+            return
+        real = Path(os.path.realpath(path))
+        beside = real.with_name(f"{real.name}.{os.getpid()}.part")
+        try:
+            with beside.open("w", encoding="ascii") as file:
+                file.writelines(f"{line}\n" for line in lines)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(real)
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unusable(str(path), error) from error
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[Iterator[bytes]]:
+    if file == "-":
+        yield iter(sys.stdin.buffer)
+        return
+    try:
+        with open(file, "rb") as opened:
+            yield iter(opened)
+    except OSError as error:
+        raise _unusable(file, error) from error
+
+
+def _names(file: str) -> list[str]:
+    """The components in a file, as its headers name them; what can't be read is found out later."""
+    names: list[str] = []
+    with _opened(file) as lines:
+        for line in lines:
+            if line.startswith(HEADER):
+                with contextlib.suppress(ValueError, AttributeError):
+                    names.append(str(json.loads(line).get("component")))
+    return names
+
+
+def _unusable(file: str, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"{printable(file)!r} can't be used: {error.strerror or error}", code=K245)
+
+
+def _answering() -> bool:
+    """Whether a question can be asked: elsewhere than on a terminal nobody could answer, and what was typed counts."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()

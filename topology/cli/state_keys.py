@@ -1,0 +1,110 @@
+"""Which keys somebody means by a word on the command line, and how one key's state is shown.
+
+Pure. A word says nothing of its type, and 42 and "42" are two keys, so each that it can be is given, the likeliest
+first. Must not know where state is kept.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from topology.durable.partition import Kept
+from topology.durable.portable import key_form, key_json, time_text, value_json
+from topology.errors import EmitError
+from topology.groupings import joined, key_bytes
+from topology.text import escaped
+
+MEANT_MAX: Final = 256  # keys that one word can mean
+
+
+def keys_meant(text: str) -> list[bytes]:
+    """The byte forms of the keys that this can be: of the JSON that it is, and of itself as a text."""
+    found: dict[bytes, None] = {}
+    try:
+        told = json.loads(text, parse_float=_Float)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        found.update(dict.fromkeys(itertools.islice(_forms(told), MEANT_MAX)))
+    if text == "":
+        found[b""] = None  # of a stream that is read as a whole
+    found.update(dict.fromkeys(_of_text(text)))
+    return [*found]
+
+
+class _Float(float):
+    """One that knows how it was written, since it may be a Decimal, exactly."""
+
+    def __new__(cls, text: str) -> "_Float":
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+
+def _forms(told: Any) -> Iterator[bytes]:
+    """What one JSON value can be the key of: itself, an enum's value, a Decimal, a time, a tuple or a record."""
+    plain: list[bytes] = []
+    if type(told) is list:
+        for parts in itertools.product(*(list(itertools.islice(_forms(one), 8)) for one in told)):
+            plain += [b"\x0b" + joined(parts), b"\x0d" + joined(parts)]
+            if len(plain) >= MEANT_MAX:
+                break
+    elif type(told) is str:
+        plain += _of_text(told)
+    elif type(told) is dict:
+        plain += _tried(lambda: key_form(told))
+    else:
+        plain += _tried(lambda: key_bytes(float(told) if type(told) is _Float else told))
+        if type(told) in (int, _Float):
+            number = told.text if type(told) is _Float else told
+            plain += _tried(lambda: key_bytes(Decimal(number)))
+            if type(told) is int:
+                plain += _tried(lambda: key_bytes(float(told)))
+    for one in plain:
+        yield one
+    for one in plain:
+        yield b"\x0a" + one
+
+
+def _of_text(text: str) -> list[bytes]:
+    """A text, an enum's value, or a time."""
+    plain = _tried(lambda: key_bytes(text))
+    return [*plain, *(b"\x0a" + one for one in plain), *_tried(lambda: key_bytes(datetime.fromisoformat(text)))]
+
+
+def _tried(form: Callable[[], bytes]) -> list[bytes]:
+    try:
+        return [form()]
+    except (ValueError, OverflowError, InvalidOperation, EmitError):
+        return []
+
+
+def shown_key(key: bytes) -> str:
+    """A key as people write it."""
+    told = key_json(key)
+    return escaped(told) if isinstance(told, str) else json.dumps(told)
+
+
+def shown(component: str, kept: Kept, task: int | None, state: str, decode: Callable[[bytes], Any] | None) -> list[str]:
+    """All that is known of one key, a line each. `state` is the type of its value, and `decode` makes it one."""
+    facts = {
+        "slot": f"{kept.slot}" + (f", which is task {task}'s" if task is not None else ""),
+        "type": escaped(state.replace("Ellipsis", "...")),
+        "value": _value(kept.value, decode),
+    }
+    timers = sorted(kept.timers.items(), key=lambda one: one[1])
+    lines = [f"{escaped(component)} {shown_key(kept.key)}"]
+    lines += [f"  {name:<6} {text}" for name, text in facts.items() if text]
+    lines += [f"  timer  {time_text(due)}" + (f" {escaped(name)!r}" if name else "") for name, due in timers]
+    return lines
+
+
+def _value(value: bytes | None, decode: Callable[[bytes], Any] | None) -> str:
+    if value is None:
+        return "none, only timers"
+    return escaped(repr(decode(value))) if decode is not None else json.dumps(value_json(value))
