@@ -1,1 +1,63 @@
-"""Spark: what needs a cluster is handed over here. Empty so far; the only package that will import pyspark."""
+"""Spark: what needs a cluster is handed over here, and results come back. The only package that imports pyspark.
+
+Its names are imported when they are asked for: Spark's own Python processes import this package too, often.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bridge.batch_joins import batch_joined
+    from bridge.joins import Table, joined
+    from bridge.query import Spark, spark_query
+    from bridge.results import SparkResults
+    from bridge.windows import (
+        Aggregate,
+        approx_distinct,
+        approx_quantile,
+        count,
+        distinct,
+        earliest,
+        latest,
+        max_of,
+        mean_of,
+        min_of,
+        sum_of,
+        windowed,
+    )
+
+__all__ = [
+    "Aggregate",
+    "Spark",
+    "SparkResults",
+    "Table",
+    "approx_distinct",
+    "approx_quantile",
+    "batch_joined",
+    "count",
+    "distinct",
+    "earliest",
+    "joined",
+    "latest",
+    "max_of",
+    "mean_of",
+    "min_of",
+    "spark_query",
+    "sum_of",
+    "windowed",
+]
+
+_WHERE: Final = {
+    "Spark": "query",
+    "spark_query": "query",
+    "SparkResults": "results",
+    "Table": "joins",
+    "joined": "joins",
+    "batch_joined": "batch_joins",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"bridge.{_WHERE.get(name, 'windows')}"), name)

@@ -1,0 +1,101 @@
+"""`--engine spark`: a topology's bolts in Spark's micro-batches, and its spouts where they are.
+
+What Kedge's workers run then is another topology: the spouts, a hand-over of each of their streams, and a companion
+that has all of the bolts. Declares only; pyspark is imported where the run begins.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bridge.engine_handover import HandOverBytes, Outcomes, Rejections
+from bridge.engine_mapping import COMPANION, mapped, mistakes
+from bridge.options import TRIGGER
+from bridge.query import Spark
+from bridge.triggers import DEFAULT, trigger_of
+from topology.codes.starting import K455
+from topology.companions import Launch
+from topology.engines import Engine
+from topology.errors import ConfigurationError, Mistake
+from topology.graph import Input, Topology
+from topology.groupings import Shuffle
+
+NAME_MAX: Final = 64
+
+
+class EngineSpark(Spark):
+    """The driver of a topology that is on Spark as a whole. `again`: what makes that topology once more."""
+
+    name = COMPANION
+
+    def __init__(self, again: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.again = again
+        self.trigger = DEFAULT
+
+    def configure(self, name: str, value: str | Mapping[str, str], called: str) -> None:
+        if name == TRIGGER:
+            self.trigger = trigger_of(str(value), called)
+        else:
+            super().configure(name, value, called)
+
+    def launch(self, folder: Path) -> Launch:
+        """The driver's command. Raises ConfigurationError where there is no pyspark."""
+        if importlib.util.find_spec("pyspark") is None:
+            text = "--engine spark needs Spark, and there is no pyspark where this kedge runs"
+            raise ConfigurationError(text, code=K455, next=f"{sys.executable} -m pip install 'kedge[spark]'")
+        told = {
+            "folder": str(folder),
+            "master": self.master,
+            "settings": self.settings,
+            "again": dict(self.again),
+            "trigger": self.trigger,
+        }
+        path = os.pathsep.join(one or os.getcwd() for one in sys.path)
+        command = (sys.executable, "-P", "-m", "bridge.engine_driver")
+        return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())
+
+
+class OnSpark(Engine):
+    """Spark Structured Streaming."""
+
+    name = "spark"
+
+    def mistakes(self, topology: Topology) -> list[Mistake]:
+        return mistakes(topology)
+
+    def derived(self, topology: Topology, again: Mapping[str, Any]) -> Topology:
+        made = Topology(topology.name, topology.config)
+        made.place = topology.place
+        made.components = [one for one in topology.components if one.kind == "spout"]
+        made.companions, made.companion_places = [*topology.companions], [*topology.companion_places]
+        given = mapped(topology)
+        inputs = []
+        for spout, cls in given.streams:
+            declared = given.plan.components[spout]
+            input = f"{declared.known_as}.{cls.__name__}"
+            name = _free(f"{spout}-{cls.__name__}", made)
+            made.bolt(name, HandOverBytes(cls, input), Input(made, spout, cls, Shuffle(), declared.place))
+            made.components[-1].place = declared.place
+            inputs.append(input)
+        results = made.spout(_free(COMPANION, made), Outcomes(inputs))
+        made.bolt(_free("rejected", made), Rejections(), results.shuffle())
+        made.companion(EngineSpark(again))
+        for one in made.components[-2:]:
+            one.place = topology.place
+        made.companion_places[-1] = topology.place
+        return made
+
+
+def _free(wanted: str, topology: Topology) -> str:
+    """A name that no component has."""
+    taken = {one.name for one in topology.components}
+    names = (f"{wanted[: NAME_MAX - 3]}{f'-{number}' if number else ''}" for number in range(len(taken) + 1))
+    return next(name for name in names if name not in taken)
+
+
+ENGINE: Final = OnSpark()

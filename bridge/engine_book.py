@@ -1,0 +1,94 @@
+"""What the driver of a topology on Spark keeps beside Spark's checkpoint: counts, the timers of all keys, and the batch
+up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats changes nothing.
+
+Knows numbers, names and bytes; no Spark, no bolts. Every call blocks, from any thread.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bridge.engine_rows import DueNow, Timers
+
+TABLES: Final = """
+create table if not exists kept (batch integer not null);
+create table if not exists counts (component text, what text, count integer not null, primary key (component, what));
+create table if not exists timers (
+    component text, key blob, name text, due integer not null, primary key (component, key, name)
+) without rowid;
+create index if not exists timers_due on timers (due);
+"""
+AT_ONCE: Final = 10_000  # timers that are given at a time
+
+
+class Book:
+    """The file of one topology."""
+
+    def __init__(self, path: Path) -> None:
+        """Makes the file where there is none. Raises sqlite3.Error."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._database.execute("pragma journal_mode = wal")
+        self._database.execute("pragma synchronous = full")
+        self._database.executescript(TABLES)
+        if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
+            self._database.execute("insert into kept values (-1)")
+
+    def close(self) -> None:
+        """After it nothing else is called."""
+        with self._lock:
+            self._database.close()
+
+    def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[Timers]) -> None:
+        """What a batch has come to; durable when it returns. One that was kept before changes nothing."""
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            (last,) = self._database.execute("select batch from kept").fetchone()
+            if batch <= last:
+                return
+            self._database.executemany(
+                "insert into counts values (?, ?, ?) on conflict do update set count = count + excluded.count",
+                [(component, what, count) for (component, what), count in counts.items()],
+            )
+            for one in timers:
+                self._database.executemany(
+                    "delete from timers where component = ? and key = ? and name = ?",
+                    [(one.component, one.key, name) for name in one.gone],
+                )
+                self._database.executemany(
+                    "insert or replace into timers values (?, ?, ?, ?)",
+                    [(one.component, one.key, name, due) for name, due in one.due],
+                )
+            self._database.execute("update kept set batch = ?", (batch,))
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Since the state directory began."""
+        with self._lock:
+            rows = self._database.execute("select component, what, count from counts").fetchall()
+        return {(component, what): count for component, what, count in rows}
+
+    def due(self, until: int) -> list[DueNow]:
+        """Timers that are due by then, the earliest first; so many at most."""
+        return self._asked("where due <= ? order by due limit ?", (until, AT_ONCE))
+
+    def all_of(self, components: Sequence[str]) -> list[DueNow]:
+        """All timers of these bolts, in their order."""
+        marks = ", ".join("?" * len(components))
+        return self._asked(f"where component in ({marks}) order by due", tuple(components))
+
+    def fired(self, timers: Iterable[DueNow]) -> None:
+        """These are on their way; durable when it returns. One that was moved since stays."""
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            self._database.executemany(
+                "delete from timers where component = ? and key = ? and name = ? and due = ?",
+                [(one.component, one.key, one.name, one.due) for one in timers],
+            )
+
+    def _asked(self, where: str, values: tuple[object, ...]) -> list[DueNow]:
+        with self._lock:
+            rows = self._database.execute(f"select component, key, name, due from timers {where}", values).fetchall()
+        return [DueNow(*row) for row in rows]

@@ -1,0 +1,77 @@
+"""The driver of a topology that is on Spark: `python -m bridge.engine_driver`, a companion of the run.
+
+It is told what to do on stdin, in JSON, and speaks as `bridge.driver` does. It ends with status 1 where starting it
+again may help; Spark's checkpoint and the files beside it say where to go on.
+"""
+
+import json
+import os
+import secrets
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from bridge.driver import Voice, ended_by, own_stdout
+from bridge.engine_handover import QUERY
+from bridge.mistakes import Deaths
+from bridge.results import query_folder
+from topology.errors import KedgeError
+
+
+def main() -> int:
+    """Runs until it is killed, or can't go on: 1."""
+    voice = Voice(own_stdout())
+    told: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    try:
+        import pyspark  # noqa: F401  # an extra
+    except ImportError as error:
+        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge[spark]'")
+        return 1
+    if told["master"].startswith("sc://"):
+        voice.failed("a topology as a whole does not run over Spark Connect: name a master, --spark spark://HOST:PORT")
+        return 1
+    return drive(told, voice)
+
+
+def drive(told: dict[str, Any], voice: Voice) -> int:
+    """Starts Spark and the query, and waits until it can't go on."""
+    from bridge.engine_running import EngineRunning, Settings
+    from bridge.engine_seat import Seat, what_failed
+    from bridge.mistakes import NeedsMending
+    from bridge.session import start
+
+    folder, begun = Path(told["folder"]), time.monotonic()
+    spark = query_folder(folder, "")
+    voice.status("Spark starts")
+    seat, query = Seat(told["again"], str(folder), secrets.token_hex(4), 2), ""
+    try:
+        session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
+        session.sparkContext.setLogLevel("ERROR")  # it warns of each key that has no state yet
+        partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
+        seat = Seat(seat.again, seat.folder, seat.life, partitions)
+        running = EngineRunning(session, seat, Settings(told["trigger"], partitions), voice.status)
+        Deaths(spark).forget()
+        query = QUERY
+        running.begin()
+        voice.say("ready")
+        running.run()
+    except (NeedsMending, KedgeError) as error:
+        voice.failed(str(error))
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        said, lines = what_failed(seat)
+        for line in lines:
+            voice.status(f"| {line}")
+        if said:
+            voice.failed(f"a bolt has raised on Spark: {said}")
+        else:
+            ended_by(error, query, spark, time.monotonic() - begun, voice)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    status = main()
+    os._exit(status)  # threads of Spark's may wait for a JVM that is gone

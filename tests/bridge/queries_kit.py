@@ -1,0 +1,62 @@
+"""A query over segments written by hand, in a Spark session of this process, as a driver has it."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spark_kit import HandedOver
+
+from bridge.batches import QueryFolder
+from bridge.schema import arrow_schema, from_table
+from bridge.spec import QuerySpec, schema_text
+from topology import Record
+
+
+class Queries:
+    """Lives of a driver with one query of one input, `failures`, which two tasks hand over."""
+
+    def __init__(self, session: Any, folder: Path, given: type[Record], output: type[Record]) -> None:
+        self.session = session
+        self.given, self.output = given, output
+        self.folder = QueryFolder(folder / "hourly")
+        self.input = HandedOver(folder / "hourly", "failures", tasks=2)
+        self.life = 0
+        self.said: list[str] = []
+
+    def begin(
+        self,
+        function: Callable[..., Any],
+        mode: str = "append",
+        output: type[Record] | None = None,
+        revision: str = "",
+    ) -> Any:
+        from bridge.running import Running
+
+        self.life += 1
+        cls = output or self.output
+        inputs = {"failures": schema_text(arrow_schema(self.given))}
+        spec = QuerySpec("hourly", mode, inputs, schema_text(arrow_schema(cls)), cls.__name__, "", revision)
+        running = Running(self.session, spec, function, self.folder.folder, f"life {self.life}", self.said.append)
+        running.begin()
+        return running
+
+    def until(self, running: Any, condition: Callable[[], bool]) -> None:
+        """Looks at it until that is so; what it raises comes out."""
+        pause = threading.Event()
+        while not condition():
+            running.look()
+            pause.wait(0.02)
+
+    def to_its_end(self, running: Any) -> None:
+        """Until all that was handed over, and its end, is among the results."""
+        self.until(running, lambda: self.folder.ended() is not None)
+
+    def stop(self, running: Any) -> None:
+        """As a kill ends it, for all that it keeps."""
+        if running._query is not None:
+            running._query.stop()
+
+    def results(self, since: int = 0) -> list[Any]:
+        numbers = [number for number in self.folder.batches() if number >= since]
+        return [row for number in numbers for row in from_table(self.output, self.folder.read(number))]

@@ -1,0 +1,90 @@
+"""Whether a query's checkpoint, its results and what was handed over belong together: folders as they are left by
+drivers, with files that somebody has deleted. Without Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+
+from spark_kit import HandedOver
+
+from bridge.agreeing import ADVICE, disagreement
+from bridge.batches import Epoch, QueryFolder, place
+from topology import Record
+
+
+class Numbered(Record):
+    number: int
+
+
+class Left:
+    """A query that has begun batch 1, which is the second: three segments of task 0, and one of task 1."""
+
+    def __init__(self, folder: Path, epoch: Epoch) -> None:
+        self.folder, self.epoch = QueryFolder(folder), epoch
+        self.input = HandedOver(folder, "numbers", tasks=2)
+        for task in (0, 0, 0, 1):
+            self.input.put([Numbered(1)], task)
+        self.checkpoint = self.folder.checkpoint(epoch)
+        self.offset(0, {"0": 2})
+        self.offset(1, {"0": 3, "1": 1})
+        self.done(0, 2)
+
+    def offset(self, batch: int, numbers: dict[str, int]) -> None:
+        line = json.dumps({"input": "numbers", "next": numbers, "ended": ""})
+        place(self.checkpoint / "offsets" / str(batch), f'v1\n{{"batchWatermarkMs":0}}\n{line}'.encode())
+
+    def done(self, task: int, number: int) -> None:
+        place(self.input.folder / str(task) / "done", str(number).encode())
+
+    def says(self) -> str:
+        return disagreement(self.folder, self.epoch, ["numbers"])
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Left:
+    return Left(tmp_path / "query", Epoch())
+
+
+def test_what_is_done_may_be_gone_and_so_may_what_a_note_that_is_durable_says(left: Left) -> None:
+    assert left.says() == ""
+    for number in (0, 1):
+        left.input.forget(0, number)
+    assert left.says() == ""
+    (left.input.folder / "0" / "done").unlink()  # it is not synced: a loss of power takes it away
+    (left.input.folder / "0" / "kept").write_text("over 2\nread 2\n")
+    assert left.says() == ""
+
+
+def test_a_segment_that_is_missing_is_named_though_the_hand_over_has_begun_anew(left: Left) -> None:
+    left.input.forget(0, 2)
+    assert left.says() == (
+        f"{left.input.folder / '0' / 'seg-000000000002.arrow'} is missing, and the checkpoint has read it, or is about "
+        f"to: {ADVICE}"
+    )
+
+
+def test_a_checkpoint_that_is_gone_is_told_by_what_was_done_and_by_results_that_are_there(left: Left) -> None:
+    for batch in (0, 1):
+        (left.checkpoint / "offsets" / str(batch)).unlink()
+    assert left.says() == f"{left.checkpoint} is empty, and what was read of 'numbers' until now is done: {ADVICE}"
+    left.done(0, 0)
+    assert left.says() == ""
+    place(left.folder.batch(0), b"rows")
+    assert left.says() == f"{left.checkpoint} is empty, and there are results of it: {ADVICE}"
+
+
+def test_an_epoch_that_has_just_begun_lacks_nothing(tmp_path: Path) -> None:
+    """What is done is of the one before, and so are the results."""
+    left = Left(tmp_path / "query", Epoch())
+    place(left.folder.batch(1), b"rows")
+    left.done(0, 3)
+    left.done(1, 1)
+    left.epoch = Epoch(1, base=2, begin={"numbers": {"0": 3, "1": 1}})
+    assert left.says() == ""
+
+
+def test_a_query_that_has_never_begun_lacks_nothing(tmp_path: Path) -> None:
+    assert disagreement(QueryFolder(tmp_path / "none"), Epoch(), ["numbers"]) == ""

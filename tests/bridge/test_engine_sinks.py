@@ -1,0 +1,133 @@
+"""Sinks of a topology on Spark: a batch is done once each of its rows is acked, or rejected."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Never
+
+import pytest
+from engine_topology import Numbered
+
+from bridge.engine_mapping import mapped
+from bridge.engine_parts import Routing
+from bridge.engine_rows import Rejected, Row, position_of, row_of
+from bridge.engine_seat import FolderNotes
+from bridge.engine_sinks import Sinks
+from spouts import Items
+from topology import Bolt, Collector, Reject, Task, Topology, Tuple
+from topology.components import Source
+from topology.errors import TupleStateError
+from topology.records import encode
+from topology.runtime.clock import LoopClock
+
+
+class Later(Bolt):
+    """Acks what it holds when it is flushed, or by itself after a while; fails 13, and breaks at 99."""
+
+    def __init__(self, *, flushes: bool, twice: bool = False) -> None:
+        self.twice = twice
+        self.seen: list[int] = []
+        self.held: list[tuple[Tuple[Any], Collector[Never]]] = []
+        if flushes:
+            self.flush = self._flush
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Later":
+        return self
+
+    def execute(self, tup: Tuple[Numbered], out: Collector[Never]) -> None:
+        self.seen.append(tup.record.number)
+        if tup.record.number == 99:
+            self.broken = OSError("the disk is broken")
+        self.held.append((tup, out))
+        if not hasattr(self, "flush"):
+            asyncio.get_running_loop().call_later(0.01, self._answer)
+
+    def _flush(self, out: Collector[Never]) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        while self.held and not self.broken:
+            tup, out = self.held.pop()
+            if tup.record.number == 13:
+                out.fail(tup, "an unlucky number")
+            else:
+                out.ack(tup)
+            if self.twice:
+                out.ack(tup)
+
+    def summary(self) -> Iterator[str]:
+        yield f"{len(self.seen)} seen"
+
+
+class Checking(Bolt):
+    def process(self, given: Numbered) -> None:
+        if given.number == 13:
+            raise Reject("an unlucky number")
+        if given.number == 14:
+            raise ValueError("no such number")
+
+
+@pytest.fixture
+def sinks_of() -> Iterator[Callable[[Any], Sinks]]:
+    made: list[Sinks] = []
+
+    def task(name: str, index: int) -> Task:
+        clock = LoopClock(asyncio.get_running_loop())
+        return Task("sinks", name, index, 1, clock, Random(0), FolderNotes(Path("none")))
+
+    def sinks_of(bolt: Any) -> Sinks:
+        one = Topology("sinks")
+        one.bolt("sink", bolt, one.spout("numbers", Items([Numbered(1)])).shuffle())
+        made.append(Sinks(Routing(mapped(one)), task))
+        made[-1].open()
+        return made[-1]
+
+    yield sinks_of
+    for one in made:
+        one.close()
+        one.end()
+
+
+def rows(*numbers: int) -> list[Row]:
+    found = []
+    for place, number in enumerate(numbers):
+        tup = Tuple(Numbered(number), number, number, 0, (), Source("numbers", "Numbered"))
+        found.append(row_of(tup, 0, 0, b"", b"", position_of(place, 0, 0, 0), encode(tup.record)))
+    return found
+
+
+@pytest.mark.parametrize("flushes", [True, False])
+def test_a_batch_waits_until_each_row_is_acked_or_failed_and_failed_ones_are_rejected(
+    sinks_of: Callable[[Any], Sinks], flushes: bool
+) -> None:
+    later = Later(flushes=flushes)
+    sinks = sinks_of(later)
+    counts, rejected = sinks.take(reversed(rows(5, 13, 7)))
+    assert later.seen == [5, 13, 7], "in the order of their messages"
+    assert not later.held
+    assert counts == {("sink", "executed"): 3}
+    assert rejected == [Rejected("sink", "an unlucky number", "Numbered(number=13)")]
+    assert sinks.close() == {"sink": ["3 seen"]}
+
+
+def test_what_a_sink_rejects_is_told_and_what_it_raises_ends_the_batch(sinks_of: Callable[[Any], Sinks]) -> None:
+    sinks = sinks_of(Checking())
+    _, rejected = sinks.take(rows(1, 13))
+    assert [one.text for one in rejected] == ["Reject: an unlucky number"]
+    with pytest.raises(ValueError, match="no such number"):
+        sinks.take(rows(14))
+
+
+def test_a_sink_that_is_broken_ends_the_batch_and_acks_nothing(sinks_of: Callable[[Any], Sinks]) -> None:
+    """F18."""
+    sinks = sinks_of(Later(flushes=True))
+    with pytest.raises(OSError, match="the disk is broken"):
+        sinks.take(rows(1, 99))
+
+
+def test_a_row_that_is_acked_twice_ends_the_batch(sinks_of: Callable[[Any], Sinks]) -> None:
+    """A4."""
+    sinks = sinks_of(Later(flushes=True, twice=True))
+    with pytest.raises(TupleStateError, match="twice"):
+        sinks.take(rows(1))

@@ -1,0 +1,156 @@
+"""Each process that a record passes on its way through Spark is killed in the middle of many numbered records: what is
+stored is exact each time, of a query of one's own, of `windowed` and of `joined`.
+
+With CHAOS=1 (`make chaos`), as each run takes a minute or two; `test_spark_runs` has a short one for the suite.
+"""
+
+import contextlib
+import os
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+from cluster_kit import standalone
+from killed_topology import EVERY, FIRST, KEYS, OWNERS
+from runs_kit import PLANNER, READER, Run, java_of, python_of, runs_of
+from spark_kit import needs_spark
+
+RECORDS: Final = 200_000
+RATE: Final = 4_000  # a second, by how many are killed, so that there is a middle for each of them
+WITHIN_S: Final = 400.0
+
+pytestmark = [
+    needs_spark,
+    pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1"),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    yield from runs_of(Path(__file__).with_name("killed_topology.py"), tmp_path)
+
+
+def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    database = sqlite3.connect(path)
+    try:
+        return database.execute(sql).fetchall()
+    except sqlite3.OperationalError:
+        return []  # the table is not there yet
+    finally:
+        database.close()
+
+
+def start_of(number: int) -> str:
+    at = FIRST + timedelta(seconds=number // EVERY * EVERY)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def exact(folder: Path, count: int = RECORDS) -> None:
+    """All that is stored, against plain Python: each number once, in its window, whose count and sum are right."""
+    windows = [[*numbers] for _, numbers in groupby(range(count), lambda one: one // EVERY)]
+    members = [(start_of(one), len(window), sum(window), one) for window in windows for one in window]
+    assert sorted(asked(folder / "counted.db", "select start, count, total, number from member"), key=last) == members
+    keyed = [
+        (window[0], key, [one for one in window if one % KEYS == key]) for window in windows for key in range(KEYS)
+    ]
+    bounds = [(start_of(start), f"key{key}", len(own), sum(own), own[0], own[-1]) for start, key, own in keyed if own]
+    found = asked(folder / "counted-bounds.db", "select start, key, count, total, least, most from bounds")
+    assert sorted(found) == bounds
+    known = [(one, f"key{one % KEYS}", OWNERS.get(f"key{one % KEYS}")) for one in range(count)]
+    assert sorted(asked(folder / "counted-known.db", "select number, key, owner from known")) == known
+
+
+def last(row: tuple[Any, ...]) -> Any:
+    return row[-1]
+
+
+def handing_over(run: Run) -> psutil.Process:
+    """A worker that has segments of a hand-over open."""
+    for one in psutil.Process(run.process.pid).children():
+        if any("/stream/" in file.path for file in one.open_files()):
+            return one
+    raise AssertionError(f"nobody hands over\n{run.text()}")
+
+
+def one_of_sparks(run: Run, module: str) -> psutil.Process:
+    run.until(lambda: python_of(driver_of(run), module) is not None)
+    found = python_of(driver_of(run), module)
+    assert found is not None, "it lives as long as there is something to do"
+    return found
+
+
+def driver_of(run: Run) -> psutil.Process:
+    return psutil.Process(run.starts()[-1])
+
+
+VICTIMS: Final[dict[str, Callable[[Run], psutil.Process]]] = {
+    "a hand-over's worker": handing_over,
+    "the driver's Python": driver_of,
+    "its JVM": lambda run: java_of(driver_of(run)),
+    "who reads for Spark": lambda run: one_of_sparks(run, READER),
+    "who plans what is read": lambda run: one_of_sparks(run, PLANNER),
+}
+
+
+ONE_BY_ONE: Final = {**{name: [name, name] for name in VICTIMS}, "each of them": [*VICTIMS]}
+
+
+@pytest.mark.parametrize("victims", ONE_BY_ONE)
+def test_all_numbers_are_in_their_windows_once_whoever_is_killed_in_the_middle(
+    run: Callable[..., Run], tmp_path: Path, victims: str
+) -> None:
+    """C4, C7, D16: each once there are further results, and before the last record."""
+    rate = RATE // len(ONE_BY_ONE[victims])
+    print(f"{victims}: {RECORDS:,} records, {rate:,} a second")
+    one = run(f"rate={rate}", f"count={RECORDS}", "--workers 2")
+    one.until_ready(1)
+    for victim in ONE_BY_ONE[victims]:
+        before = one.batches("known")
+        one.until(lambda before=before: one.batches("known") > before)  # type: ignore[misc]
+        killed = VICTIMS[victim](one)
+        killed.send_signal(signal.SIGKILL)
+        psutil.wait_procs([killed], timeout=30)
+        stored = len(asked(tmp_path / "counted-known.db", "select number from known"))
+        print(f"killed {victim} with {stored:,} of them stored")
+        assert stored < RECORDS, "it was killed in the middle"
+    assert one.end(WITHIN_S) == 0, one.text()
+    exact(tmp_path)
+
+
+def executors() -> list[psutil.Process]:
+    """Of a cluster that this process has started."""
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline()):
+                found.append(one)
+    return found
+
+
+@pytest.mark.cluster
+def test_all_numbers_are_in_their_windows_once_when_executors_of_a_cluster_are_killed_in_the_middle(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """C4, C7, D16."""
+    with standalone(tmp_path) as master:
+        settings = [f"--spark {master}", "--spark-conf spark.executor.memory=512m", "--workers 2"]
+        one = run(f"rate={RATE // 2}", f"count={RECORDS}", *settings)
+        one.until_ready(1)
+        for _ in range(2):
+            before = one.batches("known")
+            one.until(lambda before=before: one.batches("known") > before)  # type: ignore[misc]
+            one.until(lambda: bool(executors()))
+            killed = executors()[0]
+            killed.send_signal(signal.SIGKILL)
+            psutil.wait_procs([killed], timeout=30)
+            stored = len(asked(tmp_path / "counted-known.db", "select number from known"))
+            assert stored < RECORDS, "it was killed in the middle"
+        assert one.end(WITHIN_S) == 0, one.text()
+    exact(tmp_path)

@@ -1,0 +1,159 @@
+"""`SparkResults`: rows of batches as messages, where it goes on, which files go, and when it has ended."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+
+import pyarrow as pa
+from spark_kit import HandedOver
+
+from bridge.batches import Epoch, QueryFolder
+from bridge.results import SparkResults
+from bridge.schema import to_table
+from topology import ConfigurationError, Record
+from topology.components import Positions, Task
+
+
+class Row(Record):
+    number: int
+
+
+class NoNotes:
+    def get(self, name: str) -> str | None:
+        return None
+
+    def set(self, name: str, text: str) -> None:
+        raise AssertionError("nothing is noted")
+
+
+class Place:
+    """A query's folder, with its driver and its hand-over played by the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.base = folder
+        self.folder = QueryFolder(folder / "spark" / "rows")
+        self.input = HandedOver(folder / "spark" / "rows", "given")
+        self.epoch = Epoch()
+        self.folder.begin(self.epoch)
+
+    def write(self, number: int, rows: Sequence[int]) -> None:
+        self.folder.write(number, pa.Table.from_batches([to_table(Row, [Row(one) for one in rows])]))
+
+    def end(self) -> None:
+        self.input.end()
+        self.folder.end(self.epoch, {"given": {"0": self.input.next[0]}})
+
+    def opened(self, position: int | None = None) -> SparkResults[Row]:
+        spout = SparkResults(Row, "rows", ["given"])
+        task = Task("t", "rows", 0, 1, Any, Random(0), NoNotes(), folder_of=lambda: self.base)  # type: ignore[arg-type]
+        known = Positions() if position is None else Positions({"": position}, {"": self.folder.name("these")})
+        spout.open(task, known)
+        return spout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def rows(spout: SparkResults[Row], limit: int = 100) -> list[tuple[int, int]]:
+    """The next poll: ids and numbers."""
+    return [(int(one.id), one.record.number) for one in await asyncio.wait_for(spout.poll(limit), 10)]
+
+
+async def test_rows_come_in_the_order_of_batches_under_ids_of_batch_and_row_and_then_it_ends(place: Place) -> None:
+    place.write(3, [30, 31, 32])
+    place.write(7, [70])
+    spout = place.opened()
+    assert await rows(spout, 2) == [(3 << 32, 30), (3 << 32 | 1, 31)]
+    assert await rows(spout) == [(3 << 32 | 2, 32)]
+    assert await rows(spout) == [(7 << 32, 70)]
+    place.end()
+    assert await rows(spout) == []
+
+
+async def test_it_waits_for_a_batch_and_a_cancelled_poll_has_lost_nothing(place: Place) -> None:
+    spout = place.opened()
+    waiting = asyncio.create_task(spout.poll(10))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    second = asyncio.create_task(rows(spout))
+    await asyncio.sleep(0)
+    assert not second.done()
+    place.write(0, [1])
+    assert await second == [(0, 1)]
+
+
+async def test_it_goes_on_at_the_oldest_row_that_is_not_done_in_the_same_results_only(place: Place) -> None:
+    place.write(1, [10])
+    place.write(2, [20, 21])
+    place.write(3, [30])
+    assert await rows(place.opened(2 << 32 | 1)) == [(2 << 32 | 1, 21)]
+    assert place.folder.batches() == [2, 3]  # what is before the position is done
+    (place.folder.results / "name").write_text("other results")
+    assert await rows(place.opened()) == [(2 << 32, 20), (2 << 32 | 1, 21)]
+
+
+async def test_the_file_of_a_batch_goes_with_its_last_row_but_the_newest_stays(place: Place) -> None:
+    """By the newest the driver knows what it has written, should Spark repeat the batch."""
+    for number in (1, 2, 4):
+        place.write(number, [number, number])
+    spout = place.opened()
+    ids = [id for _ in range(3) for id, _ in await rows(spout)]
+    for id in (ids[0], ids[2], ids[3]):
+        spout.ack(id)
+    assert place.folder.batches() == [1, 4]
+    spout.fail(ids[1])  # dead: it is kept as a letter
+    assert place.folder.batches() == [4]
+    spout.ack(ids[4])
+    spout.ack(ids[5])
+    assert place.folder.batches() == [4]
+    place.write(4, [9])
+    place.write(3, [9])
+    assert place.folder.read(4).to_pylist() == [{"number": 4}, {"number": 4}]
+    assert place.folder.batches() == [4]
+    place.write(5, [5, 5])
+    for id, _ in await rows(spout):
+        spout.ack(id)
+    assert place.folder.batches() == [5]
+
+
+async def test_an_end_of_an_earlier_run_or_epoch_is_none(place: Place) -> None:
+    place.end()
+    place.input.begin()
+    spout = place.opened()
+    waiting = asyncio.create_task(rows(spout))
+    place.input.put([Row(1)])
+    place.input.end()  # handed over, and not yet through Spark
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    place.epoch = Epoch(1, 0, {"given": {"0": 0}})
+    place.folder.begin(place.epoch)
+    place.folder.end(Epoch(0), {"given": {"0": 1}})
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    place.end()
+    assert await waiting == []
+
+
+async def test_a_file_that_is_damaged_is_named(place: Place) -> None:
+    place.write(0, [1])
+    place.folder.batch(0).write_bytes(b"none of ours")
+    with pytest.raises(ConfigurationError, match=r"results of query 'rows' can't be read: .*batch-000000000000.arrow"):
+        await rows(place.opened())
+
+
+def test_results_have_a_name_of_their_own_in_each_folder(tmp_path: Path) -> None:
+    """C2: batches are numbered from 0 in each, and none may be taken for one of another."""
+    names = [dict(Place(tmp_path / name).opened().partitions()) for name in ("a", "b")]
+    assert names[0].keys() == {""}
+    assert names[0] != names[1]
+    again = Place(tmp_path / "a").opened().partitions()
+    assert dict(again) == names[0]
