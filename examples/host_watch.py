@@ -45,10 +45,10 @@ class Alert(Record):
 
 
 class Host(Spout):
-    """A Reading of each kind every `every_s` seconds. One task, for the machine that it runs on.
+    """A Reading of each kind every `every_s` seconds, from the machine that it runs on. A kind is a partition, an id
+    the time in microseconds, which grows and never comes again, so a partition has one epoch for ever."""
 
-    A kind is a partition, and a reading's id its time in microseconds: it grows and never comes again, so a partition
-    has one epoch for ever. What was not done when a run ended is gone: a machine has no past."""
+    given_again = "never"  # what was not done when a run ended is gone: a machine has no past
 
     def __init__(self, every_s: float = 1.0) -> None:
         self.every_s = every_s

@@ -8,13 +8,13 @@ stores the alerts in the table `brute_force`. `--set rate=1200` reads so many li
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from ipaddress import ip_address
 
-from bolts import SqliteSink
+from bolts import Burst, CountWithin, SqliteSink
 from spouts import FileTail, Line, Paced, SyslogTimes
-from topology import Bolt, Record, State, Task, Topology
+from topology import Bolt, Record, Task, Topology
 
 # sshd's own lines, not what quotes them. A user's name, `x from 192.0.2.1 port 22` too, is the attacker's choice: `.*`
 # takes all that it can, so that the line's last `from … port …` counts.
@@ -64,27 +64,17 @@ class ParseFailures(Bolt):
             yield Failure(self.times.at(match["time"]), match["address"], match["user"], int(match["times"] or 1))
 
 
-class DetectBruteForce(Bolt):
-    """Failure → BruteForce, where an address comes to `limit` failures or more within `within_s` seconds, inclusive.
+class DetectBruteForce(CountWithin[Failure, BruteForce]):
+    """Failure → BruteForce, where an address comes to so many failures within so many seconds: one alert a burst."""
 
-    It alerts once, and anew where the count was below the limit at the failure before. The seconds end with the newest
-    failure: lines may swap places. One older than all that counts says that the clock was set back: it begins anew.
-    """
+    def at(self, failure: Failure) -> datetime:
+        return failure.at
 
-    def __init__(self, limit: int = 5, within_s: float = 60.0) -> None:
-        self.limit, self.within = limit, timedelta(seconds=within_s)
+    def weight(self, failure: Failure) -> int:
+        return failure.count
 
-    def process(self, failure: Failure, state: State[tuple[tuple[datetime, int], ...]]) -> Iterator[BruteForce]:
-        before = dict(state.get(()))
-        newest = max(before, default=failure.at)
-        if not newest - self.within <= failure.at <= newest:
-            newest = failure.at
-        counted = {at: count for at, count in before.items() if newest - self.within <= at <= newest}
-        counted[failure.at] = counted.get(failure.at, 0) + failure.count
-        state.set(tuple(counted.items()))
-        failures = sum(counted.values())
-        if failures >= self.limit > sum(before.values()):
-            yield BruteForce(failure.source_ip, failures, first_at=min(counted), last_at=max(counted))
+    def raised(self, failure: Failure, burst: Burst) -> BruteForce:
+        return BruteForce(failure.source_ip, burst.count, burst.first_at, burst.last_at)
 
 
 def topology(
@@ -94,6 +84,6 @@ def topology(
     topology, tail = Topology("ssh-alerts"), FileTail(path, follow=follow)
     lines = topology.spout("lines", Paced(tail, rate) if rate else tail)
     failures = topology.bolt("failures", ParseFailures(path, reference, follow), lines.shuffle())
-    alerts = topology.bolt("alerts", DetectBruteForce(), failures.fields("source_ip"), tasks=2)
+    alerts = topology.bolt("alerts", DetectBruteForce(limit=5, within_s=60), failures.fields("source_ip"), tasks=2)
     topology.bolt("store", SqliteSink(store, records=[BruteForce]), alerts.global_())
     return topology

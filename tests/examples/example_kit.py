@@ -14,7 +14,9 @@ EXAMPLES = ROOT / "examples"
 DATA = ROOT / "../shared/data"  # real logs and series, where they are
 
 
-def kedge(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def kedge(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout_s: float = 100
+) -> subprocess.CompletedProcess[str]:
     """The command as a user has it, in a folder of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KEDGE_")}
     return subprocess.run(
@@ -22,16 +24,18 @@ def kedge(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> s
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=timeout_s,
         check=False,
         env={**environment, **(env or {})},
     )
 
 
-def run_example(name: str, *arguments: str, cwd: Path, workers: int = 1) -> subprocess.CompletedProcess[str]:
+def run_example(
+    name: str, *arguments: str, cwd: Path, workers: int = 1, timeout_s: float = 100
+) -> subprocess.CompletedProcess[str]:
     """`kedge run` of an example, which has to end well."""
     several = ("--workers", str(workers)) if workers > 1 else ()
-    ran = kedge("run", str(EXAMPLES / name), *several, *arguments, cwd=cwd)
+    ran = kedge("run", str(EXAMPLES / name), *several, *arguments, cwd=cwd, timeout_s=timeout_s)
     assert ran.returncode == 0, ran.stderr
     return ran
 

@@ -41,11 +41,12 @@ def expected_of_file(data: bytes, reference: datetime) -> Expected:
 def expected(lines: list[str], reference: datetime) -> Expected:
     """Of lines without line ends, whose years are the latest that put them not after `reference`.
 
-    The last minute ends with the address's newest failure so far; one that is over a minute older starts afresh.
+    The last minute ends with the address's newest failure so far. Those that are over a minute older are counted apart,
+    as if they were another address's; one that is over a minute older than these starts them afresh.
     """
     result = Expected()
-    seen: dict[str, list[tuple[datetime, float]]] = {}  # address → (time, failures) of its lines, sorted
-    then: dict[str, float] = {}  # address → the count at its failure before
+    seen: dict[tuple[str, bool], list[tuple[datetime, float]]] = {}  # address, whether apart → (time, failures), sorted
+    then: dict[tuple[str, bool], float] = {}  # address, whether apart → the count at its failure before
     for line in lines:
         found = failure_in(line)
         if found is None:
@@ -56,15 +57,18 @@ def expected(lines: list[str], reference: datetime) -> Expected:
             result.rejected.append(line)
             continue
         result.failures += count
-        times = seen.setdefault(address, [])
-        if times and at < times[-1][0] - MINUTE:
-            times.clear()  # the clock was set back
+        which = address, False
+        if which in seen and at < seen[which][-1][0] - MINUTE:
+            which = address, True  # the clock was set back
+            if which in seen and at < seen[which][-1][0] - MINUTE:
+                del seen[which], then[which]
+        times = seen.setdefault(which, [])
         insort(times, (at, count))
         window = times[bisect_left(times, (times[-1][0] - MINUTE, -inf)) :]
         total = sum(number for _, number in window)
-        if total >= LIMIT and then.get(address, 0) < LIMIT:
+        if total >= LIMIT and then.get(which, 0) < LIMIT:
             result.alerts.append(Alert(address, int(total), window[0][0], window[-1][0]))
-        then[address] = total
+        then[which] = total
     return result
 
 
