@@ -18,13 +18,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from benchmarks.feeder import SPIN_S, due_alerts
 from benchmarks.workers import Running
 from examples.ssh_alerts import BruteForce, DetectBruteForce, ParseFailures
 from spouts import Line
-from topology import Bolt, Message, Spout, Task, Topology
+from topology import Bolt, Config, Message, Spout, Task, Topology
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.hosting import settle_heap
 
@@ -92,12 +92,12 @@ class Probe(Bolt):
             Path(self.times).write_text(json.dumps(self.seen))
 
 
-def alerts_topology(pipe: int | str, times: str = "") -> Topology:
+def alerts_topology(pipe: int | str, times: str = "", durability: Literal["disk", "process"] = "disk") -> Topology:
     """As examples/ssh_alerts.py declares it, but for both ends. On two workers `alerts.1` is on the second one."""
-    topology = Topology("ssh-alerts")
+    topology = Topology("ssh-alerts", Config(durability=durability))
     lines = topology.spout("lines", PipedLines(pipe))
     failures = topology.bolt("failures", ParseFailures("", REFERENCE), lines.shuffle())
-    alerts = topology.bolt("alerts", DetectBruteForce(), failures.fields("source_ip"), tasks=2)
+    alerts = topology.bolt("alerts", DetectBruteForce(limit=5, within_s=60), failures.fields("source_ip"), tasks=2)
     topology.bolt("probe", Probe(times), alerts.global_())
     return topology
 
@@ -175,8 +175,11 @@ async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[flo
     return start, cores
 
 
-def alert_latency_of_workers(rate: int, seconds: float) -> dict[str, float]:
-    """As `alert_latency`, on two worker processes; `cores` are the supervisor's and theirs together.
+def alert_latency_of_workers(
+    rate: int, seconds: float, durability: Literal["disk", "process"] | None = None
+) -> dict[str, float]:
+    """As `alert_latency`, on two worker processes; `cores` are the supervisor's and theirs together. With `durability`
+    the state is kept, and positions too; else there is no state directory, and it is in memory.
 
     All processes may use all cores. At a high rate the feeder only sleeps between lines: on two cores one that looks at
     the clock all the time would take a worker's.
@@ -185,11 +188,15 @@ def alert_latency_of_workers(rate: int, seconds: float) -> dict[str, float]:
     spin_s = SPIN_S if rate * SPIN_S < SPIN_CORES_MAX else 0.0
     with tempfile.TemporaryDirectory() as folder:
         pipe, times = f"{folder}/lines", f"{folder}/times"
+        state_dir = f"{folder}/state" if durability else None
+        running = Running(
+            alerts_topology, ends=True, state_dir=state_dir, pipe=pipe, times=times, durability=durability or "disk"
+        )
         os.mkfifo(pipe)
         reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # never read: a pipe can't be written without a reader
         writing = os.open(pipe, os.O_WRONLY)
         with Feeder.ready(writing, rate, count, spin_s) as feeder:
-            start, cores = asyncio.run(_run_workers(pipe, times, writing, feeder, count, seconds))
+            start, cores = asyncio.run(_run_workers(running, writing, feeder, count, seconds))
             lag = feeder.lag()
         os.close(reading)
         seen = json.loads(Path(times).read_text())
@@ -197,10 +204,10 @@ def alert_latency_of_workers(rate: int, seconds: float) -> dict[str, float]:
 
 
 async def _run_workers(
-    pipe: str, times: str, writing: int, feeder: Feeder, count: int, seconds: float
+    pending: Running, writing: int, feeder: Feeder, count: int, seconds: float
 ) -> tuple[float, float]:
     """As `_run`. An empty line of our own, which nobody makes anything of, goes first: once it is acked, all is up."""
-    async with Running(alerts_topology, ends=True, pipe=pipe, times=times) as running:
+    async with pending as running:
         os.write(writing, b"\n")
         os.close(writing)
         await running.acked(1)

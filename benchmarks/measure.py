@@ -9,9 +9,16 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from benchmarks import alerts, baseline, embedded, failing, kills, pending, stores, workers
+from benchmarks import alerts, baseline, counts, embedded, failing, kills, pending, restart, stores, workers
+
+
+def _late(name: str) -> Any:
+    """A module of benchmarks that needs Arrow or Spark, which the others do without."""
+    return import_module(f"benchmarks.{name}")
+
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "baseline-asyncio": lambda seconds: {"value": asyncio.run(baseline.identity(seconds))},
@@ -31,12 +38,27 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "alert-embedded-10k": lambda seconds: alerts.alert_latency(10_000, seconds),
     "alert-2w-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds),
     "alert-2w-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds),
+    "alert-2w-process-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds, "process"),
+    "alert-2w-process-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds, "process"),
+    "alert-2w-disk-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds, "disk"),
+    "alert-2w-disk-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds, "disk"),
     "saturation": lambda seconds, spouts: {"value": asyncio.run(kills.saturation(int(spouts), seconds))},
     "kill": lambda seconds, spouts, rate: kills.kill(int(spouts), rate, seconds),
     "postgres-sink": stores.into_postgres,
     "sqlite-sink": stores.into_sqlite,
     "jsonlines-sink": stores.into_json_lines,
     "store-commit": stores.commits_a_second,
+    "state-none": lambda seconds: counts.counted_a_second("none", seconds),
+    "state-process": lambda seconds: counts.counted_a_second("process", seconds),
+    "state-disk": lambda seconds: counts.counted_a_second("disk", seconds),
+    "state-disk-latency": lambda seconds: counts.count_latency("disk", seconds),
+    "state-restart": lambda _: restart.restarted(),
+    "bridge-handover": lambda seconds: _late("handing_over").handed_over_a_second(seconds),
+    "bridge-roundtrip": lambda seconds: _late("through_spark").round_trip(seconds),
+    "bridge-window": lambda seconds: _late("through_spark").windowed_a_second(seconds),
+    "spark-read": lambda seconds: _late("spark_alone").read_a_second(seconds),
+    "spark-roundtrip": lambda seconds: _late("spark_alone").round_trip(seconds),
+    "spark-window": lambda seconds: _late("spark_alone").windowed_a_second(seconds),
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 

@@ -1,6 +1,11 @@
-"""What keeping costs: rows a second that sinks store durably, and commits a second of a worker's own store.
+"""What keeping costs: counts with state that survives and without, a restart with much of it, alerts, sinks and stores.
 
     .venv/bin/python -m benchmarks.state [--json] [--seconds S] [--rounds N] [NAME …]
+
+`state-…` count 5,000 keys in one task, embedded: in memory, and kept by `durability="process"` and `"disk"`; each new
+count goes on to a bolt behind. `state-disk-latency` is at 1,000 inputs a second, beside what an fsync takes on the same
+disk in the same rounds. `state-restart` begins with a million keys in the store. `alert-2w-…` are the alerts of
+`benchmarks.latency`, with their state in memory and kept.
 
 `postgres-sink` needs the server that tests use: KEDGE_TEST_POSTGRES, or the standard port; without one, name the
 others. Each sink is fed by one task, in batches of up to 500. What disks do differs: each figure stands beside that of
@@ -15,34 +20,89 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-BESIDE = "sqlite-sink"
-LEAST = {"postgres-sink": 20_000}  # name → what it has to reach
+BESIDE = {  # name → the one that it is a share of, or, where less is better, a multiple of
+    "postgres-sink": "sqlite-sink",
+    "jsonlines-sink": "sqlite-sink",
+    "state-process": "state-none",
+    "state-disk": "state-none",
+    "alert-2w-process-1k": "alert-2w-1k",
+    "alert-2w-disk-1k": "alert-2w-1k",
+    "alert-2w-process-10k": "alert-2w-10k",
+    "alert-2w-disk-10k": "alert-2w-10k",
+}
+LEAST = {  # name → what it has to reach
+    "postgres-sink": 20_000,
+    "state-process": 80_000,
+    "state-disk": 50_000,
+}
+LEAST_SHARE = {"state-process": 0.5}  # name → the share of what it stands beside that it has to reach
+BELOW = {"state-restart": 5}  # name → what it has to stay below
+FSYNCS = 2  # of this disk, that a count may take at most,
+BESIDES_MS = 1.0  # and so much more
+SHOWN = {  # figure besides → how it is shown, in the last column but one
+    "p99": "p99 {:.3f}",
+    "fsync": "fsync {:.3f}",
+    "cores": "{:.2f} cores",
+    "memory": "{:,.0f} MB",
+    "bytes": "{:,.0f} bytes a key",
+}
 
 
 def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
     value = figures["value"]
     batch = f"{figures['batch']:.0f}" if "batch" in figures else ""
     commits = f"{figures['commits']:,.0f}" if "commits" in figures else ""
-    share = ""
-    if name.unit == "rows/s" and name.name != BESIDE and BESIDE in results:
-        share = f"{value / results[BESIDE]['value']:.2f} × {BESIDE}"
-    least = LEAST.get(name.name)
-    bar = f">= {least:,}: {verdict(value >= least)}" if least is not None else ""
-    return name.name, f"{value:,.0f}", name.unit, batch, commits, share, bar
+    besides = ", ".join(form.format(figures[key]) for key, form in SHOWN.items() if key in figures)
+    shown = f"{value:,.0f}" if name.unit.endswith("/s") else f"{value:,.3f}"
+    ratio = ratio_of(name.name, figures, results)
+    share = f"{ratio:.2f} × {BESIDE[name.name]}" if ratio is not None else ""
+    return name.name, shown, name.unit, batch, commits, besides, share, bar(name.name, figures, ratio)
+
+
+def ratio_of(name: str, figures: Figures, results: dict[str, Figures]) -> float | None:
+    """To what it stands beside; None where that is not measured."""
+    other = results.get(BESIDE.get(name, ""))
+    return figures["value"] / other["value"] if other is not None else None
+
+
+def bar(name: str, figures: Figures, ratio: float | None) -> str:
+    """What it has to reach, and whether it does; empty where there is nothing to reach."""
+    value, bars = figures["value"], list[str]()
+    if (share := LEAST_SHARE.get(name)) is not None and ratio is not None:
+        bars.append(f">= {share} ×: {verdict(ratio >= share)}")
+    if (least := LEAST.get(name)) is not None:
+        bars.append(f">= {least:,}: {verdict(value >= least)}")
+    if (below := BELOW.get(name)) is not None:
+        bars.append(f"< {below}: {verdict(value < below)}")
+    if "fsync" in figures:
+        most = FSYNCS * figures["fsync"] + BESIDES_MS
+        bars.append(f"<= {FSYNCS} fsyncs + {BESIDES_MS:g} = {most:.3f}: {verdict(value <= most)}")
+    return ", ".join(bars)
 
 
 BENCHMARK = Benchmark(
     name="state",
-    about="Rows a second that sinks store, each acked once it is durable, and commits a second of a worker's store.",
+    about="Inputs that a bolt with state counts a second, kept and not; a restart; alerts; rows that sinks store.",
     names=(
+        Name("state-none", "inputs/s", digits=2),
+        Name("state-process", "inputs/s", digits=2),
+        Name("state-disk", "inputs/s", digits=2),
+        Name("state-disk-latency", "ms", digits=4),
+        Name("state-restart", "s", digits=3),
+        Name("alert-2w-1k", "ms", digits=4),
+        Name("alert-2w-process-1k", "ms", digits=4),
+        Name("alert-2w-disk-1k", "ms", digits=4),
+        Name("alert-2w-10k", "ms", digits=4),
+        Name("alert-2w-process-10k", "ms", digits=4),
+        Name("alert-2w-disk-10k", "ms", digits=4),
         Name("postgres-sink", "rows/s"),
-        Name(BESIDE, "rows/s"),
+        Name("sqlite-sink", "rows/s"),
         Name("jsonlines-sink", "rows/s"),
         Name("store-commit", "commits/s"),
     ),
     seconds=3.0,
     rounds=3,
-    heading=("", "value", "unit", "batch", "commits/s", "share", "bar"),
+    heading=("", "value", "unit", "batch", "commits/s", "besides", "share", "bar"),
     row=row,
 )
 

@@ -65,20 +65,28 @@ def idle() -> Topology:
 class Running:
     """A topology on worker processes, between `async with` and its end, where it is aborted unless it has ended.
 
-    load   Makes the topology; a function that workers can import by its name.
-    ends   Whether the run ends by itself: then the end of `async with` waits for it.
+    load       Makes the topology; a function that workers can import by its name.
+    ends       Whether the run ends by itself: then the end of `async with` waits for it.
+    state_dir  Where it keeps what is kept; else it keeps nothing.
 
     Raises RuntimeError at the end where a worker has died that nobody has killed: its figures are worth nothing.
     """
 
     def __init__(
-        self, load: Callable[..., Topology], *, workers: int = WORKERS, ends: bool = False, **arguments: Any
+        self,
+        load: Callable[..., Topology],
+        *,
+        workers: int = WORKERS,
+        ends: bool = False,
+        state_dir: str | None = None,
+        **arguments: Any,
     ) -> None:
         self.run = SupervisedRun(
             load(**arguments),
             workers=workers,
             loader=f"{load.__module__}:{load.__qualname__}",
             arguments=arguments,
+            state_dir=state_dir,
         )
         self.kills = 0  # of workers, by whoever measures
         self.report: Report | None = None  # at the end

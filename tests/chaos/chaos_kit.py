@@ -36,6 +36,7 @@ RECORDS: Final = 200_000
 ENDLESS: Final = 10**9  # more records than any of these runs reads
 WORDS: Final = 2  # of each record
 IN_FLIGHT: Final = 20  # more messages than a worker has at hand by chance, when another one stands still
+DROPS: Final = "outputs were all stored before"  # what a sink's process says when it knows the first that it gets
 PATIENCE_S: Final = 90.0  # for what takes some seconds on a quiet machine
 
 
@@ -275,10 +276,11 @@ class Run:
 
 
 def hit(kills: list[Kill], outcome: Outcome) -> None:
-    """Fails unless each of these kills hit messages in flight, each was a restart, and something was replayed."""
+    """Fails unless each of these kills hit messages in flight, each was a restart, and something was replayed, or came
+    again to a sink that knew it: to the last process of the sink, which counts that, or to an earlier one."""
     assert all(one.own + one.told > 0 for one in kills), f"kills that hit nothing: {kills}\n{outcome.said}"
     assert outcome.figures["restarts"] == len(kills), outcome.said
-    assert outcome.total("replayed") > 0 or outcome.known > 0, outcome.said
+    assert outcome.total("replayed") > 0 or outcome.known > 0 or DROPS in outcome.said, outcome.said
 
 
 @contextlib.contextmanager

@@ -137,8 +137,8 @@ def stored_once(store: Path, count: int, dead: int = 0) -> None:
 
 
 def letters(run_state: Path, *command: str) -> list[dict[str, Any]]:
-    """What `kedge dead list` tells of a state directory."""
-    line = [*(command or KEDGE), "dead", "list", "--state-dir", str(run_state), "--json"]
+    """What `kedge dead list` tells of a state directory: all of them."""
+    line = [*(command or KEDGE), "dead", "list", "--state-dir", str(run_state), "--json", "--limit", "10000"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,5 +1,6 @@
 """`python tests/chaos/marathon.py`: one run in several lives, each killed as a whole, while workers are killed and
-stopped all the time, and then a count of all that is stored. `make chaos` is this; the suite runs a short one.
+stopped all the time, and then a count of all that is stored. `make chaos` is this; the suite runs a short one. With
+`--states` words are counted across all records, by a bolt with state.
 
 A run that proves nothing fails as well: each kill has to have hit messages in flight, something has to have been
 replayed or known already, and each life has to have gone on where the one before it was. One seed decides the whole
@@ -17,15 +18,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import tallied
 from chaos_kit import HASTY, KEDGE, PATIENCE_S, Kill, Outcome, Run, resumed_at, running, surroundings
 from counted import expected, rejected
+from tallied_kit import tallied_exactly
 
 T = TypeVar("T")
 
@@ -69,8 +72,10 @@ def schedule(random: Random, records: int, faults: int) -> list[list[Fault]]:
 class Marathon:
     """One run in its lives, on one folder. `run` does it, `exactly` and `letters` say what has come of it."""
 
+    program = COUNTED
+
     def __init__(
-        self, folder: Path, seed: int, records: int, faults: int, *, reject: int, tasks: int, each_s: float
+        self, folder: Path, seed: int, records: int, faults: int, *, reject: int = 0, tasks: int = 1, each_s: float
     ) -> None:
         self.folder, self.records, self.reject, self.tasks = folder, records, reject, tasks
         self.lives = schedule(Random(seed), records, faults)
@@ -109,15 +114,23 @@ class Marathon:
 
     def started(self, *, reject: int | None = None) -> AbstractContextManager[Run]:
         """Starts it, on the state directory and the store that it always has."""
+        return self.started_with(reject=self.reject if reject is None else reject)
+
+    def started_with(self, *, config: Mapping[str, object] | None = None, **values: Any) -> AbstractContextManager[Run]:
+        """With these values of its program and settings, beside those of every marathon."""
         return running(
             self.folder,
-            program=COUNTED,
+            program=self.program,
             command=HASTY,
-            config={"max_restarts": 1_000, "max_pending": max(100, self.rate // 5)},  # so few are tried alone, if any
+            config={  # so that few are tried alone, if any
+                "max_restarts": 1_000,
+                "max_pending": max(100, self.rate // 5),
+                **(config or {}),
+            },
             count=self.records,
             rate=self.rate // self.tasks,
             tasks=self.tasks,
-            reject=self.reject if reject is None else reject,
+            **values,
         )
 
     # -- faults
@@ -204,6 +217,29 @@ class Marathon:
         return done.stdout
 
 
+class Tallied(Marathon):
+    """The same, of a topology with state; `durability` is the run's."""
+
+    program = Path(tallied.__file__)
+    durability = "disk"
+
+    def started(self, *, reject: int | None = None) -> AbstractContextManager[Run]:
+        return self.started_with(config={"durability": self.durability})
+
+    def exactly(self, reject: int = 0) -> None:
+        tallied_exactly(self.folder, self.records)
+
+
+def marathon_of_states(
+    folder: Path, seed: int, records: int, faults: int, *, durability: str, tasks: int = 1, each_s: float = EACH_S
+) -> None:
+    """As `marathon`, of words that are counted across all records."""
+    one = Tallied(folder, seed, records, faults, tasks=tasks, each_s=each_s)
+    one.durability = durability
+    one.run().well()
+    one.exactly()
+
+
 def marathon(
     folder: Path, seed: int, records: int, faults: int, *, reject: int = 0, tasks: int = 1, each_s: float = EACH_S
 ) -> None:
@@ -233,6 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, default=10, metavar="N", help="in each life; 10 unless given")
     parser.add_argument("--reject", type=int, default=1_000, metavar="N", help="one of N records is dead; 0: none")
     parser.add_argument("--tasks", type=int, default=1, metavar="N", help="of the source, on both workers if 2")
+    parser.add_argument("--states", choices=("disk", "process"), help="words are counted, with this durability")
     given = parser.parse_args(arguments)
     seed = given.seed if given.seed is not None else Random().randrange(10**6)
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
@@ -240,7 +277,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (folder / name).mkdir(mode=0o700)
     begun = time.monotonic()
     try:
-        marathon(folder, seed, given.records, given.faults, reject=given.reject, tasks=given.tasks)
+        if given.states:
+            marathon_of_states(folder, seed, given.records, given.faults, durability=given.states, tasks=given.tasks)
+        else:
+            marathon(folder, seed, given.records, given.faults, reject=given.reject, tasks=given.tasks)
     except AssertionError as error:
         print(f"FAILED: {error}\nwhat there is of it: {folder}\nonce more: make chaos SEED={seed}", file=sys.stderr)
         return 1

@@ -11,7 +11,8 @@ from disks_kit import DISKS, MORE, copied, letters, refusing, small_disk, standi
 
 COUNT = 4_000
 RATE = 1_500
-EVERY = 100  # number is rejected, where dead letters are wanted
+EVERY = 100  # number is rejected, where dead letters are wanted,
+OFTEN = 4  # or where they have to need room
 
 
 def said_once(said: str, pattern: str) -> None:
@@ -83,23 +84,22 @@ def test_a_disk_that_holds_everything_is_full_and_has_room_again_f16(folder: Pat
     with small_disk(folder / "state") as disk:
         store = folder / "state" / "store.db"
         with running(
-            folder, command=disk.command, program=DISKS, count=COUNT, rate=RATE, store=store, dead=EVERY
+            folder, command=disk.command, program=DISKS, count=COUNT, rate=RATE, store=store, dead=OFTEN
         ) as run:
             run.until_done(500)
-            disk.fill()
-            run.until_said("K536")
-            run.until_said("K546")
+            # A store that is full empties its log, and has that room: so all is filled until the file itself must grow.
+            run.until(lambda: disk.fill() or {"K536", "K546"} <= {*re.findall("K[0-9]+", run.said())}, "both to wait")
             standing_still(run)
             assert run.pending() > 0
-        with running(folder, command=disk.command, program=DISKS, count=COUNT, store=store, dead=EVERY) as run:
+        with running(folder, command=disk.command, program=DISKS, count=COUNT, store=store, dead=OFTEN) as run:
             refused = run.ended()
-        assert refused.status == 3
-        assert "No space left on device" in refused.sentence()
+        assert refused.status in (2, 3), "the sink, or the state: whichever finds out first"
+        assert "No space left on device" in refused.sentence() or "disk is full" in refused.sentence()
         disk.free()
-        with running(folder, command=disk.command, program=DISKS, count=COUNT, rate=0, store=store, dead=EVERY) as run:
+        with running(folder, command=disk.command, program=DISKS, count=COUNT, rate=0, store=store, dead=OFTEN) as run:
             run.ended()
-        assert len(letters(disk.path, *disk.command)) == COUNT // EVERY
-        stored_once(copied(disk.view / "store.db", folder / "copy"), COUNT, dead=EVERY)
+        assert len(letters(disk.path, *disk.command)) == COUNT // OFTEN
+        stored_once(copied(disk.view / "store.db", folder / "copy"), COUNT, dead=OFTEN)
 
 
 @pytest.mark.parametrize(

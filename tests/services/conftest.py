@@ -45,9 +45,10 @@ def proxy(database: Database) -> Iterator[PostgresProxy]:
         yield one
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster_home() -> Iterator[Cluster]:
-    """A server of this session's own, which tests start, stop and kill as they like."""
+    """A server of this module's own, which tests start, stop and kill as they like. It ends with the module: it is a
+    child of this process, and others' tests look at the children that they leave."""
     if found_initdb() is None:
         pytest.skip("no initdb to make a server of its own with: apt install postgresql")
     with Cluster.made() as one:

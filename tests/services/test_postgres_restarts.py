@@ -24,15 +24,36 @@ COUNT = 16_000
 KEDGE = [sys.executable, "-m", "kedge"]
 
 
-def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
+class Run:
+    """`kedge run restarted.py`. All that it says goes to a file, so that no pipe is full, and is told where it goes
+    wrong."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", output: Path) -> None:
+        self._process, self._output = process, output
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text("utf-8", "replace")
+
+    def until(self, condition: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+        """Waits while it runs; what it has said is told where it has ended before, or this has not come."""
+        end = time.monotonic() + within_s
+        while not condition():
+            status = self._process.poll()
+            assert status is None, f"it ended with status {status} before {what}; it has said:\n{self.said}"
+            assert time.monotonic() < end, f"{what} has not come within {within_s:g} s; it has said:\n{self.said}"
+            time.sleep(0.02)
+
+    def ended(self, within_s: float = 90.0) -> int:
+        """Its exit status."""
+        try:
+            return self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended within {within_s:g} s; it has said:\n{self.said}") from None
 
 
 @contextmanager
-def running(cluster: Cluster, folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+def running(cluster: Cluster, folder: Path, *options: str) -> Iterator[Run]:
     environment = {**os.environ, "POSTGRES_OF_TEST": cluster.dsn, "PYTHONPATH": str(HERE.parents[1])}
     command = [
         *KEDGE,
@@ -43,14 +64,15 @@ def running(cluster: Cluster, folder: Path, *options: str) -> Iterator["subproce
         "--set",
         f"count={COUNT}",
     ]
-    process = subprocess.Popen(
-        [*command, *options], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    with (folder / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [*command, *options], cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT
+        )
     try:
-        yield process
+        yield Run(process, folder / "said")
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def stored_so_far(database: Database) -> int:
@@ -65,13 +87,13 @@ def test_f43_a_server_that_is_restarted_and_killed_in_mid_run_loses_and_doubles_
     database = cluster.database
     with running(cluster, tmp_path, *options) as run:
         for times, end in enumerate((cluster.stop, cluster.kill), start=1):
-            until(lambda times=times: stored_so_far(database) > times * COUNT // 5)  # type: ignore[misc]
+            some = times * COUNT // 5
+            run.until(lambda some=some: stored_so_far(database) > some, f"row {some:,}")  # type: ignore[misc]
             end()
             time.sleep(0.5)  # an outage, not a blink
             cluster.start()
-            assert stored_so_far(database) < COUNT, "the run still had work to do"
-        said, _ = run.communicate(timeout=90)
-    assert run.returncode == 0, said
+            assert stored_so_far(database) < COUNT, f"the run had nothing left to do; it has said:\n{run.said}"
+        assert run.ended() == 0, run.said
     assert database.do("SELECT count(*) AS n, count(DISTINCT number) AS m, sum(twice) AS s FROM doubled") == [
         {"n": COUNT, "m": COUNT, "s": COUNT * (COUNT + 1)}
     ]

@@ -1,0 +1,189 @@
+"""The same queries by Spark alone, over the same records as Parquet files, read by its own streaming source.
+
+With the bridge's settings, in a session that has run the query before; nothing is synced, and results count as back
+once they are in the driver's Python: both are to Spark's advantage. Must not know a benchmark's bars.
+
+    python -m benchmarks.spark_alone FOLDER RATE     writes stamped records into files, as they come due, until it ends
+"""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.alerts import percentile_ms
+from benchmarks.handing_over import FIRST, KEYS, LOOK_S, Login
+from benchmarks.rounds import ROOT
+from benchmarks.through_spark import (
+    MEASURED,
+    RATE,
+    RECORDS,
+    UNTIL_S,
+    WARM_UP,
+    WARM_UP_BATCHES,
+    Stamped,
+    by_address,
+    measured,
+    passed,
+    warming,
+)
+from bridge.schema import arrow_schema, to_table
+from topology import Record
+
+FILES: Final = 20  # that a million records are in
+EVERY_S: Final = 0.02  # a file of stamped records: as the hand-over gathers a segment
+MASTER: Final = "local[2]"  # as runs have it unless told otherwise
+
+
+@contextlib.contextmanager
+def session(folder: Path) -> Iterator[Any]:
+    """As a driver has it."""
+    from bridge.session import start
+
+    made = start("alone", MASTER, folder / "spark", {"spark.ui.showConsoleProgress": "false"})
+    made.sparkContext.setLogLevel("ERROR")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class Query:
+    """A streaming query over the Parquet files of a folder. `takes` is given each batch of results, in the driver; with
+    None they go nowhere."""
+
+    def __init__(
+        self,
+        spark: Any,
+        folder: Path,
+        cls: type[Record],
+        function: Callable[[Any], Any],
+        takes: Callable[[pa.Table], None] | None,
+    ) -> None:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        self.folder = folder / "in"
+        self.folder.mkdir(parents=True)
+        self.beside = folder / "beside"
+        self.beside.mkdir()
+        given = spark.readStream.schema(from_arrow_schema(arrow_schema(cls))).parquet(str(self.folder))
+        writer = function(given).writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+        if takes is None:
+            writer = writer.format("noop")
+        else:
+            writer = writer.foreachBatch(lambda frame, batch: takes(frame.toArrow()))
+        self.query = writer.start()
+
+    def write(self, name: str, records: Sequence[Record], files: int = 1) -> list[Path]:
+        """Makes files beside the folder."""
+        each = -(-len(records) // files)
+        paths = []
+        for number in range(files):
+            table = pa.Table.from_batches([to_table(type(records[0]), records[number * each : (number + 1) * each])])
+            paths.append(self.beside / f"{name}-{number:03d}.parquet")
+            pq.write_table(table, paths[-1])
+        return paths
+
+    def give(self, paths: Sequence[Path]) -> None:
+        """Moves them into it."""
+        for path in paths:
+            path.rename(self.folder / path.name)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Returns once this holds. Raises RuntimeError where the query ends before, or after UNTIL_S."""
+        ends = time.perf_counter() + UNTIL_S
+        while not condition():
+            if not self.query.isActive or time.perf_counter() > ends:
+                raise RuntimeError(f"Spark alone has not come to its end: {self.query.exception()}")
+            time.sleep(LOOK_S / 10)
+
+
+def read_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) -> dict[str, float]:
+    """`value`: records a second that it reads, and makes nothing of."""
+    with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
+        query = Query(spark, Path(temporary), Login, lambda given: given.where("number >= 0"), None)
+        query.give(query.write("warm", warming(warm_up)))
+        query.query.processAllAvailable()
+        paths = query.write("measured", measured(count), FILES)
+        begun = time.perf_counter()
+        query.give(paths)
+        query.query.processAllAvailable()
+        took = time.perf_counter() - begun
+        query.query.stop()
+    return {"value": count / took, "took": took}
+
+
+def windowed_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) -> dict[str, float]:
+    """`value`: records a second from when the files are there to when the last result of their window is in Python."""
+    found: list[pa.Table] = []
+    with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
+        query = Query(spark, Path(temporary), Login, by_address, found.append)
+        query.give(query.write("warm", warming(warm_up)))
+        query.until(lambda: _rows(found, FIRST)[0] == min(warm_up, KEYS))
+        paths = query.write("measured", measured(count), FILES)
+        begun = time.perf_counter()
+        query.give(paths)
+        query.until(lambda: sum(one.num_rows for one in found) > min(warm_up, KEYS) + min(count, KEYS))
+        took = time.perf_counter() - begun
+        query.query.stop()
+    if (records := _rows(found, MEASURED)[1]) != count:
+        raise RuntimeError(f"{records} records are in the results, and {count} were given")
+    return {"value": count / took, "took": took}
+
+
+def _rows(found: Sequence[pa.Table], start: Any) -> tuple[int, int]:
+    """Results of one window, and the records in them."""
+    rows = [row for one in [*found] for row in one.to_pylist() if row["start"] == start]
+    return len(rows), sum(row["count"] for row in rows)
+
+
+def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, float]:
+    """Milliseconds from when a record is due, at RATE, to when it is in the driver's Python: `value` and `p50`, `p99`.
+    Another process writes the files."""
+    batches: list[list[tuple[float, float]]] = []  # when each record was due, and how long it has taken
+
+    def takes(table: pa.Table) -> None:
+        now = time.time()
+        batches.append([(at, now - at) for at in table["at"].to_pylist()])
+
+    with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
+        query = Query(spark, Path(temporary), Stamped, passed, takes)
+        command = [sys.executable, "-m", "benchmarks.spark_alone", str(query.folder), str(RATE)]
+        with subprocess.Popen(command, cwd=ROOT) as feeder:
+            try:
+                query.until(lambda: len(batches) >= warm_up)
+                begun = time.time()
+                query.until(lambda: any(at > begun + seconds for at, _ in batches[-1]))
+            finally:
+                feeder.kill()
+        query.query.stop()
+    took = [one for batch in batches for at, one in batch if begun <= at < begun + seconds]
+    p50, p99 = (percentile_ms(took, percent) for percent in (50, 99))
+    return {"value": p50, "p50": p50, "p99": p99}
+
+
+def feed(folder: Path, rate: int) -> None:
+    """Writes each record when it is due, or up to EVERY_S later, into a file that has its name once it is whole."""
+    begun, given, pause = time.time(), 0, threading.Event()
+    while True:
+        pause.wait(EVERY_S)
+        due = int((time.time() - begun) * rate)
+        if due == given:
+            continue
+        records = [Stamped(number, begun + number / rate) for number in range(given, due)]
+        beside = folder / f".{given:09d}.parquet"  # which Spark passes over
+        pq.write_table(pa.Table.from_batches([to_table(Stamped, records)]), beside)
+        beside.rename(folder / f"{given:09d}.parquet")
+        given = due
+
+
+if __name__ == "__main__":
+    feed(Path(sys.argv[1]), int(sys.argv[2]))
