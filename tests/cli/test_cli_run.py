@@ -7,9 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-from cli_kit import KEDGE, environment, kedge, started, wait_for
+from cli_kit import KEDGE, environment, kedge
 
 ESCAPES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 PLAIN_LINE = re.compile(
@@ -67,8 +66,9 @@ def test_the_last_line_of_stdout_is_the_run_in_figures_with_json(folder: Path) -
     for bolt in (odd, forget):
         assert 0 < bolt.pop("busy_s") < figures["seconds"]
         assert 0 <= bolt.pop("input_ms") < 1000
-    assert odd == {"executed": 2000, "emitted": 1000, "failed": 0}
-    assert forget == {"executed": 1000, "emitted": 0, "failed": 0}
+    nothing = {"failed": 0, "keys": 0, "remembered": 0, "remembered_bytes": 0}
+    assert odd == {"executed": 2000, "emitted": 1000, **nothing}
+    assert forget == {"executed": 1000, "emitted": 0, **nothing}
     assert list(figures["latency_ms"]) == ["p50", "p99", "max"]
     assert all(isinstance(value, float) and value > 0 for value in figures["latency_ms"].values())
     assert figures["seconds"] > 0
@@ -174,21 +174,6 @@ def test_head_takes_the_first_line_and_nothing_complains(folder: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
     assert "Broken pipe" not in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_the_first_output_comes_within_half_a_second(folder: Path) -> None:
-    """Before the user's module is imported, whose end nobody waits for here. Of processor time, and the best of some,
-    for the machine may be busy."""
-    (folder / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    took = []
-    while not took or (took[-1] >= 0.5 and len(took) < 10):
-        with started("run", "slow.py", cwd=folder) as run:
-            wait_for(lambda: bool(run.said()), "any output")
-            used = psutil.Process(run.process.pid).cpu_times()
-            took.append(used.user + used.system)
-            assert run.said().startswith("kedge ")
-    print(f"first output after {min(took):.3f} s")
-    assert min(took) < 0.5
 
 
 def test_version_and_help_need_no_topology(folder: Path) -> None:

@@ -256,7 +256,7 @@ def test_text_fits_the_terminal(folder: Path, columns: int, arrow: str) -> None:
 # -- in the docs
 
 
-@pytest.mark.parametrize("name", ["ssh_alerts.svg"])
+@pytest.mark.parametrize("name", ["fraud.svg", "ssh_alerts.svg"])
 def test_the_pictures_in_the_docs_are_what_the_command_draws(folder: Path, name: str) -> None:
     example = ROOT / "examples" / f"{Path(name).stem}.py"
     kept = (ROOT / "docs" / "images" / name).read_text()

@@ -55,7 +55,7 @@ def test_a_second_run_resumes_and_says_where_and_that_there_was_nothing_new(
 
 def test_fresh_reads_all_again_and_sinks_drop_what_they_hold(used: Path) -> None:
     result = kedge("run", "bad.py", "--fresh", cwd=used)
-    assert "--fresh: positions are forgotten, and everything is read again" in result.stderr
+    assert "--fresh: positions and state are forgotten, and everything is read again" in result.stderr
     assert "0 stored, 100 known already" in result.stdout
     assert rows(used) == 100
 

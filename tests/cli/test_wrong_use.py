@@ -257,8 +257,8 @@ def test_a_folder_that_hides_one_of_our_packages_is_named(folder: Path, name: st
     (folder / name).mkdir()
     (folder / name / inside).write_text("")
     for target in ("counting.py", "counting"):
-        if inside == "mine.txt" and _regular_install():
-            continue  # there a folder without __init__.py hides nothing
+        if inside == "mine.txt" and (name == "bridge" or _regular_install()):
+            continue  # it gives way to what is imported, as bridge's options are, and in an install hides nothing
         said = refused(folder, "run", target)
         assert said.startswith(f"{folder / name} hides Kedge's own package {name!r}, because {folder} comes first")
 

@@ -69,6 +69,17 @@ async def test_all_kinds_of_content_come_through(net: Net) -> None:
     assert Progress(9, frozenset({7})) in told
 
 
+async def test_who_is_joined_later_or_once_more_is_told_of_progress_that_is_no_news_D5(net: Net) -> None:
+    zero, one = await linked(net)
+    told: list[Progress] = []
+    one.worker.progressed = told.append
+    zero.peers.tell_progress(Progress(9, frozenset({7})))
+    await until(lambda: len(told) == 1)
+    zero.join(one)
+    one.join(zero)
+    await until(lambda: told == [Progress(9, frozenset({7}))] * 2)
+
+
 async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
     zero, one = await linked(net)
     root = zero.worker.roots.next_root()

@@ -65,6 +65,13 @@ class PageRunner:
 
     def _needs(self, service: str) -> None:
         """Has the page speak to the service of `tests/services`, in a schema of its own, or leaves the page out."""
+        if service == "spark":
+            pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+            from bridge.java import missing
+
+            if problem := missing():
+                pytest.skip(problem)
+            return
         assert service == "postgres", service
         psycopg = pytest.importorskip("psycopg")
         dsn = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"

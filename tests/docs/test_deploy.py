@@ -9,7 +9,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,14 +106,22 @@ def test_the_image_is_made_of_instructions_that_there_are_and_runs_as_nobody_spe
     assert dict(DOCKER)["USER"] not in ("root", "0")
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """As short as the one of a service: those of tests are longer than a socket's path may be."""
+    with tempfile.TemporaryDirectory(prefix="r-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("given", [systemd_command, docker_command], ids=["systemd", "docker"])
-def test_the_command_as_it_is_shown_finds_attacks_and_drains_on_sigterm(given: object, tmp_path: Path) -> None:
+def test_the_command_as_it_is_shown_finds_attacks_and_drains_on_sigterm(
+    given: object, tmp_path: Path, short_folder: Path
+) -> None:
     assert callable(given)
     command, extra = given()
-    log, store, run = tmp_path / "auth.log", tmp_path / "data/alerts.db", tmp_path / "r"
+    log, store, run = tmp_path / "auth.log", tmp_path / "data/alerts.db", short_folder
     store.parent.mkdir()
-    run.mkdir(mode=0o700)
     made = [sys.executable, "-m", "examples.auth_log", str(log)]
     subprocess.run(made, cwd=ROOT, check=True, capture_output=True, timeout=60)
     here = {

@@ -14,7 +14,7 @@ from topology.durable.files import DiskFiles
 from topology.durable.packing import letter_of
 from topology.durable.sqlite import SqliteStore, create_store
 from topology.durable.store import Store, StoreFull
-from topology.durable.values import Changes, Letter, Loaded
+from topology.durable.values import Changes, Letter, Loaded, LoadedStates
 from topology.runtime.control import DeadAnswer, DeadAsk
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.report import Report
@@ -58,6 +58,10 @@ class Trying:
         return self._store.loaded
 
     @property
+    def path(self) -> Path:
+        return self._store.path
+
+    @property
     def commits(self) -> int:
         return self._store.commits
 
@@ -65,6 +69,9 @@ class Trying:
         self._before(changes)
         self._store.commit(changes)
         self._after(changes)
+
+    def states(self) -> LoadedStates:
+        return self._store.states()
 
     def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
         return self._store.letters(names, after, limit)

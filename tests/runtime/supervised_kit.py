@@ -30,6 +30,7 @@ from topology import (
     Tuple,
 )
 from topology.groupings import Grouping
+from topology.runtime.metrics import Snapshot
 from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.runtime.supervisor import SupervisedRun
@@ -228,8 +229,11 @@ async def running(directory: Path, **arguments: Any) -> AsyncIterator[tuple[Runn
 
 def children() -> list[int]:
     """Our child processes, dead or alive."""
-    tasks = Path(f"/proc/{os.getpid()}/task")
-    return [int(child) for one in tasks.iterdir() for child in (one / "children").read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a thread that has ended meanwhile
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def kill(one: Running, worker: int, how: signal.Signals = signal.SIGKILL) -> int:
@@ -239,14 +243,16 @@ def kill(one: Running, worker: int, how: signal.Signals = signal.SIGKILL) -> int
 
 
 async def stuck(one: Running) -> None:
-    """Stops a worker, and waits until messages are known to be under way that can't get on. It is killed 3 s later."""
+    """Stops a worker, and waits until messages are known to be under way that can't get on. It is killed 3 s later.
+    Figures are a second old at most: those from before it was stopped tell of messages that have got on since."""
 
-    def pending() -> int:
-        snapshot = one.run.snapshot()
-        return snapshot.total("pending") if snapshot is not None else 0
+    def reading() -> Snapshot:
+        return one.run.by_worker()[0]
 
     kill(one, 1, signal.SIGSTOP)
-    await one.until(lambda: pending() > 100, "messages in flight")
+    await asyncio.sleep(0.05)  # for figures that were on their way
+    before = reading().seconds
+    await one.until(lambda: reading().seconds > before and reading().total("pending") > 100, "messages in flight")
 
 
 async def replaced(one: Running, worker: int, pid: int) -> None:

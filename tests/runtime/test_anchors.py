@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from runtime_kit import Doing, Number, Pair, Same, balanced, line, numbers
 
+from acker.identity import message_pair, partition_seed
 from topology import Bolt, Collector, Config, EmitError, Record, Topology, Tuple
 from topology.testing import Captured, Pause, ScriptedSpout, Watch, run_bolt, run_topology
 
@@ -111,6 +112,13 @@ def test_the_identity_of_a_join_result_does_not_depend_on_which_side_came_first_
         run_topology(right_first[0])
         assert left_first[1].distinct == right_first[1].distinct
         assert len(left_first[1].distinct) == 10
+
+
+def test_what_is_joined_of_one_message_has_the_origin_of_that_message_E1() -> None:
+    topology, captured, _ = joined(0.1, 0.3)
+    run_topology(topology)
+    seed = partition_seed(topology.name, "numbers0", "", "")
+    assert {tup.origin for tup in captured.tuples} == {message_pair(number, seed)[0] for number in range(10)}
 
 
 def test_a_tuple_of_two_trees_completes_both_only_when_it_is_done_B7() -> None:

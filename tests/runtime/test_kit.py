@@ -220,3 +220,21 @@ def test_an_assertion_beside_a_run_reaches_the_test() -> None:
     topology, _ = line(ScriptedSpout[Number]([Number(0), Pause(100)]), Same())
     with pytest.raises(AssertionError, match="as the test says"):
         run_topology(topology, during=wrong)
+
+
+class Reminds(Bolt):
+    """A timer for in a quarter of an hour."""
+
+    def open(self, task: Task) -> None:
+        self.clock = task.clock
+
+    def process(self, number: Number, state: State[int]) -> None:
+        state.timer(self.clock.utc() + timedelta(minutes=15))
+
+    def on_timer(self, key: tuple[int], name: str, state: State[int]) -> Iterator[Number]:
+        yield Number(key[0])
+
+
+def test_the_time_that_inputs_take_is_as_long_as_a_test_of_timers_wants_it() -> None:
+    assert run_bolt(Reminds(), [Number(1), Pause(899)], by=("n",)).well().outputs == []
+    assert run_bolt(Reminds(), [Number(1), Pause(901)], by=("n",)).well().outputs == [Number(1)]

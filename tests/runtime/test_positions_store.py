@@ -12,8 +12,8 @@ from runtime_kit import Number
 from topology import Bolt, State, Topology
 from topology.durable.store import StoreBroken
 from topology.durable.values import Changes
+from topology.runtime.committing import CommittingExecutor
 from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.keyed import KeyedExecutor
 from topology.testing import Captured
 
 
@@ -148,7 +148,7 @@ def test_what_is_remembered_is_forgotten_only_once_the_mark_is_kept_D4(tmp_path:
 
     def count_of(run: EmbeddedRun) -> int:
         executor = run.workers[0].executors["count", 0]
-        assert isinstance(executor, KeyedExecutor)
+        assert isinstance(executor, CommittingExecutor)
         return len(executor.remembered)
 
     async def look(run: EmbeddedRun) -> None:

@@ -13,7 +13,7 @@ import pytest
 from random_topologies import Drawn, Item, draw
 
 from topology.groupings import key_bytes
-from topology.runtime import executor, keyed, peers
+from topology.runtime import executor, one_a_key, peers
 from topology.runtime.links import Frame, Kind
 from topology.testing import Watch, run_topology
 
@@ -73,8 +73,9 @@ def test_tiny_queues_deadlock_nowhere_between_workers_either_F40(seed: int, monk
 def tiny_queues(random: Random, monkeypatch: pytest.MonkeyPatch) -> int:
     """Has queues be full at a tuple or a few, here and as other workers see them; returns a max_pending to go with."""
     high = random.choice([1, 2, 10])
-    for module in (executor, keyed, peers):
+    for module in (executor, peers):
         monkeypatch.setattr(module, "QUEUE_HIGH", high)
+    monkeypatch.setattr(one_a_key, "PARKED_MAX", high)
     monkeypatch.setattr(executor, "QUEUE_LOW", random.choice([0, 1]) if high > 1 else 0)
     return random.choice([3, 100_000])
 

@@ -8,7 +8,8 @@ from runtime_kit import Number, Totals, built, line
 from topology import Bolt, Config, Message, Spout, State, Topology
 from topology.runtime.embedded import EmbeddedRun
 from topology.runtime.executor import QUEUE_HIGH, SLICE_MAX
-from topology.runtime.keyed import PARKED_MAX, KeyedExecutor
+from topology.runtime.keyed import KeyedExecutor
+from topology.runtime.one_a_key import PARKED_MAX
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology
 
 

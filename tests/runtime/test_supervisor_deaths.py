@@ -56,12 +56,12 @@ async def test_a_bolt_that_ends_its_process_costs_a_restart_and_no_row_f6(tmp_pa
     assert "ended with status 13" in one.told[0]
 
 
-async def test_a_death_with_state_says_that_counts_begin_anew(tmp_path: Path) -> None:
+async def test_a_death_with_state_says_that_it_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path, count=8_000, rate=4_000, tally=True) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
         kill(one, 1)
         await ending
-    assert "; counts in its memory begin anew" in one.told[0]
+    assert "; its state is kept, and goes on (K530)" in one.told[0]
 
 
 async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Mistakes that a type checker finds before anything runs. Each line that has to be refused is marked."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import datetime
 from typing import Any, Never
 
+from bolts import Burst, CountWithin
 from topology import Bolt, Collector, Message, Record, Spout, State, Topology, Tuple, bolt
 
 
@@ -16,6 +18,16 @@ class Failure(Record):
 
 class Malformed(Record):
     why: str
+
+
+class Unsaid(CountWithin[Failure, Malformed]):
+    def at(self, failure: Failure) -> datetime:
+        return datetime.fromisoformat("2026-01-01T00:00:00Z")
+
+
+class Counts(Unsaid):
+    def raised(self, failure: Failure, burst: Burst) -> Malformed:
+        return Malformed(failure.source_ip)
 
 
 class Lines(Spout):
@@ -172,6 +184,9 @@ topology.bolt("t", None, lines.shuffle())  # E
 topology.bolt("u", OneRecord(), lines.shuffle())  # E
 topology.bolt("v", Texts(), lines.shuffle())  # E
 topology.bolt("w", ThreeParameters(), lines.shuffle())  # E
+
+topology.bolt("counts", Counts(5, 60), lines.fields("text"))  # E
+Unsaid(5, 60)  # E
 
 # streams and groupings
 parsed["Failure"]  # E

@@ -6,6 +6,7 @@ from typing import Generic, Never, assert_type
 
 from typing_extensions import TypeVar
 
+from bolts import Burst, CountWithin
 from topology import (
     Bolt,
     Collector,
@@ -74,6 +75,15 @@ class Detect(Bolt):
         state.set(count)
         assert_type(state.get(), int | None)
         return [Alert(failure.source_ip)] if count > 5 else None
+
+
+class Counts(CountWithin[Failure, Alert]):
+    def at(self, failure: Failure) -> datetime:
+        return datetime.fromisoformat("2026-01-01T00:00:00Z")
+
+    def raised(self, failure: Failure, burst: Burst) -> Alert:
+        assert_type(burst.last_at, datetime)
+        return Alert(f"{failure.source_ip}: {burst.count}")
 
 
 class Both(Bolt):
@@ -167,6 +177,7 @@ assert_type(parsed, Stream[Failure | Malformed])
 assert_type(parsed[Failure], Stream[Failure])
 alerts = topology.bolt("alerts", Detect(), parsed[Failure].fields("source_ip"), given.fields("source_ip"), tasks=4)
 assert_type(alerts, Stream[Alert])
+assert_type(topology.bolt("counts", Counts(5, within_s=60), given.fields("source_ip")), Stream[Alert])
 
 assert_type(topology.bolt("both", Both(), parsed[Failure].shuffle(), parsed[Malformed].all()), Stream[Alert])
 three = topology.bolt("three", Three(), parsed[Failure].all(), parsed[Malformed].all(), lines.global_())

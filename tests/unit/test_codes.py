@@ -21,11 +21,11 @@ ERRORS = {
     *("KedgeError", "ConfigurationError", "StartError", "WorkerError", "TupleStateError", "EmitError", "RecordError"),
     *("Mistake", "Problem"),
 }
-PRODUCT = ("acker", "topology", "spouts", "bolts", "kedge")
+PRODUCT = ("acker", "topology", "spouts", "bolts", "bridge", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
-    "K612": "the runtime refuses a second ack, and the conformance suite of sinks does in its place",
+    "K612": "the runtime refuses a second ack; the conformance suite of sinks, and Spark's driver, do in its place",
     "K142": "kedge new and kedge demo --keep find something there, at the look or at the moment of making it",
     "K143": "kedge new and kedge demo --keep make a folder, each in its own way",
     "K533": "a part of the runtime dies in a worker, in a run of one process, or in the supervisor: three ways to tell",

@@ -8,9 +8,16 @@ import pytest
 
 from topology import Config, ConfigurationError
 
-COUNTS = {"max_pending": 1, "max_replays": 0, "max_restarts": 0, "max_dead": 1, "max_lag": 1}
+COUNTS = {
+    "max_pending": 1,
+    "max_replays": 0,
+    "max_restarts": 0,
+    "max_dead": 1,
+    "max_lag": 1,
+    "max_remembered_bytes": 1,
+}
 SECONDS = ("tree_timeout_s", "process_timeout_s", "drain_timeout_s", "blocked_timeout_s")
-CHOICES = ("guarantee", "on_dead")
+CHOICES = ("guarantee", "on_dead", "durability")
 
 
 def config(**fields: Any) -> Config:
@@ -24,7 +31,7 @@ def test_every_field_is_a_count_a_time_or_a_choice_and_has_a_line_in_the_docstri
 
 
 def test_the_defaults_promise_at_least_once_on_disk() -> None:
-    assert (Config().guarantee, Config().on_dead) == ("at-least-once", "continue")
+    assert (Config().guarantee, Config().on_dead, Config().durability) == ("at-least-once", "continue", "disk")
 
 
 def test_a_config_can_not_be_changed_but_a_changed_copy_is_checked() -> None:

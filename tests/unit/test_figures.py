@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from spouts import Items
 from topology import Bolt, Config, Record, State, Topology
 from topology.plan import Plan, plan
@@ -107,6 +109,18 @@ def test_several_deaths_add_up() -> None:
         figures.take(0, snapshot(10, 8, executed=4), 1.0)
         figures.died(0)
     assert (figures.whole().total("acked"), figures.whole().total("emitted"), figures.lost) == (24, 24, 6)
+
+
+def test_keys_and_what_is_remembered_are_those_of_processes_that_live() -> None:
+    figures = Figures(planned())
+    kept = BoltCounts(executed=7, keys=3, remembered=2, remembered_bytes=900)
+    for _ in range(2):
+        figures.take(0, replace(snapshot(10, 10), bolts=dict.fromkeys(snapshot(0, 0).bolts, kept)), 1.0)
+        whole = next(iter(figures.whole().bolts.values()))
+        assert (whole.keys, whole.remembered, whole.remembered_bytes) == (3, 2, 900)
+        figures.died(0)
+    whole = next(iter(figures.whole().bolts.values()))
+    assert (whole.executed, whole.keys, whole.remembered, whole.remembered_bytes) == (14, 0, 0, 0)
 
 
 def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_again() -> None:
@@ -222,14 +236,29 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
     memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
     assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
-    kept = "'numbers' is read again from its last kept position, and counted again by other workers"
-    assert consequences(planned(), 0, draining=False, keeps=True) == [memory, kept]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
     assert consequences(planned("at-most-once"), 1, draining=False) == [
         "what it had under way is lost, at-most-once",
         memory,
     ]
+
+
+@pytest.mark.parametrize(
+    ("recovery", "means"),
+    [
+        ("checkpoint", ["its state is kept, and goes on"]),
+        ("none", ["counts in its memory begin anew"]),
+        ("replay", []),
+    ],
+)
+def test_what_it_means_for_state_depends_on_how_that_is_recovered(
+    monkeypatch: pytest.MonkeyPatch, recovery: str, means: list[str]
+) -> None:
+    monkeypatch.setattr(Totals, "recovery", recovery)
+    assert consequences(planned(), 1, draining=False, keeps=True) == means
+    kept = "'numbers' is read again from its last kept position"
+    assert consequences(planned(), 0, draining=False, keeps=True) == [*means, kept], "others know what comes again"
 
 
 # -- facts of several workers

@@ -36,11 +36,11 @@ MAY_IMPORT = {
 
 UPWARDS: dict[tuple[str, str], str] = {}  # (file, imported name) → why it has to be
 
-ACKER_MAY_USE = {"collections", "hashlib", "itertools", "operator", "struct", "typing", "msgspec", "xxhash", "acker"}
+PURE = {"bisect", "collections", "hashlib", "itertools", "operator", "struct", "typing", "msgspec", "xxhash", "acker"}
 
 # The declaring part of `topology`, and what it may not import: it does no I/O and starts nothing.
 DECLARING = (
-    *("components", "config", "errors", "functions", "graph"),
+    *("companions", "components", "config", "errors", "functions", "graph"),
     *("groupings", "plan", "records", "signatures", "text"),
     *(f"drawing.{name}" for name in ("as_mermaid", "as_svg", "as_text", "boxes", "canvas", "layers")),
     *(f"drawing.{name}" for name in ("picture", "places", "scene", "tracks", "widths")),
@@ -58,7 +58,10 @@ DEFERRED = {
     ("topology/graph.py", "topology.validate"): "the check needs the finished graph, and nobody else does",
 }
 
+CHANGED_COPIES = ("moving", "asking", "refiling", "positions")
+STORING = ("jsonlines_store", "postgres_table", "tables", "values")
 MAY_USE_MSGSPEC = {
+    **{f"topology/durable/{name}.py": "a changed copy of a value that is stored" for name in CHANGED_COPIES},
     "acker/identity.py": "one byte form of the seeds' parts, fixed by golden vectors",
     "acker/ledger.py": "an open tree is a struct that the garbage collector need not visit",
     "topology/cli/letters.py": "a dead letter is shown without the class of its record",
@@ -67,13 +70,14 @@ MAY_USE_MSGSPEC = {
     "topology/groupings.py": "the byte form of a key that is a record",
     "topology/records.py": "records and their codecs",
     "topology/durable/shape.py": "what an earlier run has noted is read by type",
+    "topology/durable/portable.py": "values that are stored, read without their classes",
     "topology/durable/values.py": "what is stored",
-    "topology/durable/positions.py": "a changed copy of a value that is stored",
-    "topology/durable/moving.py": "a changed copy of a value that is stored",
-    "topology/durable/asking.py": "a changed copy of a value that is stored",
-    "topology/durable/refiling.py": "a changed copy of a value that is stored",
-    "topology/durable/packing.py": "what is stored, as bytes",
-    "topology/durable/sqlite.py": "what is stored, as bytes",
+    **{
+        f"topology/durable/{name}.py": "what is stored, as bytes"
+        for name in ("packing", "sqlite", "own", "floors", "journal", "states")
+    },
+    "topology/runtime/kept_state.py": "state is kept as bytes, and decoded by its type",
+    "topology/runtime/remembering.py": "a remembered input is a struct that the garbage collector need not visit",
     "topology/runtime/metrics.py": "a snapshot crosses from a worker to its supervisor",
     "topology/runtime/crew.py": "a status comes from a worker",
     "topology/runtime/ending.py": "a status crosses from a worker to its supervisor",
@@ -85,12 +89,11 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/wire.py": "the byte form of frames",
     "topology/runtime/obeying.py": "a status becomes bytes on the control socket",
     "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
-    "bolts/jsonlines_store.py": "where bytes are stored",
-    "bolts/postgres_table.py": "where bytes are stored",
-    "bolts/tables.py": "where bytes are stored",
-    "bolts/values.py": "where bytes are stored",
+    "bridge/schema.py": "columns become records, checked by their types",
+    **{f"bolts/{name}.py": "where bytes are stored" for name in STORING},
 }
 
+IS_SPARK_ALONE = {"benchmarks/spark_alone.py", "benchmarks/through_spark.py"}  # what the bridge is compared with
 MAY_USE_ZMQ = {"topology/runtime/transport.py"}
 
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
@@ -173,7 +176,7 @@ def test_the_acker_is_pure() -> None:
             f"{file.path}:{one.line} imports {one.target}"
             for file in files("acker")
             for one in imports(file.tree)
-            if one.target.split(".")[0] not in ACKER_MAY_USE
+            if one.target.split(".")[0] not in PURE
         ),
         "acker/ does no I/O and knows no loop; pass in what it needs as a value:",
     )
@@ -194,7 +197,7 @@ def test_the_declaring_part_of_topology_starts_nothing() -> None:
 
 
 def test_only_the_bridge_imports_pyspark() -> None:
-    outside = [file for file in files(*ALL_FOLDERS) if file.folder not in ("bridge", "tests")]
+    outside = [file for file in files(*{*ALL_FOLDERS} - {"bridge", "tests"}) if file.path not in IS_SPARK_ALONE]
     report(importers(outside, {"pyspark"}), "pyspark is an extra; only bridge/ may need it:")
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from topology import Bolt, Config, Message, Record, Spout, StartError, State, Topology
-from topology.durable.shape import FORMAT, Shape, agreed, changes, shape_of, text_of
+from topology import Bolt, Config, Message, Record, RecordError, Spout, StartError, State, Topology
+from topology.durable.shape import FORMAT, Shape, agreed, changes, following, left_in, names_in, shape_of, text_of
 from topology.plan import plan
+from topology.records import decoder, encode
 
 
 class Kind(Enum):
@@ -79,6 +80,7 @@ def test_the_shape_is_what_identities_and_keys_are_made_of_and_no_more() -> None
         "state": "tuple[int, Ellipsis]",
         "streams": {"Failure": {"ip": "str", "user": "str"}},
         "reads": {"parse[Failure]": {"grouping": "fields('ip')", "copies": False}},
+        "kept": True,
     }
     assert shaped(declared(), workers=1) == shaped(declared(), workers=3)  # the placement is not in it
 
@@ -122,9 +124,9 @@ def test_after_a_clean_end_or_with_duplicates_accepted_anything_goes_and_says_so
     assert "may be stored twice (--accept-duplicates): bolt 'parse' is gone" in told
 
 
-def test_tasks_matter_where_there_is_state_or_each_has_a_copy_and_nowhere_else() -> None:
-    """B1: an identity is the same wherever it goes."""
-    assert differences(declared(tasks=3)) == [("'alerts' has 3 tasks in place of 2", False)]
+def test_tasks_matter_where_each_has_a_copy_and_nowhere_else() -> None:
+    """B1: an identity is the same wherever it goes; state and journal move by slot, to whichever task has it."""
+    assert differences(declared(tasks=3)) == [("'alerts' has 3 tasks in place of 2", True)]
     assert differences(declared(stores=3)) == [("'store0' has 3 tasks in place of 1", True)]
 
     def broadcast(tasks: int) -> Topology:
@@ -168,6 +170,155 @@ def test_another_type_of_state_and_no_state_any_more_are_told() -> None:
         ("the state of 'alerts' is int in place of tuple[int, ...]", False)
     ]
     assert differences(declared(alert=Plain())) == [("'alerts' has process in place of process with state", False)]
+
+
+class Old(Record):
+    count: int
+    last: str = ""
+
+
+def older_and(name: str, *fields: Any) -> Any:
+    """A record class that is `Old` with other fields; by the name of Old, as if it had been changed."""
+    made = msgspec.defstruct("Old", [("count", int), ("last", str, ""), *fields], bases=(Record,), frozen=True)
+    made.__qualname__ = name
+    return made
+
+
+def counting(kind: Any, *, recovery: Any = "checkpoint") -> Bolt:
+    class Counting(Bolt):
+        def process(self, failure: Failure, state: State[kind]) -> Iterator[Failure]:  # pyright: ignore[reportInvalidTypeForm]
+            yield failure
+
+    Counting.recovery, Counting.holds_max = recovery, 3
+    return Counting()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("accept", [True, False])
+def test_a_state_that_is_kept_is_not_read_as_another_type_however_the_last_run_ended(clean: bool, accept: bool) -> None:
+    kept = text_of(shaped(declared()))
+    with pytest.raises(StartError, match=r"the state of 'alerts' is int in place of tuple\[int, \.\.\.\]") as caught:
+        agreed(kept, clean, shaped(declared(alert=counting(int))), accept_duplicates=accept)
+    assert str(caught.value.code) == "K447"
+    assert "kedge state export" in caught.value.next
+    assert "--fresh" in caught.value.next
+
+
+@pytest.mark.parametrize("recovery", ["replay", "none"])
+def test_a_state_that_is_not_kept_may_be_of_another_type_once_everything_is_done(recovery: str) -> None:
+    kept = text_of(shaped(declared(alert=counting(str, recovery=recovery))))
+    (told,) = agreed(kept, True, shaped(declared(alert=counting(int, recovery=recovery))))
+    assert "the state of 'alerts' is int in place of str" in told
+
+
+def test_a_record_whose_last_fields_are_new_and_have_defaults_reads_what_is_kept() -> None:
+    name = Old.__qualname__
+    more = older_and(name, ("port", int, 22), ("port2", int | None, None))
+    kept = text_of(shaped(declared(alert=counting(Old))))
+    for clean in (True, False):
+        (told,) = agreed(kept, clean, shaped(declared(alert=counting(more))))
+        assert "the state of 'alerts' is Old(" in told
+    assert decoder(more)(encode(Old(3, "x"))) == more(3, "x", 22, None)  # which is true of the bytes
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ([("port", int)], "without a default, and so it is not read"),
+        ([("port", int, 22), ("more", str)], "one of two without a default"),
+    ],
+)
+def test_a_record_whose_last_fields_have_no_defaults_does_not(fields: list[Any], why: str) -> None:
+    plain: Any = msgspec.defstruct("Old", [("count", int)], bases=(Record,), frozen=True)
+    wanted = [("count", int), *((one[0], one[1]) for one in fields)]
+    changed: Any = msgspec.defstruct("Old", wanted, bases=(Record,), frozen=True)
+    with pytest.raises(StartError) as caught:
+        agreed(text_of(shaped(declared(alert=counting(plain)))), True, shaped(declared(alert=counting(changed))))
+    assert str(caught.value.code) == "K447", why
+    with pytest.raises(RecordError):
+        decoder(changed)(encode(plain(3)))
+
+
+def test_a_field_in_the_middle_is_another_type_though_it_has_a_default() -> None:
+    between: Any = msgspec.defstruct(
+        "Old", [("count", int), ("port", int, 22), ("last", str, "")], bases=(Record,), frozen=True
+    )
+    between.__qualname__ = Old.__qualname__
+    with pytest.raises(StartError) as caught:
+        agreed(text_of(shaped(declared(alert=counting(Old)))), True, shaped(declared(alert=counting(between))))
+    assert str(caught.value.code) == "K447"
+    with pytest.raises(RecordError):
+        decoder(between)(encode(Old(3, "x")))
+
+
+def left_by(without: Topology) -> str:
+    """What is noted after a run that kept state of 'alerts', and one of this topology."""
+    return text_of(following(text_of(shaped(declared())), shaped(without)))
+
+
+@pytest.mark.parametrize("without", [Topology("shapes"), declared(alert=counting(int, recovery="none"))])
+def test_state_of_a_bolt_that_is_there_again_is_not_read_as_another_type(without: Topology) -> None:
+    kept = left_by(without)
+    assert [*left_in(kept)] == ["alerts"]
+    with pytest.raises(StartError, match=r"the state of 'alerts' is int in place of tuple\[int, \.\.\.\]") as caught:
+        agreed(kept, True, shaped(declared(alert=counting(int))))
+    assert str(caught.value.code) == "K447"
+    (told,) = agreed(kept, True, shaped(declared()))
+    assert "'alerts' goes on with the state that an earlier run has left" in told
+    later = text_of(following(kept, shaped(without)))
+    assert left_in(later) == left_in(kept), "however many runs later"
+    assert left_in(text_of(following(kept, shaped(declared())))) == left_in(None) == {}
+
+
+def test_what_was_noted_before_state_was_kept_is_no_state_that_can_not_be_read() -> None:
+    kept: Shape = json.loads(text_of(shaped(declared())))
+    del kept["components"]["alerts"]["kept"]  # as earlier releases have written it
+    (told,) = agreed(text_of(kept), True, shaped(declared(alert=counting(int))))
+    assert "the state of 'alerts' is int" in told
+
+
+def test_a_bolt_that_says_that_it_is_not_deterministic_from_now_on_keeps_its_identities_B2() -> None:
+    class Asking(Parse):
+        deterministic = False
+
+    def topology(parse: Parse) -> Topology:
+        declaring = Topology("shapes")
+        lines = declaring.spout("lines", Lines())
+        declaring.bolt("parse", parse, lines.fields("text"))
+        return declaring
+
+    text = "'parse' has process that is not deterministic in place of process"
+    assert differences(topology(Asking()), topology(Parse())) == [(text, True)]
+    assert [harmless for _, harmless in differences(topology(Parse()), topology(Asking()))] == [False]
+
+
+def renamed(parse: str, alerts: str, *, by: str = "ip", tell: bool = True) -> Topology:
+    """As `declared`, by other names; `tell`: it says what they were."""
+    topology = Topology("shapes", config=Config(max_pending=7))
+    lines = topology.spout("source", Lines(), renamed_from="lines" if tell else None)
+    failures = topology.bolt(parse, Parse(), lines.shuffle(), renamed_from="parse" if tell else None)
+    read = failures.fields(by)
+    stream = topology.bolt(alerts, Alert(), read, tasks=2, renamed_from="alerts" if tell else None)
+    topology.bolt("store0", Sink(), stream.shuffle())
+    topology.validate()
+    return topology
+
+
+def test_a_component_that_says_what_it_was_called_is_the_same_one() -> None:
+    assert differences(renamed("read", "alarms")) == []
+    assert differences(renamed("read", "alarms", tell=False)) != []
+
+
+def test_a_renamed_component_is_spoken_of_by_its_present_name() -> None:
+    assert differences(renamed("read", "alarms", by="user")) == [
+        ("'alarms' reads read[Failure] by fields('user') in place of fields('ip')", False)
+    ]
+    assert names_in(text_of(shaped(renamed("read", "alarms")))) == {
+        "lines": "source",
+        "parse": "read",
+        "alerts": "alarms",
+    }
+    assert names_in(text_of(shaped(declared()))) == names_in(None) == names_in("damaged") == {}
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_name_that_comes_twice_is_told_with_the_place_of_the_first() -> None:
         (print, "print is a function; make it a bolt by the decorator @bolt"),
         (int, "int is a class, and not one of a bolt"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=lambda value: str(value).partition(" at ")[0][:30],
 )
 def test_what_is_no_bolt_is_said_with_what_to_do(given: Any, said: str) -> None:
     declaring = Declaring()

@@ -27,6 +27,7 @@ from wire_kit import (
 )
 
 from acker.progress import Progress
+from acker.roots import WORKERS
 from topology.components import Tuple
 from topology.groupings import key_bytes
 from topology.runtime import columns
@@ -146,7 +147,19 @@ CONTENTS = st.builds(
     st.dictionaries(U64, U64),
     st.lists(st.tuples(U64, FAILURES)),
     st.sets(U64),
-    st.none() | st.builds(Progress, st.integers(0, 2**58 - 1), st.frozensets(U64)),
+    st.none()
+    | st.builds(
+        Progress,
+        st.integers(0, 2**58 - 1),
+        st.frozensets(U64),
+        st.integers(0, 2**26 - 1),
+        st.booleans(),
+        st.frozensets(U64),
+        st.frozensets(U64),
+        st.integers(0, 2**32 - 1),
+        st.frozensets(U64),
+        st.frozensets(U64),
+    ),
     st.dictionaries(U64, U64),
 )
 
@@ -158,7 +171,7 @@ def test_a_content_arrives_as_it_was(one: Content) -> None:
 
 def test_an_empty_content_is_one_short_body() -> None:
     bodies, failed = CODEC.encode(content())
-    assert ([len(body) < 24 for body in bodies], failed) == ([True], [])
+    assert ([len(body) < 29 for body in bodies], failed) == ([True], [])
     assert told(*sent(content())) == told(content())
 
 
@@ -233,13 +246,59 @@ def test_the_largest_frame_is_within_the_limit_that_transports_set() -> None:
         touches=set(range(COLUMN_MAX)),
         queued=set(range(COLUMN_MAX)),
         depths=dict.fromkeys(range(COLUMN_MAX), 1),
-        progress=Progress(UNFINISHED_MAX, frozenset(range(UNFINISHED_MAX))),
+        progress=Progress(
+            UNFINISHED_MAX,
+            frozenset(range(UNFINISHED_MAX)),
+            dead=frozenset(range(columns.DEAD_MAX)),
+            settled=frozenset(range(WORKERS)),
+            heard=frozenset(range(WORKERS)),
+            refused=frozenset(range(COLUMN_MAX)),
+        ),
     )
     bodies, failed = CODEC.encode(one)
     assert (len(bodies), failed) == (1, [])
     data = pack(Frame(Kind.CONTENT, 2**64 - 1, 2**32 - 1, 2**32 - 1, 2**64 - 1, 2**64 - 1, bodies[0]))
     assert FRAME_BYTES_MAX * 0.95 < len(data) <= FRAME_BYTES_MAX
     assert len(CODEC.decode(unpack(data).body)[0].batches[0][1][0].record.text) == room
+
+
+def test_where_more_are_dead_than_a_frame_tells_nothing_of_earlier_lives_is_over_E1() -> None:
+    dead = frozenset(range(columns.DEAD_MAX + 1))
+    one = Progress(9, frozenset((3,)), first=0, caught_up=True, dead=dead, settled=frozenset((5,)))
+    (arrived,) = sent(content(progress=one))
+    assert arrived.progress == one._replace(dead=frozenset(), caught_up=False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"newest": 2**58},
+        {"newest": -1},
+        {"first": 2**26},
+        {"first": -1},
+        {"first": None},
+        {"caught_up": 1},
+        {"dead": b"1234567"},
+        {"dead": b"12345678" * (columns.DEAD_MAX + 1)},
+        {"settled": b"1"},
+        {"settled": b"12345678" * (WORKERS + 1)},
+        {"number": 2**32},
+        {"number": -1},
+        {"heard": b"1"},
+        {"heard": b"12345678" * (WORKERS + 1)},
+        {"refused": b"1234567"},
+        {"refused": b"12345678" * (COLUMN_MAX + 1)},
+        {"unfinished": b"12"},
+    ],
+    ids=str,
+)
+def test_a_progress_that_nobody_makes_is_refused_S3(changed: dict[str, Any]) -> None:
+    three, four, five, six, seven = (frozenset((number,)) for number in range(3, 8))
+    (body,), _ = CODEC.encode(content(progress=Progress(9, three, 1, True, four, five, 2, six, seven)))
+    fields = dict(zip(columns.Body.__struct_fields__, msgspec.msgpack.decode(body), strict=True))
+    assert CODEC.decode(msgspec.msgpack.encode([*fields.values()]))
+    with pytest.raises(FrameError):
+        CODEC.decode(msgspec.msgpack.encode([*{**fields, **changed}.values()]))
 
 
 def test_a_record_over_the_limit_fails_its_trees_and_names_the_emitter_F36() -> None:
@@ -266,6 +325,7 @@ def test_a_long_progress_is_told_up_to_an_older_message_and_forgets_nothing_too_
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(columns, "UNFINISHED_MAX", 3)
         shorter = columns.bounded(progress)
+    assert shorter[2:] == progress[2:]
     assert len(shorter.unfinished) == min(3, len(progress.unfinished))
     assert progress.covers(message) or not shorter.covers(message)
     if len(progress.unfinished) <= 3:

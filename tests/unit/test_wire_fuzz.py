@@ -85,7 +85,9 @@ def real_frame() -> bytes:
         touches={9},
         queued={10},
         depths={2: 1_025},
-        progress=Progress(77, frozenset((70, 71))),
+        progress=Progress(
+            77, frozenset((70, 71)), 3, True, frozenset((12, 13)), frozenset((4,)), 8, frozenset((5,)), frozenset((70,))
+        ),
     )
     (body,), failed = CODEC.encode(one)
     assert failed == []
