@@ -29,7 +29,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(msgspec|acker|topology\.(runtime|subscriptions|signatures))\..*"),
     (
         "py:.*",
-        r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId)",
+        r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId|MakesFolder)",
     ),
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]
