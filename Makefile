@@ -11,9 +11,11 @@ RUNS := runs
 # fast as it can be.
 LOG ?=
 RATE ?= 1200
+# The table of known hosts that `make run-spark` joins with: source_ip,host,owner.
+HOSTS ?= examples/known_hosts.csv
 # Through the environment, so that the shell takes a path with spaces or quotes for a path. After they have their values:
 # for make, what is exported is defined, as nothing.
-export LOG RATE
+export LOG RATE HOSTS
 
 # What `make soak` runs, and from which seed on.
 SEEDS ?= 10000
@@ -23,12 +25,22 @@ BASE ?= 0
 RECORDS ?= 200000
 SEED ?=
 
-.PHONY: help run test lint docs mutants soak planted chaos clean
+# Tests that are alone on the machine: they measure time, kill by schedules, have servers of their own, or take all cores
+# themselves. All others wait for conditions and share nothing, so JOBS processes share them out: three for two cores, as
+# a third of their time goes by in waiting.
+ALONE := $(addprefix tests/,benchmarks bridge chaos services cli/test_budgets.py cli/test_demo.py \
+	simulation/test_planted.py simulation/test_simulation.py \
+	$(addprefix runtime/test_,$(addsuffix .py,companions crew fleet hands process process_alive pulse standing \
+	supervisor supervisor_deaths transport)))
+JOBS ?= 3
+
+.PHONY: help run run-spark test lint docs mutants soak planted chaos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log, on 2 workers; without LOG over one that is"
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
+	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
 	@echo "make test            the whole test suite"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in build/docs"
@@ -36,17 +48,28 @@ help:
 	@echo "make soak            many random topologies through many faults, on virtual time: SEEDS=$(SEEDS) BASE=$(BASE)"
 	@echo "make planted         bugs planted in the code: the simulator has to find each"
 	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
-	@echo "                     counted exactly in the end: RECORDS=$(RECORDS) SEED="
+	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
+	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
 # ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.
+# KEDGE_NEXT: what the summary names besides.
+run: export KEDGE_NEXT = make run-spark   \# the same, with failures by hour and a table of known hosts, on Spark
 run: $(VENV)/.installed $(RUNS)/.log-made
-	@run="$(RUNS)/$$(date -u +%Y%m%dT%H%M%SZ)-$$$$" && mkdir -p "$$run" && \
-	set -- --set "store=$$run/alerts.db" --state-dir "$$run/state" --workers 2 $(ARGS) && \
+	@set --; $(call running,ssh_alerts,alerts)
+
+run-spark: $(VENV)/.installed-spark $(RUNS)/.log-made
+	@set -- --set "hosts=$$HOSTS"; $(call running,ssh_spark,ssh)
+
+# $(1): the example, $(2): its store. The positional parameters are settings of its own.
+define running
+run="$(RUNS)/$$(date -u +%Y%m%dT%H%M%SZ)-$$$$" && mkdir -p "$$run" && \
+	set -- "$$@" --set "store=$$run/$(2).db" --state-dir "$$run/state" --workers 2 $(ARGS) && \
 	if [ -n "$$LOG" ]; then set -- --set "path=$$LOG" "$$@"; \
 	else set -- --set "path=$(RUNS)/auth.log" --set "rate=$$RATE" "$$@"; fi && \
-	echo "$(BIN)/kedge run examples/ssh_alerts.py $$*" >&2 && \
-	KEDGE_HINT=1 exec $(BIN)/kedge run examples/ssh_alerts.py "$$@"
+	echo "$(BIN)/kedge run examples/$(1).py $$*" >&2 && \
+	KEDGE_HINT=1 exec $(BIN)/kedge run examples/$(1).py "$$@"
+endef
 
 # A stamp, since the log's own time is the time of its last line. Made beside and renamed: another run may be reading.
 $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
@@ -55,8 +78,11 @@ $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
 	mv "$(RUNS)/auth.log.new-$$$$" $(RUNS)/auth.log
 	@touch $@
 
+# Both parts run, whatever becomes of the first. A file of tests stays in one process, so that what its tests share is made
+# once.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=$$?; \
+	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
@@ -78,12 +104,18 @@ soak: $(VENV)/.installed-dev
 planted: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.simulation.plant
 
-# Twice: all records are taken; and of a quarter as many, read by a source on both workers, one of each thousand is a
-# dead letter, and replayed.
+# Four times: all records are taken; of a quarter as many, read by a source on both workers, one of each thousand is a
+# dead letter, and replayed; and of half as many words are counted, with state on the disk, and in processes' keeping.
+# Then the power fails, on a simulated disk, at each operation of a run and of those that recover from it; disks are full;
+# and each process on the way through Spark is killed.
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python tests/chaos/marathon.py --records $(RECORDS) --reject 0 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 4)) --reject 1000 --tasks 2 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states disk $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states process --tasks 2 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
+	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,killed_in_the_middle.py spark_unhappy.py spark_unhappy_runs.py)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -96,11 +128,19 @@ $(VENV)/.installed: pyproject.toml
 	@$(PIP) install --editable .
 	@touch $@
 
+# Spark and a Java; and Spark's classes in an archive, without which it starts all the same, and takes longer.
+$(VENV)/.installed-spark: pyproject.toml | $(VENV)/.installed
+	@echo "installing Spark and a Java for it into $(VENV) (once, 900 MB, a minute or two) ..." >&2
+	@$(PIP) install --editable '.[spark,spark-jre]'
+	@echo "archiving Spark's classes, so that it starts faster (once, about a minute) ..." >&2
+	@$(BIN)/python -m bridge.startup >/dev/null 2>&1 || true
+	@touch $@
+
 $(VENV)/.installed-dev: pyproject.toml
 	@$(call environment)
 	@echo "installing Kedge, its tests' and checkers' needs into $(VENV) (once, a minute or two) ..." >&2
 	@$(PIP) install --editable '.[dev]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-spark
 
 define environment
 	command -v $(PYTHON) >/dev/null 2>&1 || { \
