@@ -13,6 +13,7 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
 
 from bolts.contract import Store, StoreAway, StoreBroken
@@ -28,7 +29,7 @@ from topology.records import Record
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
 BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
-ACKED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
+ANSWERED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
 OPENING_S: Final = 10.0  # of patience with a store that is away when the sink opens
 ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
 
@@ -216,35 +217,47 @@ class BatchingSink(Bolt):
             log.exception("%s: writing %d tuples failed", self._component, len(batch))
             self._fail(batch, f"{type(error).__name__}: {error}")
             return
-        refused = written.refused
-        out = batch[0][1]
-        if refused or not hasattr(type(out), "ack_all"):  # asked of the class: who wraps a collector hears each ack
-            self._finish(batch, refused)
-        else:  # the runtime's own: those of one task are alike
-            ack_all: Callable[[list[Tuple[Any]]], list[Tuple[Any]]] = getattr(out, "ack_all")  # noqa: B009
-            for begin in range(0, len(tuples), ACKED_AT_ONCE):
-                if begin:
-                    await asyncio.sleep(0)  # the others' turn
-                for tup in ack_all(tuples[begin : begin + ACKED_AT_ONCE]):
-                    self._late(tup)
-        self.refused += len(refused)
+        self._count(written.tally)
+        await self._answer(batch, written.refused)
+
+    async def _answer(self, batch: list[Held], refused: Mapping[int, str]) -> None:
+        """Fails those of a batch that are refused, and acks the others; a few at a time, and between them it is the
+        others' turn."""
         if refused:
+            self.refused += len(refused)
             first = next(iter(refused.values()))
             self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
         else:
             self._trouble = ""
-        self._count(written.tally)
+        for begin in range(0, len(batch), ANSWERED_AT_ONCE):
+            if begin:
+                await asyncio.sleep(0)
+            part = batch[begin : begin + ANSWERED_AT_ONCE]
+            if refused:
+                for place, (tup, out) in enumerate(part, begin):
+                    if place in refused:
+                        self._finish(tup, partial(out.fail, tup, refused[place]))
+                part = [one for place, one in enumerate(part, begin) if place not in refused]
+            self._ack(part)
 
-    def _finish(self, batch: list[Held], refused: Mapping[int, str]) -> None:
-        """Acks each of a batch, or fails it."""
-        for position, (tup, out) in enumerate(batch):
-            try:
-                if position in refused:
-                    out.fail(tup, refused[position])
-                else:
-                    out.ack(tup)
-            except TupleStateError:
+    def _ack(self, stored: list[Held]) -> None:
+        """The runtime's own collectors, those of one task, are alike: one acks for all, in a third of the time. Asked
+        of the class: whatever wraps a collector, be it for some of the tuples, hears each ack."""
+        kinds = {type(out) for _, out in stored}
+        if len(kinds) == 1 and hasattr(kinds.pop(), "ack_all"):
+            out: Any = stored[0][1]
+            for tup in out.ack_all([tup for tup, _ in stored]):
                 self._late(tup)
+            return
+        for tup, each in stored:
+            self._finish(tup, partial(each.ack, tup))
+
+    def _finish(self, tup: Tuple[Any], act: Callable[[], None]) -> None:
+        """Acks it, or fails it."""
+        try:
+            act()
+        except TupleStateError:
+            self._late(tup)
 
     # -- telling
 
@@ -254,10 +267,7 @@ class BatchingSink(Bolt):
 
     def _fail(self, batch: list[Held], reason: str) -> None:
         for tup, out in batch:
-            try:
-                out.fail(tup, reason)
-            except TupleStateError:
-                self._late(tup)
+            self._finish(tup, partial(out.fail, tup, reason))
         if batch:
             self.refused += len(batch)
             self._say(reason, f"failed {len(batch)} tuples: {reason}")

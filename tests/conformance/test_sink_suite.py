@@ -26,6 +26,17 @@ class AcksBeforeTheCommit(ShelfSink):
         return super().execute(tup, deaf)
 
 
+class AcksTheBatchBeforeTheCommit(ShelfSink):
+    """As a sink may that knows the runtime's own collector: all of a batch at once, and too early."""
+
+    async def _commit(self, batch: Any) -> None:
+        out = batch[0][1]
+        if hasattr(type(out), "ack_all"):
+            out.ack_all([tup for tup, _ in batch])
+            batch = [(tup, _Deaf()) for tup, _ in batch]
+        await super()._commit(batch)
+
+
 class _Deaf:
     """A collector that hears nothing."""
 
@@ -151,6 +162,12 @@ class TakesTheHighestFirst(UpsertStore):
 BROKEN: list[tuple[type[ShelfSink], type[ShelfStore], str, str]] = [
     (
         AcksBeforeTheCommit,
+        ShelfStore,
+        "c11_nothing_is_acked_before_another_reader_sees_it",
+        "acked before they were committed",
+    ),
+    (
+        AcksTheBatchBeforeTheCommit,
         ShelfStore,
         "c11_nothing_is_acked_before_another_reader_sees_it",
         "acked before they were committed",

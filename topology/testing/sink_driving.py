@@ -64,6 +64,16 @@ class Answers:
         if self._on_ack is not None:
             self._on_ack(tup)
 
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """As the runtime's own has it, which a sink may use: acks each that is not done; returns those that are."""
+        finished = []
+        for tup in tuples:
+            if self.is_done(tup):
+                finished.append(tup)
+            else:
+                self.ack(tup)
+        return finished
+
     def fail(self, tup: Tuple[Any], reason: str) -> None:
         self._finish(tup)
 
