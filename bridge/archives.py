@@ -43,13 +43,14 @@ logger = logging.getLogger("kedge")
 class Archives:
     """Those in a folder. Everything here costs time where it fails, and raises nothing."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path, key: str, suffix: str = SUFFIX) -> None:
         self.folder = folder
         self.key = key
+        self.suffix = suffix
 
     def found(self) -> Path | None:
         """The archive for this Java and Spark, read as a whole and found to be what was written."""
-        for path in self._of(f"{self.key}-*{SUFFIX}"):
+        for path in self._of(f"{self.key}-*{self.suffix}"):
             try:
                 if path.stem == f"{self.key}-{digest(path)}":
                     os.utime(path)  # used last
@@ -61,15 +62,15 @@ class Archives:
 
     def keep(self, made: Path) -> Path:
         """Takes a file that is in the folder for the archive; those that were used longest ago go. Raises OSError."""
-        path = self.folder / f"{self.key}-{digest(made)}{SUFFIX}"
+        path = self.folder / f"{self.key}-{digest(made)}{self.suffix}"
         os.replace(made, path)
-        for old in [one for one in self._of(f"*{SUFFIX}") if one != path][KEPT_MAX - 1 :]:
+        for old in [one for one in self._of(f"*{self.suffix}") if one != path][KEPT_MAX - 1 :]:
             old.unlink(missing_ok=True)
         return path
 
     def distrust(self) -> None:
         """Spark has not started with it: it is removed, whyever that was."""
-        for path in self._of(f"{self.key}-*{SUFFIX}"):
+        for path in self._of(f"{self.key}-*{self.suffix}"):
             path.unlink(missing_ok=True)
 
     def begin(self) -> Path | None:
@@ -102,9 +103,8 @@ def archives(java: Path | None = None) -> Archives | None:
     java = java or _java()
     if os.environ.get(OFF) or java is None:
         return None
-    cache = os.environ.get("XDG_CACHE_HOME") or ""
     try:
-        folder = Path(cache) if os.path.isabs(cache) else Path.home() / ".cache"
+        folder = users_cache()
         spark, where = version("pyspark"), find_spec("pyspark")
         assert where is not None, "it has a version"
         assert where.origin is not None, "it is a package"
@@ -113,7 +113,13 @@ def archives(java: Path | None = None) -> Archives | None:
     except (PackageNotFoundError, OSError, RuntimeError):  # the last of who has no home
         return None
     key = hashlib.sha256(json.dumps([spark, files]).encode()).hexdigest()[:16]
-    return Archives(folder / "kedge" / "spark", key)
+    return Archives(folder / "spark", key)
+
+
+def users_cache() -> Path:
+    """The folder of this user's for what Kedge keeps to be faster. Raises RuntimeError of who has no home."""
+    cache = os.environ.get("XDG_CACHE_HOME") or ""
+    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "kedge"
 
 
 def digest(path: Path) -> str:
