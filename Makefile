@@ -34,7 +34,7 @@ ALONE := $(addprefix tests/,benchmarks bridge chaos services cli/test_budgets.py
 	supervisor supervisor_deaths transport)))
 JOBS ?= 3
 
-.PHONY: help run run-spark test lint docs mutants soak planted chaos clean
+.PHONY: help run run-spark test lint docs mutants soak planted chaos peers figures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -50,6 +50,8 @@ help:
 	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
 	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
 	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
+	@echo "make peers           the same work on Kedge, Bytewax, asyncio queues and plain pyzmq, side by side: some minutes"
+	@echo "make figures         all figures of docs/benchmarks.md anew, and the page: an hour, with nothing else to do"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
 # ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.
@@ -116,6 +118,13 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
 	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,killed_in_the_middle.py spark_unhappy.py spark_unhappy_runs.py)
+
+# Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
+peers: $(VENV)/.installed
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+figures: $(VENV)/.installed-dev
+	@$(BIN)/python -m benchmarks.figures $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

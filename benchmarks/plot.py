@@ -28,7 +28,7 @@ def svg(title: str, event: str, panels: Sequence[tuple[str, Sequence[Point]]]) -
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        _text(LEFT, 24, title, size=15, anchor="start"),
+        text(LEFT, 24, title, size=15, anchor="start"),
         *_legend(event),
     ]
     for index, (heading, points) in enumerate(panels):
@@ -40,11 +40,11 @@ def svg(title: str, event: str, panels: Sequence[tuple[str, Sequence[Point]]]) -
 def _legend(event: str) -> Iterator[str]:
     x = LEFT
     for _, what, colour in reversed(LINES):
-        yield _line(x, 44, x + 24, 44, colour, 2)
-        yield _text(x + 30, 48, what, anchor="start")
+        yield line(x, 44, x + 24, 44, colour, 2)
+        yield text(x + 30, 48, what, anchor="start")
         x += 100
-    yield _line(x + 12, 36, x + 12, 52, GREY, 1, dashed=True)
-    yield _text(x + 22, 48, event, anchor="start")
+    yield line(x + 12, 36, x + 12, 52, GREY, 1, dashed=True)
+    yield text(x + 22, 48, event, anchor="start")
 
 
 class _Panel:
@@ -64,9 +64,9 @@ class _Panel:
         return self.bottom - (self.bottom - self.top) * share
 
     def drawn(self, heading: str) -> Iterator[str]:
-        yield _text(self.left, self.top - 12, heading, size=13, anchor="start")
+        yield text(self.left, self.top - 12, heading, size=13, anchor="start")
         yield from self._axes()
-        yield _line(self.x(0), self.top, self.x(0), self.bottom, GREY, 1, dashed=True)
+        yield line(self.x(0), self.top, self.x(0), self.bottom, GREY, 1, dashed=True)
         for index, _, colour in LINES:
             path = " ".join(f"{self.x(point[0] / 1000):.1f},{self.y(point[index]):.1f}" for point in self.points)
             yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
@@ -74,27 +74,29 @@ class _Panel:
     def _axes(self) -> Iterator[str]:
         ms = LOWEST_MS
         while ms <= self.top_ms * 1.001:
-            yield _line(self.left, self.y(ms), self.right, self.y(ms), "#dddddd", 1)
-            yield _text(self.left - 8, self.y(ms) + 4, f"{ms:,g}", anchor="end")
+            yield line(self.left, self.y(ms), self.right, self.y(ms), "#dddddd", 1)
+            yield text(self.left - 8, self.y(ms) + 4, f"{ms:,g}", anchor="end")
             ms *= 10
         for half in range(round(2 * self.begin), round(2 * self.end) + 1):
             x = self.x(half / 2)
-            yield _line(x, self.bottom, x, self.bottom + 5, GREY, 1)
+            yield line(x, self.bottom, x, self.bottom + 5, GREY, 1)
             if half % 2 == 0:
-                yield _text(x, self.bottom + 19, f"{half // 2}")
-        yield _line(self.left, self.bottom, self.right, self.bottom, GREY, 1)
-        yield _line(self.left, self.top, self.left, self.bottom, GREY, 1)
-        yield _text((self.left + self.right) / 2, self.bottom + 38, "when the record was due, s from the kill")
+                yield text(x, self.bottom + 19, f"{half // 2}")
+        yield line(self.left, self.bottom, self.right, self.bottom, GREY, 1)
+        yield line(self.left, self.top, self.left, self.bottom, GREY, 1)
+        yield text((self.left + self.right) / 2, self.bottom + 38, "when the record was due, s from the kill")
         x, y = self.left - 50, (self.top + self.bottom) / 2
-        yield _text(x, y, "latency, ms", turned=True)
+        yield text(x, y, "latency, ms", turned=True)
 
 
-def _text(x: float, y: float, text: str, *, size: int = 12, anchor: str = "middle", turned: bool = False) -> str:
+def text(x: float, y: float, content: str, *, size: int = 12, anchor: str = "middle", turned: bool = False) -> str:
+    """Words at a place, of which `anchor` says what that is."""
     turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}>{escape(content)}</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, *, dashed: bool = False) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, *, dashed: bool = False) -> str:
+    """A straight line."""
     dash = ' stroke-dasharray="4 3"' if dashed else ""
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '

@@ -1,0 +1,123 @@
+"""Who is compared: each peer with what it needs, how its scripts are started, and what it promises about a record.
+
+What is promised is that of these scripts, as they stand, on one machine; who reads figures has to see it beside them.
+Must not know how anything is measured.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MSGSPEC: Final = "msgspec>=0.19"  # JSON is written by the same encoder everywhere
+SCRIPTS: Final = "benchmarks.peers"
+BASELINE: Final = "asyncio"  # what ratios are of
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run: the peer's Python, the workload's name, the lines to read, the file to write, a folder for its own."""
+
+    python: str
+    workload: str
+    lines: Path
+    out: Path
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One row of each workload.
+
+    folder     of its scripts in this package
+    needs      what pip installs into an environment of its own; empty for Kedge, which runs in the project's
+    guarantee  what it promises, in a few words; `means` in a sentence
+    command    what is run and measured; `prepared` what is run before, and not measured
+    """
+
+    name: str
+    title: str
+    folder: str
+    needs: tuple[str, ...]
+    guarantee: str
+    means: str
+    command: Callable[[Call], Sequence[str]]
+    prepared: Callable[[Call], Sequence[str]] | None = None
+
+
+def _kedge(call: Call, *options: str) -> list[str]:
+    settings = ("--set", f"path={call.lines}", "--set", f"store={call.out}", "--state-dir", str(call.folder / "state"))
+    module = f"{SCRIPTS}.with_kedge.{call.workload}"
+    return [call.python, "-m", "kedge", "run", module, *settings, *options]
+
+
+def _script(folder: str) -> Callable[[Call], list[str]]:
+    return lambda call: [call.python, "-m", f"{SCRIPTS}.{folder}.{call.workload}", str(call.lines), str(call.out)]
+
+
+def _bytewax(call: Call, *options: str) -> list[str]:
+    flow = f"{SCRIPTS}.with_bytewax.{call.workload}:flow({str(call.lines)!r}, {str(call.out)!r})"
+    return [call.python, "-m", "bytewax.run", flow, *options]
+
+
+EXACT: Final = "each once, through any kill"
+OF_KEDGE: Final = (
+    "a line counts once, and each row is once in the file, whatever dies, the whole run or the machine's power too "
+    '(`durability="disk"`, the default): every change of state is on the disk before anything comes of it'
+)
+
+PEERS: Final[tuple[Peer, ...]] = (
+    Peer(
+        "asyncio",
+        "asyncio queues",
+        "asyncio_queues",
+        (MSGSPEC,),
+        "none",
+        "what is under way, and all that was counted, is lost with the process",
+        _script("asyncio_queues"),
+    ),
+    Peer(
+        "pyzmq",
+        "plain pyzmq, 3 processes",
+        "with_pyzmq",
+        (MSGSPEC, "pyzmq>=26.3"),
+        "none",
+        "what is in a process or on its way between two is lost when one of them dies, and the others wait for ever",
+        _script("with_pyzmq"),
+    ),
+    Peer(
+        "bytewax",
+        "Bytewax, no recovery",
+        "with_bytewax",
+        (MSGSPEC, "bytewax==0.21.1"),
+        "none",
+        "without a recovery directory an execution that died begins anew, with nothing counted, at the first line",
+        _bytewax,
+    ),
+    Peer(
+        "bytewax-recovery",
+        "Bytewax, recovery",
+        "with_bytewax",
+        (MSGSPEC, "bytewax==0.21.1"),
+        "at least once, from a snapshot",
+        "who starts it again has it go on at its last snapshot, taken every 10 s; what came after that is "
+        "processed again; its file sink cuts the file back to the snapshot, so that each row is in it once",
+        lambda call: _bytewax(call, "-r", str(call.folder), "-s", "10", "-b", "0"),
+        lambda call: [call.python, "-m", "bytewax.recovery", str(call.folder), "1"],
+    ),
+    Peer("kedge", "Kedge, one process", "with_kedge", (), EXACT, OF_KEDGE, _kedge),
+    Peer(
+        "kedge-2w",
+        "Kedge, 2 workers",
+        "with_kedge",
+        (),
+        EXACT,
+        f"{OF_KEDGE}; a worker that dies is replaced while the run goes on",
+        lambda call: _kedge(call, "--workers", "2"),
+    ),
+)
+
+LEFT_OUT: Final = {  # a peer that is not measured → why
+    "Quix Streams": "needs a Kafka broker",
+    "faust-streaming": "needs a Kafka broker",
+}

@@ -1,0 +1,54 @@
+"""What a script has written, as a multiset of its rows, and how it differs from another's. Pure but for reading.
+
+Order is nobody's promise: rows are compared by how often each is there, and times as times, however they are written.
+Kedge's rows say their key and their class besides, which are no part of the result.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+OURS: Final = ("key", "record")
+SHOWN: Final = 3  # rows of a difference
+
+TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
+
+Value = str | int | float | bool | None
+Rows = Counter[tuple[tuple[str, Value], ...]]
+
+
+def rows_of(path: Path) -> Rows:
+    """Raises OSError, and ValueError for a line that is not an object of JSON with plain values."""
+    with open(path, "rb") as file:
+        return rows(file)
+
+
+def rows(lines: Iterable[bytes]) -> Rows:
+    """As `rows_of`, of lines."""
+    decode = msgspec.json.Decoder(dict[str, Value]).decode
+    return Counter(
+        tuple(sorted((name, _value(value)) for name, value in decode(line).items() if name not in OURS))
+        for line in lines
+    )
+
+
+def _value(value: Value) -> Value:
+    if isinstance(value, str) and TIME.fullmatch(value):
+        return datetime.fromisoformat(value).isoformat()
+    return value
+
+
+def difference(found: Rows, expected: Rows) -> str:
+    """In a sentence, with the first few rows; empty where there is none."""
+    missing, extra = expected - found, found - expected
+    parts = [
+        f"{what.total():,} rows {word}: {', '.join(str(dict(row)) for row in list(what)[:SHOWN])}"
+        for word, what in (("missing", missing), ("too many", extra))
+        if what
+    ]
+    return "; ".join(parts)

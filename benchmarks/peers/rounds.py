@@ -1,0 +1,188 @@
+"""All peers on all workloads, in interleaved rounds: what each took, and whether it has written what Kedge has.
+
+A rate is of the lines alone: what a run of one line takes, before and after its work, is taken off the time of the run
+of all of them, and told as start-up. Progress goes to stderr. Must not know how results are shown.
+"""
+
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.peers.catalogue import BASELINE, Call, Peer
+from benchmarks.peers.inputs import Workload, write
+from benchmarks.peers.outputs import Rows, difference, rows_of
+from benchmarks.peers.running import Ran, RunError, ran
+
+OURS: Final = "kedge"  # whose output the others' has to be
+SHORTEST_S: Final = 0.1  # beyond start-up, that a rate is made of: start-ups differ by some hundredths
+
+
+@dataclass
+class Cell:
+    """One peer at one workload: figures of each round, or why there are none."""
+
+    workload: Workload
+    peer: Peer
+    lines: int
+    seconds: list[float] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)  # less that of one line
+    memory_mb: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def rates(self) -> list[float]:
+        """Of each round; none of one that was too short to tell a rate of."""
+        return [self.lines / taken for taken in self.seconds if taken >= SHORTEST_S]
+
+    def as_json(self, baseline: "Cell | None") -> dict[str, Any]:
+        """Medians of the rounds; nulls where there are none. `ratio` is to the baseline's rate, of the same rounds."""
+        rate, ratio = _median(self.rates), None
+        if rate is not None and baseline is not None and baseline.rates:
+            ratio = rate / statistics.median(baseline.rates)
+        cpu = _median(self.cpu_s)
+        return {
+            "workload": self.workload.name,
+            "peer": self.peer.name,
+            "title": self.peer.title,
+            "guarantee": self.peer.guarantee,
+            "means": self.peer.means,
+            "value": _rounded(rate, 0),
+            "unit": "lines/s",
+            "ratio": _rounded(ratio, 3),
+            "rates": [round(one) for one in self.rates],
+            "start_s": _rounded(_median(self.starts), 2),
+            "cpu_seconds_per_million": _rounded(cpu / self.lines * 1e6 if cpu is not None else None, 2),
+            "memory_mb": _rounded(_median(self.memory_mb), 0),
+            "problem": self.problem,
+        }
+
+
+@dataclass
+class Comparison:
+    """All cells, workload by workload, as far as they are measured."""
+
+    cells: list[Cell]
+    rounds: int = 0  # that are done
+    interrupted: str = ""  # why it ended early
+
+    def results(self) -> list[dict[str, Any]]:
+        bases = {cell.workload.name: cell for cell in self.cells if cell.peer.name == BASELINE}
+        return [cell.as_json(bases.get(cell.workload.name)) for cell in self.cells]
+
+    @property
+    def problems(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.problem]
+
+
+def compared(
+    comparison: Comparison,
+    pythons: dict[str, str],
+    folder: Path,
+    rounds: int,
+    limit_s: float,
+    until: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Measures into the comparison, so that what there is is kept, whatever ends it. Each run is ended after `limit_s`;
+    by `until`, of this clock, no further one is begun. Raises KeyboardInterrupt, and OSError."""
+    workloads: dict[str, list[Cell]] = {}
+    for cell in comparison.cells:
+        workloads.setdefault(cell.workload.name, []).append(cell)
+    for cells in workloads.values():
+        _write_lines(folder, cells[0])
+    for number in range(rounds):
+        for name, cells in workloads.items():
+            print(f"round {number + 1}/{rounds}: {name}, {cells[0].lines:,} lines", file=sys.stderr)
+            turn = cells if number % 2 == 0 else cells[::-1]
+            for cell in [one for one in turn if not one.problem]:
+                if clock() >= until:
+                    comparison.interrupted = "its time was over"
+                    return
+                _measure(cell, pythons[cell.peer.name], folder, limit_s)
+            _check(cells, folder)
+        comparison.rounds = number + 1
+
+
+def _write_lines(folder: Path, cell: Cell) -> None:
+    one, all_lines = (_input(folder, cell, kind) for kind in ("one", "all"))
+    write(one, cell.workload.made(1), 1)
+    write(all_lines, cell.workload.made(cell.lines), cell.lines)
+
+
+def _measure(cell: Cell, python: str, folder: Path, limit_s: float) -> None:
+    """One line, then all of them; a run that fails is the cell's problem."""
+    try:
+        one = _run(cell, "one", python, folder, limit_s)
+        whole = _run(cell, "all", python, folder, limit_s)
+    except RunError as error:
+        cell.problem = str(error)
+        print(f"  {cell.peer.name}: {error}", file=sys.stderr)
+        return
+    cell.starts.append(one.seconds)
+    cell.seconds.append(max(whole.seconds - one.seconds, 0.0))
+    cell.cpu_s.append(max(whole.cpu_s - one.cpu_s, 0.0))
+    cell.memory_mb.append(whole.memory_mb)
+    print(f"  {cell.peer.name}: {cell.seconds[-1]:.2f} s, start-up {one.seconds:.2f} s besides", file=sys.stderr)
+
+
+def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ran:
+    own = folder / f"{cell.workload.name}-{cell.peer.name}"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    out = _output(folder, cell)
+    out.write_bytes(b"")  # the file sink of one peer wants it to be there
+    call = Call(python, cell.workload.name, _input(folder, cell, kind), out, own)
+    log = own.with_suffix(".log")
+    if cell.peer.prepared is not None:
+        ran(cell.peer.prepared(call), log, limit_s)
+    done = ran(cell.peer.command(call), log, limit_s)
+    shutil.rmtree(own)
+    return done
+
+
+def _check(cells: Sequence[Cell], folder: Path) -> None:
+    """Whether each peer's output of this round is Kedge's, row for row."""
+    ours = next((cell for cell in cells if cell.peer.name == OURS and not cell.problem), None)
+    expected = _rows(ours, folder) if ours is not None else None
+    if expected is not None and not expected and ours is not None:
+        ours.problem, expected = "it has written no row, so that nothing is compared", None
+    for cell in cells:
+        if not cell.problem and cell is not ours:
+            found = _rows(cell, folder)
+            if expected is None:
+                cell.problem = "there is no output of Kedge's to compare with"
+            elif found is not None and (wrong := difference(found, expected)):
+                cell.problem = f"the output differs from Kedge's: {wrong}"
+        if cell.problem:
+            print(f"  {cell.peer.name}: {cell.problem}", file=sys.stderr)
+        _output(folder, cell).unlink(missing_ok=True)
+
+
+def _rows(cell: Cell, folder: Path) -> Rows | None:
+    try:
+        return rows_of(_output(folder, cell))
+    except (OSError, ValueError) as error:
+        cell.problem = f"the output can't be read: {error}"
+        return None
+
+
+def _input(folder: Path, cell: Cell, kind: str) -> Path:
+    return folder / f"{cell.workload.name}-{kind}.txt"
+
+
+def _output(folder: Path, cell: Cell) -> Path:
+    return folder / f"{cell.workload.name}-{cell.peer.name}.jsonl"
+
+
+def _median(figures: Sequence[float]) -> float | None:
+    return statistics.median(figures) if figures else None
+
+
+def _rounded(figure: float | None, digits: int) -> float | None:
+    return None if figure is None else round(figure, digits)

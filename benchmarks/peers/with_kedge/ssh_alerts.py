@@ -1,0 +1,20 @@
+"""SSH alerts: the example, but that its alerts go into a JSON Lines file.
+
+kedge run benchmarks.peers.with_kedge.ssh_alerts --set path=LINES --set store=OUT
+"""
+
+from bolts import JsonLinesSink
+from examples.ssh_alerts import DetectBruteForce, ParseFailures
+from spouts import FileTail
+from topology import Topology
+
+REFERENCE = "2025-12-31T23:59:59"  # the lines are of that year
+
+
+def topology(path: str, store: str) -> Topology:
+    topology = Topology("ssh-alerts")
+    lines = topology.spout("lines", FileTail(path))
+    failures = topology.bolt("failures", ParseFailures(path, REFERENCE), lines.shuffle())
+    alerts = topology.bolt("alerts", DetectBruteForce(limit=5, within_s=60), failures.fields("source_ip"), tasks=2)
+    topology.bolt("store", JsonLinesSink(store), alerts.global_())
+    return topology

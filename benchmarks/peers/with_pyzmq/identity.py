@@ -1,0 +1,59 @@
+"""Identity: each line goes from a process by way of a second one to a third, which writes a JSON Lines file.
+
+python -m benchmarks.peers.with_pyzmq.identity LINES OUT
+"""
+
+import sys
+import tempfile
+from multiprocessing import Event, Process
+from multiprocessing.synchronize import Event as Done
+
+import zmq
+
+from benchmarks.peers.work import Text, to_json
+
+END = b""  # a line has its line end, so that none is empty
+
+# A sender stays until all is read: of an ipc peer that is gone, libzmq reads no further what it had no room for.
+
+
+def source(path: str, to: str, done: Done) -> None:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as push, open(path, "rb") as lines:
+        push.connect(to)
+        for line in lines:
+            push.send(line)
+        push.send(END)
+        done.wait()
+
+
+def same(at: str, to: str, done: Done) -> None:
+    with zmq.Context() as context, context.socket(zmq.PULL) as pull, context.socket(zmq.PUSH) as push:
+        pull.bind(at)
+        push.connect(to)
+        while line := pull.recv():
+            push.send(line)
+        push.send(END)
+        done.wait()
+
+
+def sink(at: str, path: str, done: Done) -> None:
+    with zmq.Context() as context, context.socket(zmq.PULL) as pull, open(path, "wb") as out:
+        pull.bind(at)
+        while line := pull.recv():
+            out.write(to_json(Text(line.decode().removesuffix("\n"))) + b"\n")
+        done.set()
+
+
+if __name__ == "__main__":
+    done = Event()
+    with tempfile.TemporaryDirectory() as folder:
+        lines, passed = f"ipc://{folder}/lines", f"ipc://{folder}/passed"
+        stages = [
+            Process(target=sink, args=(passed, sys.argv[2], done)),
+            Process(target=same, args=(lines, passed, done)),
+        ]
+        for stage in stages:
+            stage.start()
+        source(sys.argv[1], lines, done)
+        for stage in stages:
+            stage.join()

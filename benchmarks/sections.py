@@ -1,0 +1,294 @@
+"""One section of docs/benchmarks.md for one file of results: its words, tables and drawings. Pure.
+
+A figure is shown as it stands in the file, rounded to what is worth reading; one that is missing is a dash, and a mode
+or peer that has none says why in its row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from benchmarks.charts import bars, percentiles
+from benchmarks.kept import Kept
+
+NOTHING: Final = "–"
+PERCENTS: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "highest"}
+OURS: Final = ("kedge", "record", "embedded")  # names of rows that are Kedge's begin so
+TITLES: Final = {
+    "latency": "How soon an alert comes",
+    "throughput": "How many messages a second",
+    "state": "What keeping state costs",
+    "recovery": "What the kill of a worker costs",
+    "bridge": "The way to Spark and back",
+}
+WORKLOADS: Final = {"identity": "Identity", "word_count": "Word count", "ssh_alerts": "SSH alerts"}
+
+Cells = Sequence[str]
+
+
+@dataclass
+class Section:
+    """A heading and paragraphs; `{}` in one of them stands for where the drawing of that name is."""
+
+    heading: str
+    paragraphs: list[str] = field(default_factory=list)
+    drawings: dict[str, str] = field(default_factory=dict)  # name → SVG
+
+    def draw(self, name: str, words: str, drawn: str) -> None:
+        """A drawing, with the words for who can't see it."""
+        self.drawings[name] = drawn
+        self.paragraphs.append(f"![{words}](\0{name}.svg)")
+
+    def text(self, images: str) -> str:
+        """As Markdown; drawings are at `images`, which their names are put to."""
+        return "\n\n".join([f"## {self.heading}", *self.paragraphs]).replace("\0", images) + "\n"
+
+
+# -- kedge compare
+
+
+def of_comparison(kept: Kept) -> Section:
+    """Modes beside each other: latency, throughput, CPU, memory, guarantee; and what a kill has cost."""
+    found = kept.found
+    settings, modes = found.get("settings", {}), found["modes"]
+    topology = str(found["topology"])
+    rate = settings.get("rate", "?")
+    section = Section(f"`{topology}`, {_rate(rate)}")
+    section.paragraphs += [_about(found), "Latency is from the time for which a message was scheduled, in ms."]
+    rows = [
+        (_titled(mode), *(_ms((mode.get("latency_ms") or {}).get(key)) for key in PERCENTS), _problem(mode))
+        for mode in modes
+    ]
+    section.paragraphs.append(table(("mode", *PERCENTS.values(), ""), rows))
+    drawn = [
+        (_titled(mode), [mode["latency_ms"][key] for key in PERCENTS], _is_ours(mode["mode"]))
+        for mode in modes
+        if mode.get("latency_ms")
+    ]
+    if drawn:
+        title = f"{topology}, {_rate(rate)}: from the scheduled time to the sink"
+        section.draw(
+            kept.stem, f"Latency of each mode, {_rate(rate)}, on a logarithmic axis", percentiles(title, drawn)
+        )
+    section.paragraphs.append(
+        table(("mode", "results/s", "CPU s/M", "MB", "start s", "exact", "guarantee"), _costs(modes))
+    )
+    if any(mode.get("kill") for mode in modes):
+        section.paragraphs.append(_kills(modes))
+    section.paragraphs += [f"- {note}" for note in found.get("notes", [])]
+    if found.get("interrupted"):
+        section.paragraphs.append("The comparison was interrupted: figures are of what was measured until then.")
+    section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(topology, settings)}.")
+    return section
+
+
+def _costs(modes: Sequence[Mapping[str, Any]]) -> list[Cells]:
+    return [
+        (
+            _titled(mode),
+            number(mode.get("throughput_per_s")),
+            number(mode.get("cpu_seconds_per_million")),
+            number(mode.get("memory_mb")),
+            number(mode.get("start_s")),
+            "yes" if mode.get("exact") else _wrong(mode),
+            str(mode.get("guarantee") or NOTHING),
+        )
+        for mode in modes
+    ]
+
+
+def _wrong(mode: Mapping[str, Any]) -> str:
+    parts = [f"{mode[key]:,} {key}" for key in ("missing", "extra", "repeated") if mode.get(key)]
+    return f"no: {', '.join(parts)}" if parts else NOTHING
+
+
+def _kills(modes: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            _titled(mode),
+            str(kill["what"]),
+            *(_ms(kill.get(key)) for key in ("gap_ms", "recovered_ms", "replayed_ms")),
+            number(mode.get("repeated")),
+            "yes" if mode.get("exact") else _wrong(mode),
+        )
+        for mode in modes
+        if (kill := mode.get("kill"))
+    ]
+    heading = ("mode", "killed", "gap ms", "recovered after ms", "first replay acked after ms", "repeated", "exact")
+    return f"With a SIGKILL in the middle:\n\n{table(heading, rows)}"
+
+
+def _titled(mode: Mapping[str, Any]) -> str:
+    return str(mode.get("title") or mode["mode"])
+
+
+def _problem(mode: Mapping[str, Any]) -> str:
+    told = str(mode.get("problem") or "")
+    if mode.get("feeder_limited"):
+        told = f"{told}; " * bool(told) + "the feeder was the limit"
+    return told
+
+
+def _rate(rate: object) -> str:
+    return f"{rate:,.0f}/s" if isinstance(rate, int | float) else "all messages at once"
+
+
+def _command_of(topology: str, settings: Mapping[str, Any]) -> str:
+    if command := settings.get("command"):
+        return f"`{command}`"
+    options = {"rate": "--rate", "seconds": "--for", "rounds": "--rounds"}
+    given = " ".join(
+        f"{option} {'max' if settings[key] is None else settings[key]}"
+        for key, option in options.items()
+        if key in settings
+    )
+    return f"`kedge compare {topology} {given}`"
+
+
+# -- make peers
+
+
+def of_peers(kept: Kept) -> Section:
+    """A table and a drawing a workload, and what each peer promises."""
+    found = kept.found
+    section = Section("Kedge and its peers", [_about(found)])
+    section.paragraphs.append(
+        "Each peer reads the same file to its end, and writes the same rows as JSON Lines, which were compared with "
+        "Kedge's. A rate is of the lines alone: start-up is taken off, and told by itself. CPU is in seconds a million "
+        "lines, of all processes; memory is that of the largest one. The scripts are in `benchmarks/peers`, each as "
+        "somebody would write it who uses that peer."
+    )
+    if found.get("interrupted"):
+        section.paragraphs.append(f"Not all was measured: {found['interrupted']}.")
+    for workload, about in found["workloads"].items():
+        rows = [one for one in found["results"] if one["workload"] == workload]
+        section.paragraphs += _workload(kept.stem, workload, about, rows, found["settings"], section)
+    section.paragraphs.append(_promises(found["results"]))
+    section.paragraphs.append(_left_out(found.get("left_out", {})))
+    section.paragraphs.append(
+        f"Lines of SSH alerts: {found['settings']['log']}. Medians of {found['settings']['rounds']} interleaved "
+        "rounds. Again: `make peers`."
+    )
+    return section
+
+
+def _workload(
+    stem: str, name: str, about: str, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], section: Section
+) -> Iterator[str]:
+    title = WORKLOADS.get(name, name)
+    lines = f"{settings['lines'][name]:,} lines"
+    yield f"### {title}\n\n{about[:1].upper()}{about[1:]}: {lines}."
+    heading = ("", "lines/s", "× asyncio", "CPU s/M", "start-up s", "MB", "guarantee", "")
+    keys = ("value", "ratio", "cpu_seconds_per_million", "start_s", "memory_mb")
+    yield table(
+        heading,
+        [
+            (one["title"], *(number(one.get(key)) for key in keys), one["guarantee"], one.get("problem") or "")
+            for one in rows
+        ],
+    )
+    drawn = [
+        (f"{one['title']} ({one['guarantee']})", one["value"], _is_ours(one["peer"]))
+        for one in rows
+        if one.get("value")
+    ]
+    if drawn:
+        words = f"{title}: lines a second of each peer"
+        section.drawings[f"{stem}-{name}"] = bars(title, "lines/s", drawn)
+        yield f"![{words}](\0{stem}-{name}.svg)"
+
+
+def _promises(results: Sequence[Mapping[str, Any]]) -> str:
+    told = dict.fromkeys((one["title"], one["guarantee"], one["means"]) for one in results)
+    lines = [f"- **{title}**, {guarantee}: {means}." for title, guarantee, means in told]
+    return "### What each promises\n\n" + "\n".join(lines)
+
+
+def _left_out(reasons: Mapping[str, str]) -> str:
+    return "Not measured: " + "; ".join(f"{name}, which {reason}" for name, reason in reasons.items()) + "."
+
+
+# -- any other benchmark
+
+
+def of_benchmark(kept: Kept) -> Section:
+    """All figures by name; what belongs to one stands in columns of its own."""
+    found = kept.found
+    section = Section(TITLES.get(kept.kind, kept.kind.capitalize()), [_about(found)])
+    results = found["results"]
+    more = dict.fromkeys(
+        key
+        for one in results
+        for key, value in one.items()
+        if key not in ("name", "value", "unit") and isinstance(value, int | float)
+    )
+    rows = [
+        (
+            f"`{one['name']}`",
+            number(one.get("value")),
+            str(one.get("unit", "")),
+            *(number(one.get(key)) for key in more),
+        )
+        for one in results
+    ]
+    section.paragraphs.append(table(("", "value", "unit", *(key.replace("_", " ") for key in more)), rows))
+    for one in results:
+        if cases := one.get("cases"):
+            section.paragraphs.append(_cases(one["name"], cases))
+    section.paragraphs.append(
+        f"Again: `.venv/bin/python -m benchmarks.{kept.kind}`, whose first lines say what each is."
+    )
+    return section
+
+
+def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
+    keys = dict.fromkeys(
+        key for case in cases.values() for key, value in case.items() if isinstance(value, int | float)
+    )
+    rows = [(f"`{case}`", *(number(found.get(key)) for key in keys)) for case, found in cases.items()]
+    return f"`{name}`, case by case:\n\n{table(('', *(key.replace('_', ' ') for key in keys)), rows)}"
+
+
+# -- what all share
+
+
+def _about(found: Mapping[str, Any]) -> str:
+    """Where it was measured, and with which versions."""
+    machine = found.get("machine", {})
+    told = [str(machine.get("cpu", "")), f"{machine['cores']} cores" if machine.get("cores") else ""]
+    told.append(str(machine.get("system", "")))
+    if machine.get("load_before") is not None:
+        told.append(f"load {machine['load_before']:g} before")
+    elif machine.get("load"):
+        told.append(f"load {machine['load'][0]:g} at the end")
+    versions = ", ".join(f"{name} {one}" for name, one in found.get("versions", {}).items())
+    return f"On {', '.join(one for one in told if one)}; {versions}."
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items() if key != "command")
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(OURS)
+
+
+def _ms(value: float | None) -> str:
+    return NOTHING if value is None else number(value)
+
+
+def number(value: float | None) -> str:
+    """Three digits that count, or all before the point."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3}f}"
+
+
+def table(heading: Cells, rows: Sequence[Cells]) -> str:
+    """As Markdown; columns that are empty in all rows are left out."""
+    used = [place for place, name in enumerate(heading) if name or place == 0 or any(row[place] for row in rows)]
+    lines = [[heading[place] for place in used], ["---"] * len(used)]
+    lines += [[row[place].replace("|", "\\|").replace("\n", " ") for place in used] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

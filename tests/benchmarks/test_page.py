@@ -1,0 +1,260 @@
+"""docs/benchmarks.md is what its command makes of the results that are kept, and these tell of no machine's paths."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import figures
+from benchmarks.charts import bars, percentiles
+from benchmarks.kept import FOLDER, Kept, KeptError, kind_of, load, revealing
+from benchmarks.page import DRAWING, HEAD, IMAGES, NONE, PAGE, pages, write
+from benchmarks.peers.catalogue import LEFT_OUT, PEERS
+from benchmarks.peers.inputs import WORKLOADS
+from benchmarks.peers.rounds import Cell, Comparison
+from benchmarks.sections import number, table
+from bridge.compare import results
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+MACHINE = {"system": "Linux-6.1-x86_64", "cpu": "Some CPU", "cores": 2, "load": [0.1, 0.2, 0.3]}
+VERSIONS = {"python": "3.11.7", "kedge": "0.1.0"}
+
+
+def comparison() -> dict[str, Any]:
+    """As `kedge compare --json` gives it, of values of its own."""
+    fast = results.ModeResult("record", "Kedge, 2 workers", "each once", latencies=[0.2, 0.3, 1.5], arrivals=[0, 1, 2])
+    fast.throughput_per_s, fast.cpu_seconds_per_million, fast.memory_mb, fast.start_s = 1000.0, 34.5, 120.0, 0.8
+    slow = results.ModeResult(
+        "spark:default", "Spark | default", "each once", latencies=[150.0, 180.0], arrivals=[0, 1]
+    )
+    slow.repeated, slow.kill = 3, results.Kill("the driver", 5.0, 21_000.0, 22_000.0, None)
+    none = results.ModeResult("spark:real-time", "Spark, real-time", problem="there is no javac", feeder_limited=True)
+    found = results.Comparison(
+        "examples/ssh_alerts.py", {"rate": 1000, "seconds": 20, "rounds": 2}, MACHINE, VERSIONS, [fast, slow, none]
+    )
+    found.notes.append("messages were offered several times over")
+    made: dict[str, Any] = json.loads(json.dumps(found.as_json()))
+    return made
+
+
+def peers() -> dict[str, Any]:
+    cells = [
+        Cell(workload, peer, 1_000, [0.01 * (2 + place)], [0.2], [0.5], [40.0])
+        for workload in WORKLOADS
+        for place, peer in enumerate(PEERS)
+    ]
+    cells[2].problem = "the output differs from Kedge's: 1 rows missing"
+    return {
+        "benchmark": "peers",
+        "machine": {**MACHINE, "load_before": 0.05},
+        "versions": VERSIONS,
+        "settings": {"rounds": 3, "lines": {one.name: 1_000 for one in WORKLOADS}, "log": "made"},
+        "workloads": {one.name: one.about for one in WORKLOADS},
+        "left_out": LEFT_OUT,
+        "interrupted": "",
+        "results": Comparison(cells, 3).results(),
+    }
+
+
+def others() -> dict[str, Any]:
+    named = [
+        {"name": "alert-embedded-1k", "value": 0.0612, "unit": "ms", "p99": 0.2},
+        {"name": "recovery-first-ack-ms", "value": 142.0, "unit": "ms", "cases": {"bolt-5k": {"rate": 5_000}}},
+    ]
+    return {"benchmark": "latency", "machine": MACHINE, "versions": VERSIONS, "results": named}
+
+
+def kept(stem: str, found: dict[str, Any]) -> Kept:
+    kind = kind_of(found)
+    assert kind is not None
+    return Kept(stem, kind, found)
+
+
+# -- what is there
+
+
+def test_the_page_and_its_drawings_are_what_the_command_makes_of_the_kept_results() -> None:
+    made = pages(load([*FOLDER.glob("*.json")]))
+    stale = [name for name, content in made.items() if (DOCS / name).read_text("utf-8") != content]
+    assert stale == [], "make them anew: .venv/bin/python -m benchmarks.page"
+    there = {f"{IMAGES}/{path.name}" for path in (DOCS / IMAGES).glob(f"{DRAWING}*.svg")}
+    assert there == set(made) - {PAGE}
+
+
+def test_what_is_kept_is_small_and_tells_of_no_machine() -> None:
+    load([*FOLDER.glob("*.json")])
+
+
+# -- what it makes
+
+
+def test_without_results_the_page_says_how_to_take_them() -> None:
+    assert pages([]) == {PAGE: f"{HEAD}{NONE}"}
+
+
+def test_a_comparison_has_its_modes_with_percentiles_costs_guarantees_and_why_one_did_not_run() -> None:
+    made = pages([kept("compare-1k", comparison())])
+    page = made[PAGE]
+    assert "## `examples/ssh_alerts.py`, 1,000/s" in page
+    assert "| Kedge, 2 workers | 0.300 | 1.50 | 1.50 | 1.50 | 1.50 |" in page
+    assert "| Spark, real-time | – | – | – | – | – | there is no javac; the feeder was the limit |" in page
+    assert "| Kedge, 2 workers | 1,000 | 34.5 | 120 | 0.800 | yes | each once |" in page
+    assert r"| Spark \| default | the driver | 21,000 | 22,000 | – | 3 | no: 3 repeated |" in page
+    assert "messages were offered several times over" in page
+    assert "`kedge compare examples/ssh_alerts.py --rate 1000 --for 20 --rounds 2`" in page
+    assert f"]({IMAGES}/{DRAWING}compare-1k.svg)" in page
+    assert "Some CPU, 2 cores, Linux-6.1-x86_64, load 0.1 at the end; python 3.11.7, kedge 0.1.0" in page
+
+
+def test_a_comparison_at_saturation_says_so() -> None:
+    found = comparison()
+    found["settings"]["rate"] = None
+    assert "all messages at once" in pages([kept("compare-max", found)])[PAGE]
+
+
+def test_peers_have_a_table_a_workload_with_guarantees_problems_and_who_is_left_out() -> None:
+    made = pages([kept("peers", peers())])
+    page = made[PAGE]
+    assert len([name for name in made if name.startswith(f"{IMAGES}/{DRAWING}peers-")]) == len(WORKLOADS)
+    assert "| asyncio queues | 50,000 | 1.00 | 500 | 0.200 | 40.0 | none |" in page
+    assert "the output differs from Kedge's: 1 rows missing |" in page
+    for peer in PEERS:
+        assert f"- **{peer.title}**, {peer.guarantee}: {peer.means}." in page
+    assert "Quix Streams, which needs a Kafka broker" in page
+    assert "load 0.05 before" in page
+
+
+def test_other_benchmarks_have_a_row_a_figure_and_a_table_of_their_cases() -> None:
+    page = pages([kept("latency", others())])[PAGE]
+    assert "| `alert-embedded-1k` | 0.061 | ms | 0.200 |" in page
+    assert "`recovery-first-ack-ms`, case by case:\n\n|  | rate |\n| --- | --- |\n| `bolt-5k` | 5,000 |" in page
+    assert "`.venv/bin/python -m benchmarks.latency`" in page
+
+
+def test_comparisons_come_first_and_files_of_a_kind_in_the_order_of_their_names() -> None:
+    found = [kept("peers", peers()), kept("b", comparison()), kept("a", comparison()), kept("latency", others())]
+    page = pages(found)[PAGE]
+    places = [page.index(text) for text in (f"{DRAWING}a.svg", f"{DRAWING}b.svg", "## Kedge and its", "## How soon")]
+    assert places == sorted(places)
+
+
+def test_drawings_that_no_section_has_any_more_are_taken_away_and_others_left(tmp_path: Path) -> None:
+    images = tmp_path / IMAGES
+    images.mkdir()
+    for name in (f"{DRAWING}old.svg", "fraud.svg"):
+        (images / name).write_text("")
+    write(pages([kept("a", comparison())]), tmp_path)
+    assert {path.name for path in images.iterdir()} == {f"{DRAWING}a.svg", "fraud.svg"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "–"), (0.0612, "0.061"), (1.234, "1.23"), (12.34, "12.3"), (1234.5, "1,234"), (7, "7"), (0.0, "0.000")],
+)
+def test_a_number_has_as_many_digits_as_are_worth_reading(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_a_column_that_is_empty_everywhere_is_left_out() -> None:
+    assert table(("", "a", ""), [("x", "1", ""), ("y", "", "")]).splitlines()[0] == "|  | a |"
+    assert table(("", ""), [("x", "why")]).splitlines()[0] == "|  |  |"
+
+
+def test_drawings_are_well_formed_and_longer_bars_are_more() -> None:
+    drawn = ElementTree.fromstring(bars("A & B", "lines/s", [("one", 100.0, True), ("two", 50.0, False)]))
+    widths = [float(one.get("width", "0")) for one in drawn.iter() if one.tag.endswith("rect")][1:]
+    assert widths[0] == 2 * widths[1]
+    assert len(ElementTree.fromstring(percentiles("None", []))) > 1
+
+
+def test_percentiles_stand_on_a_logarithmic_axis() -> None:
+    drawn = ElementTree.fromstring(percentiles("T", [("one", [1.0, 10.0, 100.0], True)]))
+    places = [float(one.get("cx", "0")) for one in drawn.iter() if one.tag.endswith("circle")]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.2)
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "no object of a benchmark's --json"),
+        (json.dumps({"benchmark": "x", "results": [{"name": "read from /home/somebody/log"}]}), "tells of the machine"),
+        (json.dumps({"benchmark": "x", "results": [], "a": "path=/srv/x.log"}), "tells of the machine"),
+        (json.dumps({"benchmark": "x", "results": [], "a": "y" * 200_000}), "bytes, and may have 200,000"),
+    ],
+)
+def test_a_file_that_may_not_be_kept_is_refused_with_a_sentence(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.page", str(path), "--docs", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / PAGE).exists()
+
+
+def test_units_and_shares_are_no_paths_and_a_host_is_told_by_its_name() -> None:
+    plain = {"unit": "roots/s", "a": "p99/max ms", "b": "benchmarks/results", "c": "1 / 2", "d": "Linux-6.1-x86_64"}
+    assert list(revealing(plain, "some-host")) == []
+    assert list(revealing({"system": "Linux some-host"}, "some-host")) == ["Linux some-host"]
+
+
+# -- all figures in one command
+
+
+def test_a_benchmark_that_fails_leaves_the_last_figures_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    good = json.dumps(others())
+    assert figures.taken("latency", [sys.executable, "-c", f"print({good!r})"], 60) == ""
+    kept_before = (tmp_path / "latency.json").read_text()
+    assert json.loads(kept_before) == others()
+    assert "status 3, and has given no object" in figures.taken("latency", [sys.executable, "-c", "exit(3)"], 60)
+    told = figures.taken("latency", [sys.executable, "-c", f"print({good.replace('Some CPU', '/etc/x')!r})"], 60)
+    assert "it is not kept: " in told
+    assert [path.name for path in tmp_path.iterdir()] == ["latency.json"]
+    assert (tmp_path / "latency.json").read_text() == kept_before
+
+
+def test_paths_of_this_machine_are_taken_out_of_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    found = {**others(), "settings": {"log": f"{ROOT}/build/x.log", "place": "in /tmp/kedge-1/x, and /home/me/y"}}
+    assert figures.taken("latency", [sys.executable, "-c", f"print({json.dumps(found)!r})"], 60) == ""
+    noted = json.loads((tmp_path / "latency.json").read_text())["settings"]
+    assert noted == {"log": "build/x.log", "place": "in …, and …"}
+
+
+def test_a_benchmark_past_its_limit_is_ended_as_by_ctrl_c_and_what_it_has_given_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    code = f"import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print({json.dumps(others())!r})"
+    told = figures.taken("latency", [sys.executable, "-c", code], 3)
+    assert told == "it was ended after 3 s; what it has given is kept"
+    with pytest.raises(KeptError, match="can't be read"):
+        load([tmp_path / "other.json"])
+
+
+def test_the_command_lists_what_it_would_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.figures", "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*figures.FIGURES]
+    assert (
+        "-m kedge compare examples/ssh_alerts.py --json --set path=build/figures/auth.log --rate 10000" in done.stdout
+    )
