@@ -47,6 +47,7 @@ __all__ = [
     "windowed",
 ]
 
+_OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # what `kedge[spark]` brings
 _WHERE: Final = {
     "Spark": "query",
     "spark_query": "query",
@@ -60,4 +61,12 @@ _WHERE: Final = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"bridge.{_WHERE.get(name, 'windows')}"), name)
+    try:
+        module = import_module(f"bridge.{_WHERE.get(name, 'windows')}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+            raise
+        from bridge.extra import missing
+
+        raise missing(f"bridge.{name}", error) from None
+    return getattr(module, name)

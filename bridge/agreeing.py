@@ -32,6 +32,14 @@ def disagreement(folder: QueryFolder, epoch: Epoch, inputs: Sequence[str]) -> st
     return ""
 
 
+def unbegun(folder: QueryFolder) -> str:
+    """What is there of a query without an epoch, in a sentence; empty where there is nothing: it begins."""
+    of_it = [*folder.folder.glob("checkpoint/*/offsets/*"), *map(folder.batch, folder.batches())]
+    if not of_it or folder.has_begun:
+        return ""
+    return f"{folder.folder / 'epoch'} is missing, and what has come of it is there, {of_it[0]} for one: {ADVICE}"
+
+
 def _newest(checkpoint: Path) -> list[dict[str, Any]]:
     """Where the last batch ends that was begun, a value for each reader; nothing before there was one."""
     numbers = [int(path.name) for path in checkpoint.glob("offsets/*") if path.name.isdecimal()]

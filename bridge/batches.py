@@ -11,12 +11,15 @@ The driver writes them, `SparkResults` reads them. Knows folders, files and Arro
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+
+from bridge.segments import damaged, opened, sealed
 
 DIGITS: Final = 12
 PREFIX: Final = "batch-"
@@ -37,7 +40,8 @@ class Epoch:
 
 
 class QueryFolder:
-    """The folder of one query. Does I/O, all of it short but for `read` and `write`."""
+    """The folder of one query. Does I/O, all of it short but for `read` and `write`. What says where an epoch begins or
+    ends raises ConfigurationError where its file is damaged."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,6 +49,11 @@ class QueryFolder:
         self._epoch = folder / "epoch"
         self._closing = folder / "closing"
         self._end = self.results / "end"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an epoch has ever begun here, as far as its own files tell."""
+        return self._epoch.exists()
 
     # -- the stream
 
@@ -73,6 +82,12 @@ class QueryFolder:
         self._closing.unlink(missing_ok=True)
         self._end.unlink(missing_ok=True)
 
+    def clear(self, epoch: Epoch) -> None:
+        """Removes the checkpoints of epochs before this one: nothing reads them any more."""
+        for path in (self.folder / "checkpoint").glob("*"):
+            if path.name.isdecimal() and int(path.name) < epoch.number:
+                shutil.rmtree(path, ignore_errors=True)  # what is left goes with the next one
+
     def closing(self) -> Ends | None:
         """Where this epoch ends, from when that is settled on; it survives the driver."""
         return self._told(self._closing)
@@ -98,13 +113,17 @@ class QueryFolder:
 
     # -- results
 
+    @property
+    def named(self) -> Path:
+        """The file of their name."""
+        return self.results / "name"
+
     def name(self, drawn: str) -> str:
         """The name of these results; `drawn` where they had none yet."""
-        path = self.results / "name"
         self.results.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            place(path, drawn.encode())
-        return path.read_text()
+        if not self.named.exists():
+            place(self.named, drawn.encode())
+        return self.named.read_text()
 
     def batch(self, number: int) -> Path:
         """The file of one batch."""
@@ -122,15 +141,12 @@ class QueryFolder:
     def write(self, number: int, table: pa.Table) -> None:
         """Keeps a batch's rows; durable when it returns. One that was kept before stays as it is, in its order."""
         if table.num_rows and not any(one >= number for one in self.batches()):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-            place(self.batch(number), sink.getvalue())
+            place(self.batch(number), sealed(table))
 
     def read(self, number: int) -> pa.Table:
-        """A batch's rows. Raises FileNotFoundError where it is gone, and ArrowInvalid for a damaged one."""
-        with pa.OSFile(str(self.batch(number)), "rb") as file:
-            return pa.ipc.open_file(file).read_all()
+        """A batch's rows. Raises FileNotFoundError where it is gone, and `segments.Changed` for a damaged one. Those of
+        earlier releases have no checksum."""
+        return opened(self.batch(number), plain=True).read_all().replace_schema_metadata(None)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -138,6 +154,8 @@ def _read(path: Path) -> dict[str, Any] | None:
         read: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise damaged(path, f"can't be read ({error})") from error
     return read
 
 

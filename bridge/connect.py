@@ -98,7 +98,7 @@ class Heard:
         """Passes on what is new; how many rows there are. Raises NeedsMending for what a batch has raised so."""
         try:
             told = json.loads((self._of.folder.folder / TOLD).read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # it is not synced: a loss of power may leave it empty
             return 0
         if (told["life"], told["epoch"]) != (self._of.life, self._of.epoch.number):
             return 0

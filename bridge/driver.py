@@ -26,6 +26,7 @@ from bridge.mistakes import (
     users_mistake,
 )
 from bridge.spec import Spec, function_of
+from topology.errors import ConfigurationError
 from topology.text import escaped
 
 ELSEWHERE: Final = "name another place by --spark, local[2] or spark://HOST:PORT"
@@ -68,7 +69,8 @@ def drive(spec: Spec, voice: Voice) -> int:
     from bridge.history_running import HistoryRunning
     from bridge.mistakes import NeedsMending
     from bridge.running import Running
-    from bridge.session import start
+    from bridge.seen import check
+    from bridge.session import parallelism, start
     from bridge.source import Segments
 
     folder, life = Path(spec.folder), secrets.token_hex(4)
@@ -77,6 +79,8 @@ def drive(spec: Spec, voice: Voice) -> int:
     try:
         session = start(spec.topology, spec.master, folder, spec.settings)
         session.dataSource.register(Segments)
+        if not spec.master.startswith("local"):
+            check(session, folder, parallelism(session))
         Deaths(folder).forget()
         queries: list[Any] = []
         for one in spec.queries:
@@ -121,6 +125,10 @@ def first_end(queries: list[Any]) -> tuple[str, BaseException]:
 def ended_by(error: BaseException, query: str, folder: Path, lasted_s: float, voice: Voice) -> None:
     """Says what a person has to mend, or waits for room; nothing where the next life may have more luck. `query`: whose
     error it is, empty before there was one; `lasted_s`: how long it had run."""
+    if isinstance(error, ConfigurationError) and error.code is not None:  # a file of ours that is damaged
+        which = f"query {query!r} can't go on: " if query else ""
+        voice.failed(f"{which}{error}; {error.next} ({error.code})")
+        return
     log = folder.parent / "companions" / "spark.log"
     words = no_room(error)
     waits = f"there is no room ({words}); Spark goes on once there is, and nothing is lost"

@@ -7,11 +7,13 @@ Spark: what was handed over is read by whoever can read Arrow.
 
 import asyncio
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Never
 
 from bolts.batching import BatchingSink
 from bolts.contract import Store, StoreAway
+from bridge.begun import Begun
 from bridge.handover_store import HandOverStore
 from bridge.schema import columns_of
 from topology.components import Collector, Task
@@ -62,14 +64,22 @@ class HandOver(BatchingSink):
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self, task: Task) -> None:
-        """As a sink's. Raises ConfigurationError for a folder that can't be written or is damaged, too."""
+        """As a sink's. Raises ConfigurationError for a folder that can't be written, is damaged, or has gone since an
+        earlier run, too."""
         self._task = task
+        begun = Begun(task.notes, self.query)
+        for number in count(task.index, task.tasks):  # its own, and those of tasks that there are no more
+            begun.check(f"{self.input}/{number}", self._folder() / str(number))
+            if not begun.is_noted(f"{self.input}/{number}"):
+                break
         self._wants_end = False
         self._nudge = asyncio.Event()
         self._floors: list[bytes] = []  # by which something was forgotten last
         await super().open(task)
+        begun.note(f"{self.input}/{task.index}")
         task.floors.restore(self._segments.floors)
         self._keeper = asyncio.create_task(self._keep(), name=f"{task.component}: keeper")
+        self._keeper.add_done_callback(lambda _: self._news.set())
 
     async def flush(self, out: Collector[Never]) -> None:
         """Returns when all is durable, and it is said there that this is the end; at once where the store is away, and
@@ -77,9 +87,13 @@ class HandOver(BatchingSink):
         await super().flush(out)
         self._wants_end = True
         self._nudge.set()
-        while self._wants_end and not self.away and self.broken is None and not self._ending.is_set():
+        keeper = self._keeper
+        assert keeper is not None, "it is open"
+        while self._says_end() and not keeper.done():
             self._news.clear()
             await self._news.wait()
+        if keeper.done() and not self._ending.is_set():  # a mistake of ours: nobody would say the end any more
+            raise RuntimeError("what keeps the folder of the hand-over has ended") from keeper.exception()
 
     async def close(self) -> None:
         """As a sink's."""
@@ -119,6 +133,10 @@ class HandOver(BatchingSink):
 
     # -- in the background
 
+    def _says_end(self) -> bool:
+        """Whether the end is wanted, and can be said now."""
+        return self._wants_end and not self.away and self.broken is None and not self._ending.is_set()
+
     async def _keep(self) -> None:
         """Says the end where that is wanted, and forgets what is over, until `close`."""
         while not self._ending.is_set():
@@ -128,7 +146,7 @@ class HandOver(BatchingSink):
             except TimeoutError:
                 pass
             self._nudge.clear()
-            if self._wants_end and self._idle.is_set():
+            if self._wants_end and self._idle.is_set() and self.broken is None:
                 await self._end()
             await self._forget()
 

@@ -26,6 +26,7 @@ from bolts.files import sync_folder
 from bridge.batches import QueryFolder, place
 from bridge.fitting import fitted
 from bridge.mistakes import no_room
+from bridge.segments import sealed
 
 ROWS_MAX: Final = 50_000  # of one file: who reads it has all of its rows in memory
 BYTES_MAX: Final = 32 * 2**20  # of one file, about
@@ -60,12 +61,8 @@ class Writer:
         table = fitted(table, self.wanted)
         if self.revision:
             table = table.append_column(self.revision, pa.array([self.number] * table.num_rows, pa.int64()))
-        sink = pa.BufferOutputStream()
-        table = table.select(self.declared)
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
         name = f"{secrets.token_hex(12)}.arrow"
-        place(Path(self.folder) / name, sink.getvalue())
+        place(Path(self.folder) / name, sealed(table.select(self.declared)))
         return name
 
 

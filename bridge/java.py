@@ -64,12 +64,15 @@ def machines() -> str:
     if java is None:
         where = f"JAVA_HOME is {home}, where there is none" if home else "there is none on the PATH"
         return f"Spark needs Java, and {where}: {ADVICE}"
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=ASKED_S, check=False)
-    found = re.search(r'version "(\d+)', said.stderr)
-    if said.returncode or (found is not None and int(found[1]) < JAVA_MIN):
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=ASKED_S, check=False)
+        found = re.search(r'version "(\d+)', said.stderr)
+        if not said.returncode and (found is None or int(found[1]) >= JAVA_MIN):
+            return ""
         is_one = f"is version {found[1]}" if found else "does not run"
-        return f"Spark needs Java {JAVA_MIN} or newer, and {java} {is_one}: {ADVICE}"
-    return ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        is_one = f"does not run ({error})"
+    return f"Spark needs Java {JAVA_MIN} or newer, and {java} {is_one}: {ADVICE}"
 
 
 def pips() -> Path | None:

@@ -16,6 +16,7 @@ from bridge.batches import Ends, Epoch, QueryFolder, lowest
 from bridge.fitting import fitted
 from bridge.mistakes import NeedsMending
 from bridge.spec import QuerySpec
+from topology.frames import users_place
 
 InBatch: TypeAlias = Callable[..., DataFrame]
 
@@ -46,6 +47,8 @@ def keep(of: Life, frame: DataFrame, batch: int, in_batch: InBatch, say: Callabl
     try:
         table = fitted(in_batch(frame, say).toArrow(), wanted(of.spec))
     except ValueError as error:
+        if users_place(error):
+            raise  # of a function of the user's, for a table say: that is told with its traceback
         raise NeedsMending(f"query {of.spec.name!r} gives what {of.spec.declares} can't hold: {error}") from error
     number = of.epoch.base + batch
     if of.spec.revision:

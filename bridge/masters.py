@@ -10,6 +10,7 @@ from bridge.mistakes import NeedsMending
 STREAMING: Final = "org.apache.spark.sql.execution.streaming."
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # its lines would be all that is in the log
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",  # on one machine; a checkpoint keeps the number that it began with
     # Without native Hadoop the default one forks 20 processes a batch.

@@ -14,13 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal
 
+from bridge.extra import missing
 from bridge.handover import HandOver
 from bridge.options import TRIGGER
 from bridge.results import SparkResults
 from bridge.schema import arrow_schema
 from bridge.spec import QuerySpec, Spec, schema_text, text_of
 from bridge.triggers import refuse
-from topology.codes.given import K376, K377, K378, K384
+from topology.codes.given import K376, K378, K384
 from topology.companions import Companion, Launch
 from topology.components import R
 from topology.errors import ConfigurationError
@@ -31,7 +32,7 @@ MASTER: Final = "local[2]"
 # What Spark takes; it says itself what is wrong further in.
 MASTERS: Final = re.compile(r"local(-cluster)?(\[[^\]]+\])?|yarn|([a-z][a-z0-9+.-]*)://\S+", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)  # of a query or an input: folders are called so
-OURS: Final = ("local", "warehouse")  # folders beside those of queries
+OURS: Final = ("engine", "java", "local", "warehouse")  # folders beside those of queries
 MODES: Final = ("append", "update")
 
 
@@ -183,11 +184,7 @@ def pickled(function: Callable[..., Any], query: str) -> bytes:
     try:
         cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     except ImportError as error:
-        raise ConfigurationError(
-            f"query {query!r} needs Spark, which can't be imported: {error}",
-            code=K377,
-            next=f"{sys.executable} -m pip install 'kedge[spark]'",
-        ) from error
+        raise missing(f"query {query!r}", error) from error
     all_of_them = (function, *getattr(function, "uses", ()))  # those that one of ours calls
     modules = {sys.modules.get(getattr(one, "__module__", None) or "") for one in all_of_them}
     by_value = [module for module in modules if module is not None and not _importable(module)]

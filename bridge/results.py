@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from acker.identity import MessageId
 from bridge.batches import Ends, QueryFolder
+from bridge.begun import Begun
 from bridge.schema import columns_of, from_table
+from bridge.segments import Changed
 from bridge.stream import Stream
 from spouts.opening import alone, no_position
 from topology.codes.given import K379
 from topology.components import Message, Positions, R, Spout, Task
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, RecordError
 from topology.records import Record
 
 ROW_BITS: Final = 32  # of an id, below the number of the batch
@@ -59,11 +61,15 @@ class SparkResults(Spout, Generic[R]):
         return (self.cls,)
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Goes on at the position: the first result that is not done, or the last that is."""
+        """Goes on at the position: the first result that is not done, or the last that is. Raises ConfigurationError
+        where the results of an earlier run are gone."""
         alone(task, "reads the results of one query")
         self._folder = QueryFolder(query_folder(task.folder, self.query))
         self._streams = {name: Stream(self._folder.input(name)) for name in self.inputs}
+        begun = Begun(task.notes, self.query)
+        begun.check("results", self._folder.named)
         name = self._folder.name(secrets.token_hex(8))
+        begun.note("results")
         self._epochs: Mapping[str, str] = {"": name}
         at = positions if isinstance(positions, Positions) else Positions(positions)
         position = at.of("", name) or 0
@@ -113,13 +119,17 @@ class SparkResults(Spout, Generic[R]):
         return ends is not None and all(one.is_at(ends.get(name, {})) for name, one in self._streams.items())
 
     def _read(self, number: int) -> list[R]:
+        path, advice = self._folder.batch(number), ""
         try:
             return from_table(self.cls, self._folder.read(number))
+        except Changed as error:
+            why = f"{path} {error}"
         except (pa.ArrowException, OSError) as error:
-            path = self._folder.batch(number)
-            raise ConfigurationError(
-                f"results of query {self.query!r} can't be read: {path}: {error}", code=K379
-            ) from error
+            why = f"{path}: {error}"
+        except (RecordError, OverflowError) as error:  # what the schema does not say: values of enums, years
+            why = f"{path}: {error}"
+            advice = f"have the query give what a {self.cls.__name__} can be, and begin anew with --fresh"
+        raise ConfigurationError(f"results of query {self.query!r} can't be read: {why}", code=K379, next=advice)
 
     def _give(self, number: int, records: list[R]) -> None:
         row = self._first_row if number == self._next_batch else 0

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bridge.agreeing import disagreement
+from bridge.agreeing import disagreement, unbegun
 from bridge.batches import Ends, Epoch, QueryFolder
 from bridge.ending import with_end
 from bridge.fitting import mismatches
@@ -72,9 +72,12 @@ class Running:
         """Starts it, where there is anything to do. Raises NeedsMending for a query that can't be started."""
         epoch = self.folder.epoch()
         if epoch is None:
+            if problem := unbegun(self.folder):
+                raise NeedsMending(f"query {self.spec.name!r} can't go on: {problem}")
             epoch = Epoch()
             self.folder.begin(epoch)
         self._epoch = epoch
+        self.folder.clear(epoch)
         if is_remote(self._session):
             Lease(self.folder.folder).hold()
         ends = self.folder.ended()
@@ -116,6 +119,7 @@ class Running:
         base = numbers[-1] + 1 if numbers else self._epoch.base
         self._epoch = Epoch(self._epoch.number + 1, base, ends)
         self.folder.begin(self._epoch)
+        self.folder.clear(self._epoch)
         self._started.clear()
         self._looked_at = -1
         self._start()

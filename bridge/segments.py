@@ -12,6 +12,7 @@ whole was damaged later. Readers look whether the next number is there, and list
 Knows files and Arrow; must not know records, tuples, identities or the loop. All calls block.
 """
 
+import contextlib
 import errno
 import mmap
 import os
@@ -19,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Never
+from typing import Any, Final, Never
 
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -75,7 +76,7 @@ class Segments:
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
-            raise ConfigurationError(f"{self.folder} can't be written: {error.strerror}", code=K371) from error
+            raise _unusable(self.folder, "written", error) from error
 
     def close(self) -> None:
         fd, self._lock = self._lock, None
@@ -92,7 +93,8 @@ class Segments:
                 raise StoreBroken(f"{target} was there already: another process writes this folder")
             temporary.rename(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # of a disk that is read-only now
+                temporary.unlink(missing_ok=True)
             raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
         try:
             sync_folder(self.folder)
@@ -225,12 +227,16 @@ def _write_synced(path: Path, data: bytes | bytearray, not_synced: Callable[[OSE
 # -- the form of a segment
 
 
-def sealed(batch: pa.RecordBatch) -> bytearray:
+class Changed(ValueError):
+    """A file is not as it was written. The text goes on from its name."""
+
+
+def sealed(rows: pa.RecordBatch | pa.Table) -> bytearray:
     """The bytes of a segment: Arrow has no checksums, so one is put into the metadata, which stand there twice."""
-    batch = batch.replace_schema_metadata({b"kedge": _MARK + _ZEROS})
+    rows = rows.replace_schema_metadata({b"kedge": _MARK + _ZEROS})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write(rows)
     data = bytearray(sink.getvalue())
     digest = xxh3_64_hexdigest(data).encode()
     for place in (data.find(_MARK), data.rfind(_MARK)):
@@ -239,24 +245,39 @@ def sealed(batch: pa.RecordBatch) -> bytearray:
 
 
 def read_segment(path: Path) -> pa.RecordBatch:
-    """One segment, mapped into memory and checked. Raises ConfigurationError for one that is not as it was written, and
-    FileNotFoundError."""
+    """One segment, mapped into memory and checked. Raises ConfigurationError for one that is not as it was written, or
+    may not be read, and FileNotFoundError."""
+    try:
+        return opened(path).get_batch(0).replace_schema_metadata(None)
+    except Changed as error:
+        raise damaged(path, str(error)) from error
+    except FileNotFoundError:
+        raise
+    except PermissionError as error:
+        raise _unusable(path, "read", error) from error
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, f"can't be read ({error})") from error
+
+
+def opened(path: Path, *, plain: bool = False) -> Any:
+    """Arrow's reader of what `sealed` has made, mapped into memory and checked. `plain`: a file without a checksum will
+    do. Raises Changed, and OSError."""
     with open(path, "rb") as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:
-            raise damaged(path, "is empty") from None
+            raise Changed("is empty") from None
     first, last = mapped.find(_MARK), mapped.rfind(_MARK)
-    if first < 0:
-        raise damaged(path, "was written by something else")
-    if first == last:
-        raise damaged(path, "is cut")
-    if not _is_whole(memoryview(mapped), first + len(_MARK), last + len(_MARK)):
-        raise damaged(path, "does not match its checksum: it was changed")
+    if first < 0 and not plain:
+        raise Changed("was written by something else")
+    if 0 <= first == last:
+        raise Changed("is cut")
+    if first >= 0 and not _is_whole(memoryview(mapped), first + len(_MARK), last + len(_MARK)):
+        raise Changed("does not match its checksum: it was changed")
     try:
-        return pa.ipc.open_file(pa.py_buffer(mapped)).get_batch(0).replace_schema_metadata(None)
+        return pa.ipc.open_file(pa.py_buffer(mapped))
     except (pa.ArrowException, ValueError) as error:
-        raise damaged(path, f"can't be read ({error})") from error
+        raise Changed(f"can't be read ({error})") from error
 
 
 def read_schema(path: Path) -> pa.Schema:
@@ -282,3 +303,7 @@ def _is_whole(data: memoryview, first: int, last: int) -> bool:
 def damaged(path: Path, why: str) -> ConfigurationError:
     """The error of a hand-over that people have to mend."""
     return ConfigurationError(f"{path} {why}", code=K372)
+
+
+def _unusable(path: Path, what: str, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"{path} can't be {what}: {error.strerror}", code=K371)

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from bridge.batches import QueryFolder
 from bridge.lease import Lease
+from bridge.seen import unseen
 from bridge.segments import damaged, read_segment
 from bridge.stream import Stream
 
@@ -92,7 +93,8 @@ class SegmentReader(DataSourceStreamReader):
             try:
                 yield read_segment(Path(path)).select(self.columns)
             except FileNotFoundError:  # it was there when this batch was planned, and goes once all have read it
-                raise damaged(Path(path), "is missing") from None
+                here = self.query.folder.is_dir()
+                raise (damaged(Path(path), "is missing") if here else unseen(self.query.folder)) from None
 
     def _from(self, start: Mapping[str, Any], task: str) -> int:
         number: int = start["next"].get(task, self.begin.get(task, 0))

@@ -20,7 +20,7 @@ class KedgeError(Exception):
     next   What to do now, where something better can be said than by the code itself.
     trace  The user's traceback as text, of an error that came from another process.
 
-    Code and advice are a note besides: a traceback ends in them.
+    Code and advice are a note besides, advice without a code too: a traceback ends in them.
     """
 
     code: Code | None = None
@@ -32,6 +32,9 @@ class KedgeError(Exception):
         if code is not None:
             self.code = code
             self.next = next or code.next
+        else:
+            self.next = next or self.next
+        if self.next:
             self.add_note(advice(self.next, code))
 
     def users_trace(self) -> str:
@@ -41,9 +44,10 @@ class KedgeError(Exception):
         return users_frames(self.__cause__)
 
 
-def advice(text: str, code: Code) -> str:
+def advice(text: str, code: Code | None) -> str:
     """The line below an error: what to do next, and where there is more about it."""
-    return f"  next: {text.rstrip('.')}   ({code}: `kedge explain {code}`)"
+    more = f"   ({code}: `kedge explain {code}`)" if code is not None else ""
+    return f"  next: {text.rstrip('.')}{more}"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

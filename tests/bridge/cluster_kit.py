@@ -60,9 +60,13 @@ def spoken(command: list[str], log: Path, environment: Mapping[str, str], word: 
         process.wait()
 
 
+BLIND = 'mount -t tmpfs -o mode=700 tmpfs "$1" && shift && exec "$@"'
+
+
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """A Master and two Workers with a core each; the cluster's URL."""
+def standalone(folder: Path, blind: Path | None = None) -> Iterator[str]:
+    """A Master and two Workers with a core each; the cluster's URL. `blind`: a folder that both Workers, and executors
+    of theirs, have another one in place of, as on another machine."""
     given, spark_class = environment(folder), str(spark_home() / "bin" / "spark-class")
     with ExitStack() as running:
         command = [spark_class, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
@@ -72,6 +76,8 @@ def standalone(folder: Path) -> Iterator[str]:
         for number in range(2):
             command = [spark_class, WORKER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             command += ["--cores", "1", "--memory", "600m", "--work-dir", str(folder / f"work-{number}"), url]
+            if blind is not None:
+                command = ["unshare", "-rm", "sh", "-c", BLIND, "sh", str(blind), *command]
             running.enter_context(
                 spoken(command, folder / f"worker-{number}.log", given, r"(Successfully registered) with master")
             )

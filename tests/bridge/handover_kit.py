@@ -18,6 +18,7 @@ from bolts.contract import Store, StoreAway, Written
 from bridge.handover import HandOver
 from bridge.segments import Segments, read_segment
 from topology.components import Source, Task, Tuple
+from topology.durable.statedir import MemoryNotes
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.testing.sink_driving import SinkItem, Told, feed, sink_task, within
 from topology.testing.sinks import SinkSubject
@@ -57,9 +58,18 @@ def says(newest: int, *unfinished: int, life: int = 1, caught_up: bool = True, d
 
 
 def task_of(folder: Path, index: int = 0, tasks: int = 1, floors: Floors | None = None) -> Task:
-    """A task on the running loop, of a run with this folder."""
+    """A task on the running loop, of a run with this folder, and its notes."""
     floors = floors if floors is not None else Floors((0,))
-    return replace(sink_task(tasks, index, "q-items"), floors=floors, folder_of=lambda: folder)
+    made = sink_task(tasks, index, "q-items")
+    return replace(made, floors=floors, folder_of=lambda: folder, notes=notes_of(folder))
+
+
+_notes: dict[Path, MemoryNotes] = {}
+
+
+def notes_of(folder: Path) -> MemoryNotes:
+    """Those of all runs on this folder, in this process."""
+    return _notes.setdefault(folder, MemoryNotes())
 
 
 WITHIN_S = 10.0
@@ -149,6 +159,9 @@ class LosingHandOver(HandOver):
 
     loses: Loses
     folder: Path
+
+    async def open(self, task: Task) -> None:
+        await super().open(replace(task, notes=notes_of(self.folder)))
 
     def _folder(self) -> Path:
         return input_folder(self.folder)

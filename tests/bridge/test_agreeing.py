@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
 
 from spark_kit import HandedOver
 
-from bridge.agreeing import ADVICE, disagreement
+from bridge.agreeing import ADVICE, disagreement, unbegun
 from bridge.batches import Epoch, QueryFolder, place
 from topology import Record
 
@@ -88,3 +88,27 @@ def test_an_epoch_that_has_just_begun_lacks_nothing(tmp_path: Path) -> None:
 
 def test_a_query_that_has_never_begun_lacks_nothing(tmp_path: Path) -> None:
     assert disagreement(QueryFolder(tmp_path / "none"), Epoch(), ["numbers"]) == ""
+
+
+def test_a_query_whose_epoch_is_gone_is_not_begun_anew_where_anything_has_come_of_it(left: Left) -> None:
+    """Its batches would be numbered from 0 again, and what has a number that was there is dropped."""
+    epoch = left.folder.folder / "epoch"
+    first = left.checkpoint / "offsets" / "0"
+    assert unbegun(left.folder).startswith(f"{epoch} is missing, and what has come of it is there, {first.parent}")
+    left.folder.begin(Epoch(0))
+    assert unbegun(left.folder) == ""
+    epoch.unlink()
+    for batch in (0, 1):
+        (left.checkpoint / "offsets" / str(batch)).unlink()
+    assert unbegun(left.folder) == "", "it had not begun a batch"
+    place(left.folder.batch(3), b"rows")
+    assert unbegun(left.folder).endswith(f"{left.folder.batch(3)} for one: {ADVICE}")
+
+
+def test_checkpoints_of_earlier_epochs_go_and_nothing_else(tmp_path: Path) -> None:
+    folder = QueryFolder(tmp_path)
+    for number in (0, 1, 2, 10):
+        place(folder.checkpoint(Epoch(number)) / "offsets" / "0", b"v1")
+    (tmp_path / "checkpoint" / "notes").mkdir()
+    folder.clear(Epoch(2))
+    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["10", "2", "notes"]

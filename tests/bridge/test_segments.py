@@ -1,5 +1,6 @@
 """The log of a hand-over: a segment is durable before it has its name; one that is not whole is told by its file."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bolts.contract import StoreAway, StoreBroken
+from topology.codes.given import K371, K372
 from topology.errors import ConfigurationError
 
 pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
@@ -237,3 +239,38 @@ def test_readers_that_have_said_nothing_have_passed_nothing(
     if content is not None:
         (segments.folder / "done").write_bytes(content)
     assert segments.done() == done
+
+
+def test_a_disk_that_is_read_only_is_away_though_nothing_can_be_removed_there(
+    segments: Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F19: as Linux has it, which refuses to remove even what is not there."""
+    refused = OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def raising(*_: object, **__: object) -> None:
+        raise refused
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", raising)
+        patched.setattr(os, "unlink", raising)
+        with pytest.raises(StoreAway, match="can't be written: Read-only file system"):
+            segments.write(0, batch_of(1))
+    segments.write(0, batch_of(1))
+    assert segments.numbers() == [0]
+
+
+def test_a_segment_that_may_not_be_read_is_told_with_other_advice_than_one_that_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigurationError, match=r"folder can't be read \(.*Is a directory") as caught:
+        read_segment(tmp_path / "folder")
+    assert caught.value.code is K372
+
+    def refused(path: Path, mode: str) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(bridge.segments, "open", refused, raising=False)  # root may read all
+    with pytest.raises(ConfigurationError, match="segment can't be read: Permission denied") as caught:
+        read_segment(tmp_path / "segment")
+    assert caught.value.code is K371

@@ -88,6 +88,7 @@ def test_the_driver_is_told_of_all_queries_with_their_schemas_and_code(tmp_path:
         ("a/b", ["given"], "append", "'a/b' is no name for a folder"),
         ("found", ["../x"], "append", "'../x' is no name for a folder"),
         ("local", ["given"], "append", "'local' is a folder of Spark's own"),
+        ("java", ["given"], "append", "'java' is a folder of Spark's own"),
         ("found", [], "append", "it has no input"),
         ("found", ["given"], "complete", "mode='complete' is none of append, update"),
     ],

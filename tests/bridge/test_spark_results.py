@@ -1,6 +1,7 @@
 """`SparkResults`: rows of batches as messages, where it goes on, which files go, and when it has ended."""
 
 import asyncio
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -17,19 +18,14 @@ from bridge.batches import Epoch, QueryFolder
 from bridge.results import SparkResults
 from bridge.schema import to_table
 from topology import ConfigurationError, Record
+from topology.codes.given import K372
+from topology.codes.starting import K456
 from topology.components import Positions, Task
+from topology.durable.statedir import MemoryNotes
 
 
 class Row(Record):
     number: int
-
-
-class NoNotes:
-    def get(self, name: str) -> str | None:
-        return None
-
-    def set(self, name: str, text: str) -> None:
-        raise AssertionError("nothing is noted")
 
 
 class Place:
@@ -41,6 +37,7 @@ class Place:
         self.input = HandedOver(folder / "spark" / "rows", "given")
         self.epoch = Epoch()
         self.folder.begin(self.epoch)
+        self.notes = MemoryNotes()
 
     def write(self, number: int, rows: Sequence[int]) -> None:
         self.folder.write(number, pa.Table.from_batches([to_table(Row, [Row(one) for one in rows])]))
@@ -51,7 +48,7 @@ class Place:
 
     def opened(self, position: int | None = None) -> SparkResults[Row]:
         spout = SparkResults(Row, "rows", ["given"])
-        task = Task("t", "rows", 0, 1, Any, Random(0), NoNotes(), folder_of=lambda: self.base)  # type: ignore[arg-type]
+        task = Task("t", "rows", 0, 1, Any, Random(0), self.notes, folder_of=lambda: self.base)  # type: ignore[arg-type]
         known = Positions() if position is None else Positions({"": position}, {"": self.folder.name("these")})
         spout.open(task, known)
         return spout
@@ -148,6 +145,52 @@ async def test_a_file_that_is_damaged_is_named(place: Place) -> None:
     place.folder.batch(0).write_bytes(b"none of ours")
     with pytest.raises(ConfigurationError, match=r"results of query 'rows' can't be read: .*batch-000000000000.arrow"):
         await rows(place.opened())
+
+
+async def test_a_byte_that_was_changed_in_a_file_of_results_is_noticed(place: Place) -> None:
+    """F22: Arrow itself would give another number."""
+    place.write(0, [*range(100)])
+    whole = place.folder.batch(0).read_bytes()
+    at = whole.index((57).to_bytes(8, "little"))
+    place.folder.batch(0).write_bytes(whole[:at] + b"\x01" + whole[at + 1 :])
+    said = r"results of query 'rows' can't be read: .*arrow does not match its checksum: it was changed"
+    with pytest.raises(ConfigurationError, match=said):
+        await rows(place.opened())
+
+
+async def test_results_of_an_earlier_release_have_no_checksum_and_are_read(place: Place) -> None:
+    place.folder.results.mkdir(parents=True)
+    with pa.ipc.new_file(place.folder.batch(0), (table := to_table(Row, [Row(7)])).schema) as writer:
+        writer.write(table)
+    assert await rows(place.opened()) == [(0, 7)]
+
+
+async def test_results_that_are_none_of_the_class_are_told_with_what_to_do(place: Place) -> None:
+    """What the columns' types don't say: the values of an enum."""
+    place.folder.write(0, pa.table({"number": pa.array(["neither"])}))
+    spout = place.opened()
+    with pytest.raises(ConfigurationError, match="results of query 'rows' can't be read: ") as caught:
+        await rows(spout)
+    assert caught.value.next == "have the query give what a Row can be, and begin anew with --fresh"
+
+
+async def test_an_epoch_that_can_t_be_read_is_named(place: Place) -> None:
+    place.end()
+    (place.folder.folder / "epoch").write_text("{")
+    with pytest.raises(ConfigurationError, match=r"rows/epoch can't be read \(Expecting property name") as caught:
+        await rows(place.opened())
+    assert caught.value.code is K372
+
+
+def test_results_that_are_gone_are_told_and_not_begun_anew(place: Place) -> None:
+    """Those that are not done would be missing, with nothing said."""
+    place.write(0, [1])
+    name = dict(place.opened().partitions())
+    assert dict(place.opened().partitions()) == name
+    shutil.rmtree(place.folder.results)
+    with pytest.raises(ConfigurationError, match=r"results/name is gone, and query 'rows' has begun with it") as caught:
+        place.opened()
+    assert caught.value.code is K456
 
 
 def test_results_have_a_name_of_their_own_in_each_folder(tmp_path: Path) -> None:

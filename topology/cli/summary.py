@@ -63,7 +63,7 @@ def summary(
         yield from (f"  {printable(line)}" for line in lines[1:])
     if report.exit_status:
         yield f"exit status {report.exit_status}: {_why(report, dead_list)}"
-    if isinstance(error := report.error, KedgeError) and error.code is not None:
+    if isinstance(error := report.error, KedgeError) and error.next:
         yield printable(advice(error.next, error.code))
     yield f"try next: {next}"
 

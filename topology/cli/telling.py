@@ -49,8 +49,8 @@ def told(error: Any, *, debug: bool) -> int:
     lines = [*frames_lines, f"kedge: {printable(first)}", *(_below(line) for line in others)]
     if place:
         lines.append(f"  at: {printable(place)}")
-    if code is not None:
-        lines.append(printable(advice(next_step or code.next, code)))
+    if next_step := next_step or (code.next if code is not None else ""):
+        lines.append(printable(advice(next_step, code)))
     terminal.say("\n".join(lines), level="error", **({"code": code.name} if code is not None else {}))
     return status
 

@@ -348,7 +348,8 @@ K376: Final = Code(
 K377: Final = Code(
     "K377",
     "Spark is not installed",
-    "A topology with a spark_query runs one Spark driver beside itself, and pyspark comes with an extra of Kedge.",
+    "What hands streams over to Spark needs pyarrow, and a topology with a spark_query runs a Spark driver beside "
+    "itself; pyspark and what it wants come with an extra of Kedge.",
     "pip install 'kedge[spark]', into the environment that kedge runs in.",
 )
 K378: Final = Code(

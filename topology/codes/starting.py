@@ -370,3 +370,17 @@ K455: Final = Code(
     "With --engine spark a topology's bolts run on Spark, and pyspark comes with an extra of Kedge.",
     "pip install 'kedge[spark]', into the environment that kedge runs in.",
 )
+K456: Final = Code(
+    "K456",
+    "Files of a Spark query that are gone",
+    "The query has begun in an earlier run on this state directory, and a folder or file of it is not there any more. "
+    "Begun anew, it would lack what was handed over and not counted yet, and count twice what comes again.",
+    "put it back from a copy of the state directory; or begin anew with --fresh, which reads the sources from their "
+    "start.",
+)
+K457: Final = Code(
+    "K457",
+    "A state directory that Spark's machines don't see",
+    "Executors of a cluster read what is handed over, and keep their state, in the state directory themselves.",
+    "give the run a --state-dir on a file system that all machines of the cluster see, under the same path.",
+)

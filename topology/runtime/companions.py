@@ -72,6 +72,10 @@ class Companions:
                 one.kill()
             await everyone
 
+    def starting(self) -> list[str]:
+        """The names of those that are to be ready, and are not."""
+        return [one.name for one in self._all if one.starts]
+
     def fail(self, error: KedgeError) -> None:
         """The run can't go on; the first reason counts."""
         if self.failed is None:
@@ -96,7 +100,7 @@ class _Watched:
     def __init__(self, companion: Companion, all_of_them: Companions, max_restarts: int) -> None:
         self.process: Beside | None = None
         self._companion = companion
-        self._name = companion.name
+        self.name = companion.name
         self._all = all_of_them
         self._restarts = Restarts(max_restarts)
         self._most = max_restarts
@@ -117,17 +121,23 @@ class _Watched:
             self._all.fail(error)
             return
         except Exception as error:
-            text = f"the companion {self._name!r} could not be launched: {described(error)}"
+            text = f"the companion {self.name!r} could not be launched: {described(error)}"
             self._all.fail(WorkerError(text, code=K553))
             return
         self._begun_at = self._loop.time()
         self._timer = self._loop.call_later(self._companion.starting_s, self._late)
-        self._all.tell(self._name, f"it starts (pid {self.process.pid})")
+        self._all.tell(self.name, f"it starts (pid {self.process.pid})")
 
     def _late(self) -> None:
         if self.process is not None:
             text = f"it has not said within {self._companion.starting_s:g} s that it is ready, and is still waited for"
-            self._all.tell(self._name, f"{text}; what it writes to stderr is in {self.process.log}")
+            self._all.tell(self.name, f"{text}; what it writes to stderr is in {self.process.log}")
+
+    @property
+    def starts(self) -> bool:
+        """Whether it is to be ready, and is not; it may have died, and be about to begin again."""
+        done = self.process is not None and self.process.reaped.is_set() and self._timer is None
+        return not self._ready and not self._closing and not done
 
     # -- what it says
 
@@ -136,18 +146,18 @@ class _Watched:
         if word == READY and not text:
             self._is_ready()
         elif word == STATUS and text:
-            self._all.tell(self._name, text)
+            self._all.tell(self.name, text)
         elif word == FAILED and text:
             self._failed = True
-            self._all.fail(WorkerError(f"{self._name}: {escaped(text[:LINE_MAX])}", code=K551))
+            self._all.fail(WorkerError(f"{self.name}: {escaped(text[:LINE_MAX])}", code=K551))
         elif line.strip():
-            logger.info("%s: %s", self._name, escaped(line[:LINE_MAX]))
+            logger.info("%s: %s", self.name, escaped(line[:LINE_MAX]))
 
     def _is_ready(self) -> None:
         if not self._ready:
             self._ready = True
             self._forget_timer()
-            self._all.tell(self._name, f"it is ready, after {self._loop.time() - self._begun_at:.1f} s")
+            self._all.tell(self.name, f"it is ready, after {self._loop.time() - self._begun_at:.1f} s")
 
     # -- its end
 
@@ -159,21 +169,22 @@ class _Watched:
         if self._closing or self._failed:
             return
         if process.status == 0:
-            self._all.tell(self._name, "it is done, and has ended")
+            self._all.tell(self.name, "it is done, and has ended")
             return
         self._again(f"(pid {process.pid}) {process.why}")
         for line in process.last[-LAST_MAX:]:
-            self._all.tell(self._name, f"| {line}")
+            self._all.tell(self.name, f"| {line}")
 
     def _again(self, why: str) -> None:
         """Begins it anew after its back-off, unless that was one death too many."""
+        self._ready = False
         after_s = self._restarts.died(0, self._loop.time())
         if after_s is None:
-            text = f"the companion {self._name!r} {why}, and max_restarts = {self._most} allows no further restart"
+            text = f"the companion {self.name!r} {why}, and max_restarts = {self._most} allows no further restart"
             self._all.fail(WorkerError(f"{text} within a minute", code=K552))
             return
         soon = f" in {after_s:g} s" if after_s else ""
-        self._all.tell(self._name, f"it {why}; it is started again{soon} ({K554})")
+        self._all.tell(self.name, f"it {why}; it is started again{soon} ({K554})")
         self._timer = self._loop.call_later(after_s, self.begin)
 
     def _forget_timer(self) -> None:
@@ -195,5 +206,5 @@ class _Watched:
     def kill(self) -> None:
         """Ends it at once, where it has not ended."""
         if self.process is not None and not self.process.reaped.is_set():
-            logger.warning("%s (pid %d) does not end, and is killed", self._name, self.process.pid)
+            logger.warning("%s (pid %d) does not end, and is killed", self.name, self.process.pid)
             self.process.kill()

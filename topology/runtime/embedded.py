@@ -311,7 +311,8 @@ class EmbeddedRun:
     async def _look(self) -> None:
         """Never silent: says why, where nothing is acked."""
         while True:
-            self._watch.look(asyncio.get_running_loop().time(), self._totals(), self._facts)
+            now = asyncio.get_running_loop().time()
+            self._watch.look(now, self._totals(), self._facts, self._companions.starting())
             await asyncio.sleep(LOOK_S)
 
     async def _drained(self) -> None:

@@ -4,7 +4,7 @@ Workers are asked only once nothing has been acked for a while. Must not know wh
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from topology.runtime.crew import WorkerCrew
@@ -16,14 +16,22 @@ from topology.runtime.watch import LOOK_S, SILENT_S, Facts, StallWatch
 
 class Looking:
     """`snapshot` is the last one, None before any worker has said something. `seconds`: for how long the run has gone
-    on."""
+    on; `starting`: companions that are not ready."""
 
-    def __init__(self, fleet: Fleet, crew: WorkerCrew, figures: Figures, seconds: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        crew: WorkerCrew,
+        figures: Figures,
+        seconds: Callable[[], float],
+        starting: Callable[[], Sequence[str]],
+    ) -> None:
         self.snapshot: Snapshot | None = None
         self._fleet = fleet
         self._crew = crew
         self._figures = figures
         self._seconds = seconds
+        self._starting = starting
         self._stall = StallWatch()
 
     async def forever(self) -> None:
@@ -39,7 +47,8 @@ class Looking:
             if self._fleet.started:
                 if self._stall.silent_s > SILENT_S - 2 * LOOK_S:
                     facts = await self._crew.facts(self._figures.facts)
-                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts)  # type: ignore[misc]
+                told = self._starting()
+                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, told)  # type: ignore[misc]
 
     def limit(self) -> str:
         """Who is away or blocked, and what limits the run."""

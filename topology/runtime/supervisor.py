@@ -228,10 +228,10 @@ class SupervisedRun:
         )
         self._crew = WorkerCrew(self._plan, fleet)
         heard.attach(fleet, self._crew)
-        self._looking = Looking(fleet, self._crew, self._figures, self._seconds)
-        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         config, beside = self.topology.config, self.topology.companions
         self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, told=self._told)
+        self._looking = Looking(fleet, self._crew, self._figures, self._seconds, self._companions.starting)
+        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         how, patience_s = "aborted", CLOSING_S
         try:
             self._companions.begin()

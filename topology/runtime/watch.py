@@ -59,6 +59,7 @@ class Facts:
     oldest_s: float = 0.0
     oldest_in: Sequence[str] = ()
     oldest_root: int = 0
+    starting: Sequence[str] = ()  # companions that are not ready yet
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,9 @@ def limit(facts: Facts) -> Limit | None:
     idle = [one for one in facts.spouts if not one.ended]
     names = ", ".join(dict.fromkeys(repr(one.name) for one in idle))
     shortest = min(one.idle_s for one in idle)
+    if facts.starting:
+        who = f"{' and '.join(map(repr, facts.starting))} {'is' if len(facts.starting) == 1 else 'are'} still starting"
+        return Limit(("starting", names), f"no message from {names} for {shortest:.0f} s, and {who}", stuck=False)
     return Limit(("idle", names), f"source idle: no message from {names} for {shortest:.0f} s", stuck=False)
 
 
@@ -157,18 +161,20 @@ class StallWatch:
         self._emitted: dict[str, tuple[int, float]] = {}  # spout → messages so far, and when that was first seen
         self._cause: tuple[str, ...] | None = None
         self._stuck_since: float | None = None
+        self._starting: Sequence[str] = ()
 
-    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts]) -> None:
-        """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while."""
+    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts], starting: Sequence[str] = ()) -> None:
+        """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while.
+        `starting`: companions that are not ready: that the last of them is, is progress too."""
         done = snapshot.total("acked") + snapshot.total("dead")
         pending = snapshot.total("pending")
         if not done and not pending:
             done = sum(one.executed for one in snapshot.bolts.values())  # nothing is tracked, or nothing came yet
-        if done != self._done:
+        if done != self._done or (self._starting and not starting):
             self._done, self._done_at = done, now
         elif pending and not self._pending:
             self._done_at = self._looked_at  # while nothing was pending, there was nothing to ack
-        self._pending, self._looked_at = pending, now
+        self._pending, self._looked_at, self._starting = pending, now, starting
         for name, counts in snapshot.spouts.items():
             if counts.emitted != self._emitted.get(name, (-1, now))[0]:
                 self._emitted[name] = (counts.emitted, now)
@@ -187,7 +193,7 @@ class StallWatch:
         """The facts, with what only time tells: for how long all was silent, and each spout idle."""
         idle_s = {name: self._looked_at - since for name, (_, since) in self._emitted.items()}
         spouts = [replace(one, idle_s=idle_s.get(one.name, 0.0)) for one in facts.spouts]
-        return replace(facts, silent_s=self.silent_s, spouts=spouts)
+        return replace(facts, silent_s=self.silent_s, spouts=spouts, starting=self._starting)
 
     def _log(self, found: Limit | None, now: float) -> None:
         if found is None:

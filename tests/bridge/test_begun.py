@@ -1,0 +1,110 @@
+"""A folder of a query that somebody has deleted is told, and not begun anew: what was in it would be missing, and what
+comes again be counted twice."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+
+from handover_kit import (
+    becomes,
+    dealt,
+    handed_over,
+    input_folder,
+    notes_of,
+    numbers_stored,
+    opened,
+    sink,
+    task_of,
+)
+
+from bridge.begun import Begun
+from topology import ConfigurationError
+from topology.codes.starting import K456
+from topology.durable.statedir import MemoryNotes
+from topology.testing.sink_driving import Told, feed
+
+
+async def refused(folder: Path, index: int = 0, tasks: int = 1) -> str:
+    """What a hand-over says that can't be opened, and has made nothing."""
+    with pytest.raises(ConfigurationError) as caught:
+        async with opened(folder, index, tasks):
+            raise AssertionError("it was opened")
+    assert caught.value.code is K456
+    return str(caught.value)
+
+
+async def test_a_hand_over_whose_folder_has_gone_is_refused_and_makes_no_new_one(tmp_path: Path) -> None:
+    await handed_over(tmp_path, range(5))
+    shutil.rmtree(tmp_path / "spark")
+    gone = input_folder(tmp_path) / "0"
+    assert await refused(tmp_path) == f"{gone} is gone, and query 'q' has begun with it"
+    assert not (tmp_path / "spark").exists()
+
+
+async def test_it_goes_on_once_the_folder_is_back(tmp_path: Path) -> None:
+    await handed_over(tmp_path, range(5))
+    (tmp_path / "spark").rename(tmp_path / "aside")
+    await refused(tmp_path)
+    (tmp_path / "aside").rename(tmp_path / "spark")
+    await handed_over(tmp_path, range(7))
+    assert sorted(numbers_stored(tmp_path)) == [*range(7)], "what it had is known"
+
+
+async def test_the_folder_of_a_task_that_there_is_no_more_is_missed_too(tmp_path: Path) -> None:
+    """C4: by the task whose it is now."""
+    await handed_over(tmp_path, range(20), tasks=5)
+    shutil.rmtree(input_folder(tmp_path) / "3")
+    assert await refused(tmp_path, 1, 2) == f"{input_folder(tmp_path) / '3'} is gone, and query 'q' has begun with it"
+    async with opened(tmp_path, 0, 2):
+        """The other one lacks nothing."""
+
+
+async def test_more_tasks_than_ever_begin_folders_of_their_own(tmp_path: Path) -> None:
+    await handed_over(tmp_path, range(20), tasks=2)
+    await handed_over(tmp_path, range(40), tasks=4)
+    assert sorted(numbers_stored(tmp_path)) == [*range(40)]
+
+
+async def test_a_run_that_was_killed_before_it_was_noted_begins_again(tmp_path: Path) -> None:
+    """The folder is there first, and the note second; the other way round nobody could begin any more."""
+    await handed_over(tmp_path, range(3))
+    notes = notes_of(tmp_path)
+    assert Begun(notes, "q").is_noted("items/0")
+    notes._notes.clear()
+    await handed_over(tmp_path, range(5))
+    assert sorted(numbers_stored(tmp_path)) == [*range(5)]
+    assert Begun(notes, "q").is_noted("items/0")
+
+
+def test_queries_and_parts_of_them_are_told_apart(tmp_path: Path) -> None:
+    notes = MemoryNotes()
+    Begun(notes, "one").note("results")
+    assert not Begun(notes, "two").is_noted("results")
+    assert not Begun(notes, "one").is_noted("results/0")
+    Begun(notes, "two").check("results", tmp_path / "nothing")
+    with pytest.raises(ConfigurationError, match="nothing is gone, and query 'one' has begun with it"):
+        Begun(notes, "one").check("results", tmp_path / "nothing")
+
+
+async def test_a_keeper_that_has_ended_by_a_mistake_ends_the_flush_too(tmp_path: Path) -> None:
+    """Nobody would say the end any more, and the run would wait for it for ever."""
+    (tuples,) = dealt(range(2), 1).values()
+    bolt: Any = sink()
+    await bolt.open(task_of(tmp_path))
+    try:
+        await feed(bolt, tuples, Told())
+
+        def broken(*_: object) -> None:
+            raise KeyError("ours")
+
+        bolt._segments.forgotten = broken
+        await becomes(lambda: bolt._keeper.done())
+        with pytest.raises(RuntimeError, match="what keeps the folder of the hand-over has ended") as caught:
+            await bolt.flush(Told())
+        assert isinstance(caught.value.__cause__, KeyError)
+    finally:
+        await bolt.close()
