@@ -1,0 +1,121 @@
+"""Which modes there are: how each is started, its settings, whom a kill hits, what it guarantees. Starts nothing."""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bridge.compare import jvm
+from bridge.compare.job import Row
+from bridge.masters import SETTINGS, STREAMING
+from bridge.options import TRIGGER
+from bridge.triggers import AVAILABLE_NOW, DEFAULT, trigger_of
+from topology.codes.comparing import K704
+from topology.errors import ConfigurationError, did_you_mean
+
+RECORD: Final = "record"
+EMBEDDED: Final = "embedded"
+SPARK: Final = "spark:"
+TRIGGERS: Final = (DEFAULT, "100ms", "1s")  # of `--trigger`, that are named; any other interval will do
+NAMED: Final = (RECORD, EMBEDDED, *(f"{SPARK}{one}" for one in TRIGGERS), *jvm.MODES)
+WORKERS: Final = "2"
+
+A_WORKER: Final = "a worker"
+ITS_PROCESS: Final = "its only process"
+ITS_DRIVER: Final = "the driver"
+
+_DEFAULTS: Final = {  # what Spark has where we have something else; what the bridge can't do without stays
+    "spark.sql.streaming.checkpointFileManagerClass": f"{STREAMING}checkpointing.FileContextBasedCheckpointFileManager",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "10ms",
+}
+_STAY: Final = (  # what state per key needs; and few shuffles, as 200 on one machine are no use to anybody
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.shuffle.partitions",
+)
+_TOLD: Final = (*_DEFAULTS, *_STAY)  # settings that a row of Spark's names
+
+
+@dataclass(frozen=True)
+class Way:
+    """A row, and how it is run: options of `kedge run`, and variables; `victim` of a kill; `interval_s`: how long a
+    micro-batch waits for the next one at least. None of it for what `jvm` measures (`is_jvm`)."""
+
+    row: Row
+    options: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    victim: str = ""
+    interval_s: float = 0.0
+    on_spark: bool = False
+    is_jvm: bool = False
+
+
+def default_modes() -> tuple[str, ...]:
+    """All that can run here: Spark's only where pyspark can be imported, the JVM's only where there is a javac too."""
+    spark = NAMED[2 : 2 + len(TRIGGERS)] if _has_spark() else ()
+    return (RECORD, EMBEDDED, *spark, *(jvm.MODES[:2] if spark and not jvm.why_not() else ()))
+
+
+def rows_of(modes: Sequence[str]) -> list[Row]:
+    """The rows of these modes, in their order, each once. Raises ConfigurationError for one that there is none of."""
+    return [way.row for way in ways_of(modes, "")]
+
+
+def ways_of(modes: Sequence[str], guarantee: str) -> list[Way]:
+    """As `rows_of`, with how each is run. `guarantee`: what the topology gets from Kedge itself."""
+    ways: dict[str, Way] = {}
+    for mode in modes:
+        for way in _ways(mode.strip(), guarantee):
+            ways.setdefault(way.row.title, way)
+    return [*ways.values()]
+
+
+def why_not(way: Way) -> str:
+    """Why it can't run here, in a sentence; empty where it can, as far as that is known beforehand."""
+    if way.is_jvm:
+        return jvm.why_not()
+    if way.on_spark and not _has_spark():
+        return "there is no pyspark where this kedge runs: pip install 'kedge[spark]'"
+    return ""
+
+
+def _ways(mode: str, guarantee: str) -> list[Way]:
+    if mode == RECORD:
+        row = Row(mode, f"Kedge, {WORKERS} workers", guarantee, {"--workers": WORKERS})
+        return [Way(row, ("--workers", WORKERS), victim=A_WORKER)]
+    if mode == EMBEDDED:
+        return [Way(Row(mode, "Kedge, one process", guarantee), victim=ITS_PROCESS)]
+    if mode in jvm.MODES:
+        return [Way(row, is_jvm=True) for row in jvm.rows(mode)]
+    trigger = mode.removeprefix(SPARK)
+    try:
+        interval = trigger_of(trigger, TRIGGER) if mode.startswith(SPARK) else AVAILABLE_NOW
+    except ConfigurationError:
+        interval = AVAILABLE_NOW
+    if interval == AVAILABLE_NOW:  # it ends, and does not keep up with a source
+        near = did_you_mean(mode, NAMED)
+        known = ", ".join(NAMED)
+        raise ConfigurationError(f"there is no mode {mode!r:.80}{near}; there are {known}", code=K704)
+    interval_s = float(interval.split()[0]) / 1000 if interval != DEFAULT else 0.0
+    return _micro_batch(mode, trigger, interval_s, guarantee)
+
+
+def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> list[Way]:
+    """Two rows: with the settings that `--engine spark` has by itself, and with Spark's own."""
+    title = "Spark micro-batch, " + ("as soon as it can" if trigger == DEFAULT else f"each {trigger}")
+    options = ("--engine", "spark", TRIGGER, trigger)
+    confs = [word for name, value in _DEFAULTS.items() for word in ("--spark-conf", f"{name}={value}")]
+    ours = {name: SETTINGS[name] for name in _TOLD}
+    theirs = {**ours, **_DEFAULTS}
+    rows = [
+        Row(mode, f"{title}, tuned", guarantee, {TRIGGER: trigger, **ours}),
+        Row(mode, f"{title}, Spark's defaults", guarantee, {TRIGGER: trigger, **theirs}),
+    ]
+    return [
+        Way(rows[0], options, {}, ITS_DRIVER, interval_s, on_spark=True),
+        Way(rows[1], (*options, *confs), {"JDK_JAVA_OPTIONS": ""}, ITS_DRIVER, interval_s, on_spark=True),
+    ]
+
+
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None

@@ -1,0 +1,169 @@
+"""Whole comparisons of real runs: Kedge's own modes here; Spark's once, and with CHAOS=1 the others."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from measured_kit import Told, apart, auth_log, counting, job_of, until
+
+from bridge.compare.measuring import compare
+from topology.errors import ConfigurationError
+
+ALERTS = Path(__file__).resolve().parents[2] / "examples" / "ssh_alerts.py"
+KEDGE = ("record", "embedded")
+dear = pytest.mark.skipif("CHAOS" not in os.environ, reason="with CHAOS=1: each takes a minute")
+
+
+def test_both_modes_of_kedge_give_the_same_results_each_in_time(tmp_path: Path) -> None:
+    told = Told()
+    trace = tmp_path / "trace"
+    made = compare(job_of(counting(tmp_path), f"trace={trace}", modes=KEDGE, rounds=2), told)
+    assert told.turns == [("record", 1), ("embedded", 1), ("record", 2), ("embedded", 2)]
+    assert told.phases == ["starting", "warm-up", "measuring", "ending"]
+    assert not made.interrupted
+    for one in made.modes:
+        assert one.problem == ""
+        assert one.exact, one
+        assert one.rounds == 2
+        assert one.offered == 2 * 400
+        assert one.arrived == 2 * 80  # a result of every five messages
+        assert min(one.latencies) > 0
+        assert sorted(one.latencies)[80] < 500
+        assert max(one.arrivals) < 2
+        assert one.cpu_seconds_per_million
+        assert one.memory_mb
+        assert one.start_s
+        assert one.throughput_per_s
+        assert "p50" in one.feeder_lag
+    assert not trace.exists(), "the user's own sink has run"
+
+
+def test_alerts_of_the_ssh_example_are_timed_from_their_last_line(tmp_path: Path) -> None:
+    values = (f"path={auth_log(tmp_path)}", f"store={tmp_path / 'alerts.db'}", "reference=2025-12-31T00:00:00")
+    made = compare(job_of(ALERTS, *values, modes=KEDGE), Told())
+    for one in made.modes:
+        assert one.problem == ""
+        assert one.exact, one
+        assert one.arrived == 40  # of every ten lines
+    assert not (tmp_path / "alerts.db").exists()
+
+
+def test_all_at_once_gives_the_throughput(tmp_path: Path) -> None:
+    job = job_of(counting(tmp_path), modes=("embedded",), rate=None, seconds=0.5, warm_up_s=0.1)
+    (one,) = compare(job, Told()).modes
+    assert one.problem == ""
+    assert one.arrived == 1_000  # of 5,000 messages
+    assert one.throughput_per_s
+    assert one.throughput_per_s > 1_000
+
+
+def test_a_source_with_too_few_messages_is_offered_again_and_the_comparison_says_so(tmp_path: Path) -> None:
+    made = compare(job_of(counting(tmp_path), "count=100", modes=("embedded",)), Told())
+    assert made.modes[0].arrived == 80
+    assert made.modes[0].exact
+    assert any("100 messages; these were offered 5.0 times over" in note for note in made.notes), made.notes
+
+
+def test_a_mode_that_crashes_has_a_row_that_says_so_and_the_others_go_on(tmp_path: Path) -> None:
+    job = job_of(counting(tmp_path), "crash=true", modes=KEDGE, config=("max_restarts=0",))
+    told = Told()
+    record, embedded = compare(job, told).modes
+    assert "worker" in record.problem
+    assert not record.exact
+    assert embedded.problem == ""
+    assert embedded.arrived == 80
+    assert embedded.exact
+    assert [result.mode for result in told.results] == ["record", "embedded"]
+
+
+def test_a_mode_that_there_is_none_of_is_refused_with_what_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'embedded'"):
+        compare(job_of(counting(tmp_path), modes=("embeded",)), Told())
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
+    job = job_of(counting(tmp_path), modes=KEDGE, seconds=1.0, rounds=20)
+    with apart(job, tmp_path) as one:
+        one.until("embedded", "measuring")
+        one.process.send_signal(signal.SIGINT)
+        one.process.send_signal(signal.SIGINT)  # impatient
+        made = one.made()
+        until(lambda: not one.left(), f"left: {one.left()}")
+    assert made["interrupted"]
+    record, *rest = made["modes"]
+    assert record["problem"] == ""
+    assert record["arrived"] == 40
+    assert record["exact"]
+    assert [mode["problem"] for mode in rest] == ["interrupted"]
+
+
+def test_a_comparison_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    with apart(job_of(counting(tmp_path), modes=("record",), seconds=600.0), tmp_path) as one:
+        one.until("record", "measuring")
+        one.process.kill()
+        one.process.wait()
+        until(lambda: not one.left(), "processes are left")
+
+
+def test_two_comparisons_at_once_do_not_meet(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    jobs = [job_of(counting(folder), modes=("embedded",), seconds=1.0) for folder in folders]
+    with apart(jobs[0], folders[0]) as one, apart(jobs[1], folders[1]) as other:
+        for made in (one.made(), other.made()):
+            (mode,) = made["modes"]
+            assert mode["problem"] == ""
+            assert mode["exact"]
+            assert mode["arrived"] == 40
+
+
+def test_options_of_a_run_in_the_environment_change_no_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEDGE_WORKERS", "7")
+    monkeypatch.setenv("KEDGE_STATE_DIR", str(tmp_path / "mine"))
+    (one,) = compare(job_of(counting(tmp_path), modes=("embedded",), seconds=0.5), Told()).modes
+    assert one.problem == ""
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("mode", KEDGE)
+def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_path: Path, mode: str) -> None:
+    job = job_of(counting(tmp_path), modes=(mode,), kill=True, seconds=4.0, rate=500.0)
+    other = "embedded" if mode == "record" else "record"
+    (killed,) = compare(job, Told()).modes
+    (calm,) = compare(job_of(counting(tmp_path), modes=(other,), seconds=4.0, rate=500.0), Told()).modes
+    assert killed.problem == ""
+    assert killed.arrived == calm.arrived == 400
+    assert killed.missing == killed.extra == 0
+    assert killed.kill is not None
+    assert killed.kill.what == {"record": "a worker", "embedded": "its only process"}[mode]
+    assert 1.9 <= killed.kill.at_s <= 3
+    assert killed.kill.gap_ms
+    assert killed.kill.recovered_ms
+    assert killed.kill.replayed_ms
+
+
+def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    job = job_of(counting(tmp_path), modes=("embedded", "spark:default"))
+    made = compare(job, Told())
+    assert [one.mode for one in made.modes] == ["embedded", "spark:default", "spark:default"]
+    for one in made.modes:
+        assert one.problem == ""
+        assert one.exact, one
+        assert one.arrived == 80
+    embedded, tuned, plain = (sorted(one.latencies)[40] for one in made.modes)
+    assert embedded < min(tuned, plain)
+    assert made.modes[1].settings != made.modes[2].settings
+
+
+@dear
+def test_a_killed_driver_of_sparks_loses_nothing_d16(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    job = job_of(counting(tmp_path), modes=("embedded", "spark:default"), kill=True, seconds=6.0)
+    for one in compare(job, Told()).modes:
+        assert one.problem == ""
+        assert one.missing == one.extra == 0
+        assert one.kill is not None
+        assert one.kill.gap_ms
