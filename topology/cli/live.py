@@ -42,7 +42,7 @@ class Live:
     def __enter__(self) -> "Live":
         self._closing.enter_context(written_above(self._screen))
         self._closing.callback(self._clear)
-        self._closing.enter_context(_out_of_the_way(self._screen))
+        self._closing.enter_context(out_of_the_way(self._screen))
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -79,7 +79,7 @@ def _style(name: str) -> Style:
 
 
 @contextlib.contextmanager
-def _out_of_the_way(screen: Screen) -> Iterator[None]:
+def out_of_the_way(screen: Screen) -> Iterator[None]:
     """While the process is stopped by Ctrl-Z the terminal is the shell's: nothing of ours on it, and a cursor."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGTSTP"):
         yield

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Final
 
-from topology.codes import declaring, given, loading, running, starting, tuples
+from topology.codes import comparing, declaring, given, loading, running, starting, tuples
 from topology.codes.code import Code
 
 _FILES: Final[dict[str, ModuleType]] = {
@@ -13,6 +13,7 @@ _FILES: Final[dict[str, ModuleType]] = {
     "Could not start": starting,
     "The run": running,
     "Tuples and records": tuples,
+    "Comparing modes": comparing,
 }
 GROUPS: Final[dict[str, tuple[Code, ...]]] = {
     title: tuple(one for one in vars(file).values() if isinstance(one, Code)) for title, file in _FILES.items()

@@ -1,0 +1,252 @@
+"""`kedge compare`: what the command line asks for, looked at before anything is measured; then figures and reports.
+
+What takes long to import, or needs the extra, is imported once the command line is known to be right.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from math import inf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bridge.compare.job import Job
+from bridge.compare.options import (
+    ForOption,
+    JsonOption,
+    KillOption,
+    ModesOption,
+    PngOption,
+    RateOption,
+    ReportOption,
+    RoundsOption,
+    SparkConfOption,
+    SparkOption,
+    WarmUpOption,
+)
+from bridge.options import MASTER, SETTING
+from topology.cli import terminal
+from topology.cli.command import given_as
+from topology.cli.exposed import blind
+from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.cli.undoing import held, interruptible
+from topology.codes.comparing import K701, K702, K703
+from topology.errors import ConfigurationError
+from topology.text import printable
+from topology.version import version
+
+if TYPE_CHECKING:
+    from bridge.compare.results import Comparison
+
+ALL_AT_ONCE: Final = "max"  # as a rate
+ROUNDS_MAX: Final = 100
+INTERRUPTED: Final = 130  # the exit status of who was ended by Ctrl-C
+COLUMNS_MIN: Final = 20
+EXAMPLES: Final = (
+    ("kedge compare alerts.py", "1,000 messages a second, in all modes that can run here"),
+    ("kedge compare alerts.py --modes record,embedded --rate max", "how much two of them can take"),
+    ("kedge compare alerts.py --modes record,spark:1s --report a.html", "with a report to show around"),
+    ("kedge compare alerts.py --kill", "what a kill in the middle costs each"),
+)
+
+
+def compare(
+    target: TargetArgument,
+    set_: SetOption = None,
+    config: ConfigOption = None,
+    modes: ModesOption = None,
+    rate: RateOption = "1000",
+    for_s: ForOption = 20.0,
+    warm_up: WarmUpOption = 5.0,
+    rounds: RoundsOption = 2,
+    kill: KillOption = False,
+    spark: SparkOption = None,
+    spark_conf: SparkConfOption = None,
+    report: ReportOption = None,
+    png: PngOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Measure a topology in several modes, side by side.
+
+    How long each result takes with the same messages: on Kedge's workers, in one process, and in Spark's micro-batches.
+    Its own sinks don't run, so nothing is stored or sent. Ctrl-C ends it, and shows what was measured until then.
+    """
+    terminal.say(f"kedge {version()}: compares modes of {printable(target)}")
+    if wrong := _wrong(rate, for_s, warm_up, rounds, modes):
+        raise ConfigurationError(wrong, code=K701)
+    job = Job(
+        target,
+        tuple(set_ or ()),
+        tuple(config or ()),
+        _rate(rate),
+        for_s,
+        warm_up,
+        rounds,
+        _modes(modes),
+        spark or "",
+        tuple(spark_conf or ()),
+        kill,
+    )
+    _check_libraries(drawn=report is not None or png is not None)
+    _check_files({"--report": report, "--png": png})
+    with interruptible():
+        topology, _ = declared(target, set_ or [], config or [])
+        topology.validate()
+        raise SystemExit(_measured_and_shown(job, report, png, as_json))
+
+
+# -- before anything is measured
+
+
+def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | None) -> str:
+    """What can't be, in a sentence; empty where all can."""
+    number = _rate(rate)
+    if number is not None and not 0 < number < inf:
+        return f"{given_as('--rate')} takes a number of messages a second above 0, or max, not {rate!r:.80}"
+    if not 0 < for_s < inf:
+        return f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}"
+    if not 0 <= warm_up < inf:
+        return f"{given_as('--warm-up')} takes a number of seconds, 0 or more, not {warm_up:g}"
+    if not 1 <= rounds <= ROUNDS_MAX:
+        return f"{given_as('--rounds')} takes a whole number from 1 to {ROUNDS_MAX}, not {rounds}"
+    if modes is not None and not _modes(modes):
+        return f"{given_as('--modes')} names no mode; record,embedded are two"
+    return ""
+
+
+def _rate(given: str) -> float | None:
+    """Messages a second, NaN for what is no number, or None for all at once."""
+    if given.strip().lower() == ALL_AT_ONCE:
+        return None
+    try:
+        return float(given.replace(",", ""))
+    except ValueError:
+        return nan
+
+
+def _modes(given: str | None) -> tuple[str, ...]:
+    return tuple(one.strip() for one in (given or "").split(",") if one.strip())
+
+
+def _check_libraries(drawn: bool) -> None:
+    """Raises ConfigurationError where one is not installed, or broken. `drawn`: whether there will be plots."""
+    wanted = {"psutil": "kedge compare reads the load of processes by"}
+    if drawn:
+        wanted["matplotlib"] = "--report and --png draw by"
+    for module, purpose in wanted.items():
+        try:
+            import_module(module)
+        except Exception as error:
+            missing = isinstance(error, ModuleNotFoundError) and error.name == module
+            why = "which is not installed" if missing else f"which can't be imported: {type(error).__name__}: {error}"
+            install = f"{sys.executable} -m pip install 'kedge[compare]'"
+            raise ConfigurationError(f"{purpose} {module}, {why}", code=K703, next=install) from error
+
+
+def _check_files(files: dict[str, Path | None]) -> None:
+    """Raises ConfigurationError for a file that could not be written at the end. Leaves nothing."""
+    given = {option: path for option, path in files.items() if path is not None}
+    for option, path in given.items():
+        if path.is_dir() or not path.name:
+            raise _unwritable(option, path, "it is a folder")
+        try:
+            made, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
+            os.close(made)
+            os.unlink(name)
+        except OSError as error:
+            raise _unwritable(option, path, error.strerror or str(error)) from error
+    if len({path.resolve() for path in given.values()}) < len(given):
+        raise _unwritable("--png", next(iter(given.values())), "--report writes there")
+
+
+def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(f"{given_as(option)} {str(path)!r:.200} can't be written: {why}", code=K702)
+
+
+# -- the measuring, and what comes of it
+
+
+def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json: bool) -> int:
+    """Returns the exit status. From the last measurement on no signal keeps the figures from being shown."""
+    from bridge.compare.live import display
+    from bridge.compare.measuring import compare as measure
+
+    with display(job) as shown:
+        comparison = measure(job, shown)
+    interrupted = comparison.interrupted
+    status = _status(comparison)
+    try:
+        with held():
+            try:
+                _show(comparison, as_json)
+            finally:  # a stdout that is full must not cost the report
+                _write(comparison, job, report, png)
+    except KeyboardInterrupt:  # it came in the meantime, and all is shown by now
+        interrupted = True
+    return INTERRUPTED if interrupted else status
+
+
+def _status(comparison: "Comparison") -> int:
+    from bridge.compare.table import measured
+
+    return 0 if any(measured(one) for one in comparison.modes) else 1
+
+
+def _show(comparison: "Comparison", as_json: bool) -> None:
+    """The table, on stderr where stdout is for JSON."""
+    from bridge.compare import table
+
+    columns = max(COLUMNS_MIN, shutil.get_terminal_size().columns)
+    lines = [*table.lines(comparison, columns)]
+    if as_json:
+        for line in lines:
+            terminal.say(line)
+        terminal.put(json.dumps(comparison.as_json(), default=str))
+    else:
+        terminal.put("\n".join(lines))
+
+
+def _write(comparison: "Comparison", job: Job, report: Path | None, png: Path | None) -> None:
+    """The files. Raises ConfigurationError where one can't be written any more."""
+    if report is None and png is None:
+        return
+    from bridge.compare import plots
+    from bridge.compare import report as reports
+
+    made: dict[str, tuple[Path, bytes]] = {}
+    if report is not None:
+        made["--report"] = (report, reports.as_html(comparison, again(job)).encode())
+    if png is not None:
+        made["--png"] = (png, plots.png(comparison))
+    for option, (path, data) in made.items():
+        try:
+            reports.write(path, data)
+        except OSError as error:
+            raise _unwritable(option, path, error.strerror or str(error)) from error
+        terminal.say(f"written: {printable(str(path))}")
+
+
+def again(job: Job) -> str:
+    """A command line that does the same once more, whatever of it has come from the environment."""
+    return f"kedge compare {shlex.join(blind([*_words(job)]))}"
+
+
+def _words(job: Job) -> Iterator[str]:
+    yield job.target
+    for option, values in (("--set", job.values), ("--config", job.config), (SETTING, job.spark_conf)):
+        for value in values:
+            yield from (option, value)
+    yield from ("--rate", ALL_AT_ONCE if job.rate is None else f"{job.rate:.10g}")
+    yield from ("--for", f"{job.seconds:.10g}", "--warm-up", f"{job.warm_up_s:.10g}", "--rounds", str(job.rounds))
+    if job.modes:
+        yield from ("--modes", ",".join(job.modes))
+    if job.spark_master:
+        yield from (MASTER, job.spark_master)
+    if job.kill:
+        yield "--kill"

@@ -1,0 +1,222 @@
+"""The report of a comparison: one HTML file with everything in it, and a PNG for READMEs.
+
+Says what the table says, with plots, conditions and how to repeat it. Knows files; must not know terminals.
+"""
+
+import contextlib
+import html
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bridge.compare import plots
+from bridge.compare.page import page
+from bridge.compare.results import Comparison, ModeResult, percentiles
+from bridge.compare.table import JVM_ONLY, exactness, measured, megabytes, milliseconds, name_of, remarks_of, sentences
+from topology.cli.numbers import NONE, duration, rate
+from topology.text import printable
+
+LATENCIES: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "max": "max"}
+HOW: Final = (
+    "Messages were read from the topology's own sources beforehand, and offered to each mode by the same schedule: "
+    "the next one is due whether or not the system keeps up. Latency is the time from when a message was due to the "
+    "arrival of its result at the sink, so what waits in a queue counts. Modes took turns, and what came before the "
+    "measured part does not count. In place of the topology's sinks stood a probe that writes down what arrives: "
+    "nothing was stored or sent."
+)
+JVM_NOTE: Final = (
+    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter and a sink "
+    "in the JVM alone, as what Spark can do at best, and not this topology."
+)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Puts a whole file there, in place of what there was. Raises OSError, and then leaves what there was."""
+    path = path.resolve() if path.is_symlink() else path
+    descriptor, made = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o644 if not path.exists() else path.stat().st_mode & 0o777)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(made, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
+
+
+def as_html(comparison: Comparison, again: str) -> str:
+    """The whole page. `again` is the command line that does it once more."""
+    return page(f"{name_of(comparison)}: modes compared", "\n".join(_parts(comparison, again)))
+
+
+def _parts(comparison: Comparison, again: str) -> Iterator[str]:
+    modes, looks = comparison.modes, plots.looks_of(comparison.modes)
+    timed = [one for one in modes if one.latencies]
+    yield f"<h1>{_text(name_of(comparison))}: modes compared</h1>"
+    yield f'<p class="soft">{_text(_sentence(plots.conditions(comparison)))}</p>'
+    first, *others = [*sentences(comparison), ""]
+    yield f'<p class="lead">{_text(_sentence(first))}</p>' if first else ""
+    yield f"<ul>{''.join(f'<li>{_text(_sentence(one))}</li>' for one in others if one)}</ul>" if others[:-1] else ""
+    yield _figures_table(modes)
+    if timed:
+        yield '<h2>Latency</h2>\n<div class="plots">'
+        key = _key(timed, looks)
+        yield _figure("By percentile", plots.percentiles_svg(timed, looks), "Both axes are logarithmic.", key)
+        yield _figure("Over time", plots.over_time_svg(timed, looks), _over_time_caption(timed, looks), key)
+        yield "</div>"
+    yield from _kill(modes, looks)
+    yield '<h2>Throughput and cost</h2>\n<div class="plots">'
+    yield from _bars(modes, looks)
+    yield "</div>"
+    yield f"<h2>What was measured</h2>\n<p>{_text(HOW)}</p>"
+    if any(one.mode in JVM_ONLY for one in modes):
+        yield f"<p>{_text(JVM_NOTE)}</p>"
+    yield "<h2>Settings</h2>"
+    yield _pairs(comparison.settings)
+    for one in modes:
+        if one.settings:
+            yield f"<details><summary>{_text(one.title)}</summary>{_pairs(one.settings)}</details>"
+    yield f"<h2>Machine and versions</h2>\n{_pairs({**comparison.machine, **comparison.versions})}"
+    yield f"<h2>To repeat it</h2>\n<pre><code>{_text(again)}</code></pre>"
+
+
+# -- tables
+
+
+def _figures_table(modes: Sequence[ModeResult]) -> str:
+    titles = (*LATENCIES, "messages/s", "CPU s/M", "memory", "start", "results")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    rows = "".join(_row(one, len(titles) + 2) for one in modes)
+    return (
+        '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
+        f'{head}<th scope="col" class="text">guarantee</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>\n'
+        '<p class="soft">CPU s/M: seconds of processors a million messages, of all processes but the feeder.</p>'
+    )
+
+
+def _row(one: ModeResult, columns: int) -> str:
+    """A row, and one below it for what its figures don't say."""
+    called = f'<br><span class="soft">{_text(one.mode)}</span>' if one.mode != one.title else ""
+    remarks = "<br>".join(_text(line) for line in remarks_of(one))
+    more = f'<td class="text bad" colspan="{columns - 1}"><div class="said">{remarks}</div></td>'
+    if not measured(one):
+        return f'<tr><th scope="row">{_text(one.title)}{called}</th>{more}</tr>\n'
+    found: Mapping[str, float] = percentiles(one.latencies) or {}
+    cells = [
+        *(milliseconds(found.get(name)) for name in LATENCIES.values()),
+        rate(one.throughput_per_s),
+        rate(one.cpu_seconds_per_million),
+        megabytes(one.memory_mb),
+        duration(one.start_s),
+        f"{one.arrived or len(one.latencies):,}",
+    ]
+    spans, split = (' rowspan="2"', ' class="more"') if remarks else ("", "")
+    figures = "".join(f"<td>{_text(cell)}</td>" for cell in cells)
+    return (
+        f'<tr{split}><th scope="row"{spans}>{_text(one.title)}{called}</th>{figures}'
+        f'<td class="text">{_text(one.guarantee)}</td></tr>\n'
+    ) + (f'<tr class="remark">{more}</tr>\n' if remarks else "")
+
+
+def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
+    killed = [(one, one.kill) for one in modes if one.kill is not None]
+    if not killed:
+        return
+    yield "<h2>A kill in the middle</h2>"
+    titles = ("gap", "recovered", "first replay acked", "repeated", "missing", "exact")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    rows = ""
+    for one, kill in killed:
+        cells = [milliseconds(ms) for ms in (kill.gap_ms, kill.recovered_ms, kill.replayed_ms)]
+        cells += [f"{one.repeated:,}", f"{one.missing:,}", exactness(one)]
+        what = f'<td class="text">{_text(kill.what)}</td>'
+        rows += f'<tr><th scope="row">{_text(one.title)}</th>{what}'
+        rows += "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>\n"
+    yield (
+        '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
+        f'<th scope="col" class="text">killed</th>{head}</tr></thead>\n<tbody>{rows}</tbody>\n</table></div>'
+    )
+    yield (
+        '<p class="soft">Gap: the longest time without a result after the kill, less that of before. Recovered: from '
+        "the kill to the first result of a message that was due after it.</p>"
+    )
+    timed = [one for one, _ in killed if one.latencies]
+    if timed:
+        plot = plots.kill_svg(timed, looks)
+        figure = _figure("Around the kill", plot, _over_time_caption(timed, looks), _key(timed, looks))
+        yield f'<div class="plots">{figure}</div>'
+
+
+# -- plots
+
+
+def _bars(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
+    shown: Sequence[tuple[str, str, Callable[[ModeResult], float | None], str]] = (
+        ("throughput", "Messages a second", lambda one: one.throughput_per_s, ""),
+        ("cpu", "CPU seconds a million messages", lambda one: one.cpu_seconds_per_million, ""),
+        ("memory", "Memory of all processes", lambda one: one.memory_mb, " MB"),
+    )
+    for name, title, value, unit in shown:
+        if any(value(one) is not None for one in modes):
+            yield _figure(title, plots.bars_svg(name, f"{title}, of each mode", modes, looks, value, unit))
+
+
+def _figure(title: str, svg: str, caption: str = "", key: str = "") -> str:
+    below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+    return f"<figure><h3>{_text(title)}</h3>\n{svg}\n{key}{below}</figure>"
+
+
+def _over_time_caption(modes: Sequence[ModeResult], looks: plots.Looks) -> str:
+    rings = " Rings are of rows with dashes." if any(looks[one.title].dashes for one in modes) else ""
+    if all(len(one.latencies) <= plots.FEW for one in modes):
+        return f"Each dot is a result.{rings}"
+    return f"Thick: the median of each moment; thin: its slowest result. Dots: single results, where few.{rings}"
+
+
+def _key(shown: Sequence[ModeResult], looks: plots.Looks) -> str:
+    """Which colour and dashes are whose."""
+    entries = ""
+    for one in shown:
+        look = looks[one.title]
+        dashes = f' stroke-dasharray="{" ".join(f"{part * 1.7:g}" for part in look.dashes)}"' if look.dashes else ""
+        line = f'<line x1="0" y1="4" x2="28" y2="4" stroke="var(--series-{look.colour})" stroke-width="3"{dashes}/>'
+        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg>{_text(one.title)}</li>'
+    return f'<ul class="key">{entries}</ul>'
+
+
+# -- words
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    entries = "".join(
+        f"<dt>{_text(str(name).replace('_', ' '))}</dt><dd>{_text(_value(one))}</dd>" for name, one in values.items()
+    )
+    return f"<dl>{entries}</dl>"
+
+
+def _value(value: object) -> str:
+    if value is None or value == "" or value == [] or value == {}:
+        return NONE
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_value(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_value(one) for one in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop, where it begins with a word."""
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))

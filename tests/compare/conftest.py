@@ -1,0 +1,19 @@
+"""Tests here run the command as those of the command line do, with their kits."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+CLI = Path(__file__).parents[1] / "cli"
+sys.path.insert(0, str(CLI))  # for cli_kit, terminal_kit
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the topologies of the command line's tests are."""
+    from cli_kit import COUNTING, ENDLESS
+
+    (tmp_path / "counting.py").write_text(COUNTING)
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    return tmp_path

@@ -1,0 +1,160 @@
+"""`kedge compare`: what it refuses before anything is measured, and what a line that it took can be repeated by."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from cli_kit import kedge, kedge_here, one_sentence, told
+
+from bridge.compare.command import again
+from bridge.compare.job import Job
+
+WRONG = {
+    "no rate": (["--rate", "0"], "--rate takes a number of messages a second above 0, or max, not '0'", "K701"),
+    "a rate below 0": (["--rate", "-5"], "--rate takes a number of messages a second above 0", "K701"),
+    "a rate without an end": (["--rate", "inf"], "--rate takes a number of messages a second above 0", "K701"),
+    "a rate that is no number": (["--rate", "nan"], "--rate takes a number of messages a second above 0", "K701"),
+    "a rate in words": (["--rate", "fast"], "--rate takes a number of messages a second above 0, or max", "K701"),
+    "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0", "K701"),
+    "a time without an end": (["--for", "inf"], "--for takes a number of seconds above 0, not inf", "K701"),
+    "a time in words": (["--for", "long"], "--for takes a number, not 'long'", "K101"),
+    "a warm-up below 0": (["--warm-up", "-1"], "--warm-up takes a number of seconds, 0 or more, not -1", "K701"),
+    "no rounds": (["--rounds", "0"], "--rounds takes a whole number from 1 to 100, not 0", "K701"),
+    "too many rounds": (["--rounds", "101"], "--rounds takes a whole number from 1 to 100, not 101", "K701"),
+    "no modes": (["--modes", " , "], "--modes names no mode", "K701"),
+    "a report in no folder": (
+        ["--report", "nowhere/a.html"],
+        "--report 'nowhere/a.html' can't be written: No such file or directory",
+        "K702",
+    ),
+    "a report that is a folder": (["--report", "folder"], "--report 'folder' can't be written: it is a folder", "K702"),
+    "a report without a name": (["--report", ""], "--report '.' can't be written: it is a folder", "K702"),
+    "a report in a file": (
+        ["--report", "counting.py/a.html"],
+        "--report 'counting.py/a.html' can't be written: Not a directory",
+        "K702",
+    ),
+    "a picture in no folder": (["--png", "nowhere/a.png"], "--png 'nowhere/a.png' can't be written", "K702"),
+    "both in one file": (
+        ["--report", "a", "--png", "./a"],
+        "--png 'a' can't be written: --report writes there",
+        "K702",
+    ),
+    "an option that there is not": (["--mode", "record"], "there is no option --mode; did you mean '--modes'?", "K101"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said", "code"), WRONG.values(), ids=WRONG)
+def test_a_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
+    folder: Path, arguments: list[str], said: str, code: str
+) -> None:
+    (folder / "folder").mkdir()
+    before = sorted(folder.rglob("*"))
+    result = kedge_here("compare", "counting.py", *arguments, cwd=folder)
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert said in one_sentence(result)
+    assert told(result.stderr).code == code
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("KEDGE_RATE", "fast", "KEDGE_RATE takes a number of messages a second above 0, or max, not 'fast'"),
+        ("KEDGE_WARM_UP", "-1", "KEDGE_WARM_UP takes a number of seconds, 0 or more, not -1"),
+        ("KEDGE_REPORT", "nowhere/a.html", "KEDGE_REPORT 'nowhere/a.html' can't be written"),
+    ],
+)
+def test_a_wrong_variable_is_called_by_its_name(folder: Path, variable: str, value: str, said: str) -> None:
+    result = kedge_here("compare", "counting.py", cwd=folder, env={variable: value})
+    assert result.returncode == 2
+    assert said in one_sentence(result)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_told_before_anything_is_measured(folder: Path) -> None:
+    (folder / "locked").mkdir(mode=0o500)
+    result = kedge_here("compare", "counting.py", "--report", "locked/a.html", cwd=folder)
+    assert "--report 'locked/a.html' can't be written: Permission denied" in one_sentence(result)
+
+
+def test_a_disk_that_takes_nothing_is_told_before_anything_is_measured(folder: Path) -> None:
+    result = kedge_here("compare", "counting.py", "--report", "/proc/a.html", cwd=folder)
+    assert result.returncode == 2
+    assert one_sentence(result).startswith("--report '/proc/a.html' can't be written: ")
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "said"),
+    [
+        ("psutil", (), "kedge compare reads the load of processes by psutil, which is not installed"),
+        ("matplotlib", ("--png", "a.png"), "--report and --png draw by matplotlib, which is not installed"),
+    ],
+)
+def test_without_its_extra_it_says_how_to_install_it(
+    folder: Path, module: str, options: tuple[str, ...], said: str
+) -> None:
+    (folder / "hidden").mkdir()
+    missing = f"raise ModuleNotFoundError(\"No module named '{module}'\", name='{module}')\n"
+    (folder / "hidden" / f"{module}.py").write_text(missing)
+    result = kedge("compare", "counting.py", *options, cwd=folder, env={"PYTHONPATH": str(folder / "hidden")})
+    assert result.returncode == 2
+    assert one_sentence(result) == said
+    assert re.fullmatch(
+        rf"{re.escape(str(Path(sys.executable).parent))}/python[\d.]* -m pip install 'kedge\[compare\]'",
+        told(result.stderr).next,
+    )
+
+
+def test_a_library_that_is_broken_is_told_as_such(folder: Path) -> None:
+    (folder / "hidden").mkdir()
+    (folder / "hidden/matplotlib.py").write_text("raise OSError('libfoo.so: cannot open shared object file')\n")
+    hidden = {"PYTHONPATH": str(folder / "hidden")}
+    result = kedge("compare", "counting.py", "--report", "a.html", cwd=folder, env=hidden)
+    why = "OSError: libfoo.so: cannot open shared object file"
+    assert one_sentence(result) == f"--report and --png draw by matplotlib, which can't be imported: {why}"
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "code"),
+    [
+        ("nowhere.py", "there is no file nowhere.py", "K112"),
+        ("counting.py:nothing", "counting.py has no 'nothing'", "K120"),
+    ],
+)
+def test_a_topology_that_is_not_there_is_told_as_by_run(folder: Path, target: str, said: str, code: str) -> None:
+    result = kedge("compare", target, cwd=folder)
+    assert (result.returncode, told(result.stderr).code) == (2, code)
+    assert said in one_sentence(result)
+
+
+def test_a_topology_with_mistakes_is_told_with_all_of_them(folder: Path) -> None:
+    (folder / "wrong.py").write_text("from topology import Topology\n\ntopology = Topology('wrong')\n")
+    result = kedge("compare", "wrong.py", cwd=folder)
+    assert result.returncode == 2
+    assert told(result.stderr).code == "K200"
+
+
+def test_the_line_to_repeat_it_has_all_that_counts_wherever_it_came_from() -> None:
+    job = Job(
+        "jobs/alerts.py:nightly",
+        ("path=my file.log",),
+        ("max_pending=5",),
+        None,
+        2.5,
+        0.0,
+        3,
+        ("record", "spark:1s"),
+        "local[2]",
+        ("a.b=c d",),
+        True,
+    )
+    assert shlex.split(again(job)) == [
+        *("kedge", "compare", "jobs/alerts.py:nightly", "--set", "path=my file.log", "--config", "max_pending=5"),
+        *("--spark-conf", "a.b=c d", "--rate", "max", "--for", "2.5", "--warm-up", "0", "--rounds", "3"),
+        *("--modes", "record,spark:1s", "--spark", "local[2]", "--kill"),
+    ]
+    assert again(Job("alerts.py")) == "kedge compare alerts.py --rate 1000 --for 20 --warm-up 5 --rounds 2"
