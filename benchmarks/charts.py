@@ -10,28 +10,30 @@ from xml.sax.saxutils import escape
 
 from benchmarks.plot import GREY, line, text
 
-WIDTH: Final = 760  # of a drawing, in pixels
-LEFT: Final = 230  # for names
-RIGHT: Final = 110  # for the figure behind a bar
+WIDTH: Final = 820  # of a drawing, in pixels
+LEFT: Final = 250  # for names
+RIGHT: Final = 250  # for what stands behind a bar
 TOP: Final = 56  # for the title, and what the axis says
 ROW: Final = 28  # height of a row
 BAR: Final = 16
 FOOT: Final = 34  # for the axis
-CHARACTERS: Final = 34  # of a name, at most
+CHARACTERS: Final = 38  # of a name, at most
 OURS, OTHERS, PALE = "#0b5c7a", "#9aa7ad", "#dddddd"
 
 
-def bars(title: str, unit: str, rows: Sequence[tuple[str, float, bool]]) -> str:
-    """A horizontal bar a row, from 0: its name, its figure, and whether it is one of ours."""
-    most = max((value for _, value, _ in rows), default=0.0) or 1.0
+def bars(title: str, unit: str, rows: Sequence[tuple[str, float, str, bool]]) -> str:
+    """A horizontal bar a row, from 0: its name, its figure, what stands behind that, and whether it is one of ours."""
+    most = max((value for _, value, _, _ in rows), default=0.0) or 1.0
     parts = [text(LEFT, 44, unit, anchor="start")]
-    for number, (name, value, ours) in enumerate(rows):
+    for number, (name, value, note, ours) in enumerate(rows):
         y = TOP + number * ROW
         length = (WIDTH - LEFT - RIGHT) * value / most
         colour = OURS if ours else OTHERS
         parts.append(_name(name, y))
         parts.append(f'<rect x="{LEFT}" y="{y + 4}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>')
-        parts.append(text(LEFT + length + 6, y + 17, f"{value:,.0f}", anchor="start"))
+        parts.append(
+            text(LEFT + length + 6, y + 17, f"{value:,.0f} – {note}" if note else f"{value:,.0f}", anchor="start")
+        )
     bottom = TOP + len(rows) * ROW
     parts.append(line(LEFT, TOP, LEFT, bottom, GREY, 1))
     return _drawing(title, bottom + 12, parts)

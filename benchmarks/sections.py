@@ -60,26 +60,40 @@ def of_comparison(kept: Kept) -> Section:
         for mode in modes
     ]
     section.paragraphs.append(table(("mode", *PERCENTS.values(), ""), rows))
-    drawn = [
-        (_titled(mode), [mode["latency_ms"][key] for key in PERCENTS], _is_ours(mode["mode"]))
-        for mode in modes
-        if mode.get("latency_ms")
-    ]
-    if drawn:
-        title = f"{topology}, {_rate(rate)}: from the scheduled time to the sink"
-        section.draw(
-            kept.stem, f"Latency of each mode, {_rate(rate)}, on a logarithmic axis", percentiles(title, drawn)
-        )
+    _draw_modes(section, kept.stem, f"{topology}, {_rate(rate)}", modes, isinstance(rate, int | float))
     section.paragraphs.append(
         table(("mode", "results/s", "CPU s/M", "MB", "start s", "exact", "guarantee"), _costs(modes))
     )
     if any(mode.get("kill") for mode in modes):
         section.paragraphs.append(_kills(modes))
-    section.paragraphs += [f"- {note}" for note in found.get("notes", [])]
+    section.paragraphs += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in found.get("notes", [])]
+    if told := [f"- **{_titled(mode)}**: {_settings(mode['settings'])}" for mode in modes if mode.get("settings")]:
+        section.paragraphs.append("Each mode's own settings:\n\n" + "\n".join(told))
     if found.get("interrupted"):
         section.paragraphs.append("The comparison was interrupted: figures are of what was measured until then.")
     section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(topology, settings)}.")
     return section
+
+
+def _draw_modes(section: Section, name: str, what: str, modes: Sequence[Mapping[str, Any]], at_a_rate: bool) -> None:
+    """Latencies where messages came at a rate; else how many a second there were, as all of them waited."""
+    if at_a_rate:
+        timed = [
+            (_titled(mode), [mode["latency_ms"][key] for key in PERCENTS], _is_ours(mode["mode"]))
+            for mode in modes
+            if mode.get("latency_ms")
+        ]
+        if timed:
+            drawn = percentiles(f"{what}: from the scheduled time to the sink", timed)
+            section.draw(name, f"Latency of each mode, {what}, on a logarithmic axis", drawn)
+        return
+    rates = [
+        (_titled(mode), mode["throughput_per_s"], "", _is_ours(mode["mode"]))
+        for mode in modes
+        if mode.get("throughput_per_s")
+    ]
+    if rates:
+        section.draw(name, f"Messages a second of each mode, {what}", bars(what, "messages/s", rates))
 
 
 def _costs(modes: Sequence[Mapping[str, Any]]) -> list[Cells]:
@@ -90,14 +104,19 @@ def _costs(modes: Sequence[Mapping[str, Any]]) -> list[Cells]:
             number(mode.get("cpu_seconds_per_million")),
             number(mode.get("memory_mb")),
             number(mode.get("start_s")),
-            "yes" if mode.get("exact") else _wrong(mode),
+            _exact(mode),
             str(mode.get("guarantee") or NOTHING),
         )
         for mode in modes
     ]
 
 
-def _wrong(mode: Mapping[str, Any]) -> str:
+def _exact(mode: Mapping[str, Any]) -> str:
+    """Whether each result came once, or, to a sink that drops what is repeated, would have."""
+    if mode.get("exact"):
+        return "yes"
+    if mode.get("exact_in_effect"):
+        return f"yes, once {mode['repeated']:,} repeats are dropped"
     parts = [f"{mode[key]:,} {key}" for key in ("missing", "extra", "repeated") if mode.get(key)]
     return f"no: {', '.join(parts)}" if parts else NOTHING
 
@@ -109,7 +128,7 @@ def _kills(modes: Sequence[Mapping[str, Any]]) -> str:
             str(kill["what"]),
             *(_ms(kill.get(key)) for key in ("gap_ms", "recovered_ms", "replayed_ms")),
             number(mode.get("repeated")),
-            "yes" if mode.get("exact") else _wrong(mode),
+            _exact(mode),
         )
         for mode in modes
         if (kill := mode.get("kill"))
@@ -134,15 +153,11 @@ def _rate(rate: object) -> str:
 
 
 def _command_of(topology: str, settings: Mapping[str, Any]) -> str:
-    if command := settings.get("command"):
-        return f"`{command}`"
-    options = {"rate": "--rate", "seconds": "--for", "rounds": "--rounds"}
-    given = " ".join(
-        f"{option} {'max' if settings[key] is None else settings[key]}"
-        for key, option in options.items()
-        if key in settings
-    )
-    return f"`kedge compare {topology} {given}`"
+    """What measures it again; of values that were set, the names alone are kept."""
+    options = {"rate": "--rate", "seconds": "--for", "warm_up_s": "--warm-up", "rounds": "--rounds"}
+    words = ["kedge compare", topology, *(f"--set {name}=…" for name in settings.get("values", ()))]
+    words += [f"{option} {_plain(settings[key])}" for key, option in options.items() if key in settings]
+    return f"`{' '.join([*words, *['--kill'] * bool(settings.get('kill'))])}`"
 
 
 # -- make peers
@@ -187,11 +202,7 @@ def _workload(
             for one in rows
         ],
     )
-    drawn = [
-        (f"{one['title']} ({one['guarantee']})", one["value"], _is_ours(one["peer"]))
-        for one in rows
-        if one.get("value")
-    ]
+    drawn = [(one["title"], one["value"], one["guarantee"], _is_ours(one["peer"])) for one in rows if one.get("value")]
     if drawn:
         words = f"{title}: lines a second of each peer"
         section.drawings[f"{stem}-{name}"] = bars(title, "lines/s", drawn)
@@ -255,7 +266,10 @@ def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
 def _about(found: Mapping[str, Any]) -> str:
     """Where it was measured, and with which versions."""
     machine = found.get("machine", {})
-    told = [str(machine.get("cpu", "")), f"{machine['cores']} cores" if machine.get("cores") else ""]
+    told = [
+        str(machine.get("cpu") or machine.get("processor") or ""),
+        f"{machine['cores']} cores" if machine.get("cores") else "",
+    ]
     told.append(str(machine.get("system", "")))
     if machine.get("load_before") is not None:
         told.append(f"load {machine['load_before']:g} before")
@@ -266,7 +280,14 @@ def _about(found: Mapping[str, Any]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items() if key != "command")
+    given = {key: value for key, value in settings.items() if value not in ("", None, [], False)}
+    return ", ".join(f"`{key}` {_plain(value)}" for key, value in given.items())
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _is_ours(name: str) -> bool:

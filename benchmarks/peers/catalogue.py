@@ -120,4 +120,6 @@ PEERS: Final[tuple[Peer, ...]] = (
 LEFT_OUT: Final = {  # a peer that is not measured → why
     "Quix Streams": "needs a Kafka broker",
     "faust-streaming": "needs a Kafka broker",
+    "PyFlink": "brings 330 MB of jars, and a JVM: `kedge compare` has Spark for engines of that kind",
+    "Pathway": "brings 560 MB, which took more than four minutes to install",
 }

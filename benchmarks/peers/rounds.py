@@ -185,4 +185,4 @@ def _median(figures: Sequence[float]) -> float | None:
 
 
 def _rounded(figure: float | None, digits: int) -> float | None:
-    return None if figure is None else round(figure, digits)
+    return None if figure is None else round(figure, digits or None)

@@ -1,6 +1,7 @@
 """docs/benchmarks.md is what its command makes of the results that are kept, and these tell of no machine's paths."""
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,22 @@ from benchmarks.peers.catalogue import LEFT_OUT, PEERS
 from benchmarks.peers.inputs import WORKLOADS
 from benchmarks.peers.rounds import Cell, Comparison
 from benchmarks.sections import number, table
-from bridge.compare import results
+from bridge.compare import results, surroundings
+from topology.version import version
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 MACHINE = {"system": "Linux-6.1-x86_64", "cpu": "Some CPU", "cores": 2, "load": [0.1, 0.2, 0.3]}
 VERSIONS = {"python": "3.11.7", "kedge": "0.1.0"}
+SETTINGS = {
+    "rate": 1000.0,
+    "seconds": 20.0,
+    "warm_up_s": 5.0,
+    "rounds": 2,
+    "kill": True,
+    "values": ["path"],
+    "spark": "",
+}
 
 
 def comparison() -> dict[str, Any]:
@@ -35,8 +46,9 @@ def comparison() -> dict[str, Any]:
     slow.repeated, slow.kill = 3, results.Kill("the driver", 5.0, 21_000.0, 22_000.0, None)
     none = results.ModeResult("spark:real-time", "Spark, real-time", problem="there is no javac", feeder_limited=True)
     found = results.Comparison(
-        "examples/ssh_alerts.py", {"rate": 1000, "seconds": 20, "rounds": 2}, MACHINE, VERSIONS, [fast, slow, none]
+        "examples/ssh_alerts.py", SETTINGS, surroundings.machine(), surroundings.versions(), [fast, slow, none]
     )
+    fast.settings = {"--workers": "2"}
     found.notes.append("messages were offered several times over")
     made: dict[str, Any] = json.loads(json.dumps(found.as_json()))
     return made
@@ -44,7 +56,7 @@ def comparison() -> dict[str, Any]:
 
 def peers() -> dict[str, Any]:
     cells = [
-        Cell(workload, peer, 1_000, [0.01 * (2 + place)], [0.2], [0.5], [40.0])
+        Cell(workload, peer, 1_000, [0.1 + 0.05 * place], [0.2], [0.5], [40.0])
         for workload in WORKLOADS
         for place, peer in enumerate(PEERS)
     ]
@@ -104,29 +116,35 @@ def test_a_comparison_has_its_modes_with_percentiles_costs_guarantees_and_why_on
     assert "| Kedge, 2 workers | 0.300 | 1.50 | 1.50 | 1.50 | 1.50 |" in page
     assert "| Spark, real-time | – | – | – | – | – | there is no javac; the feeder was the limit |" in page
     assert "| Kedge, 2 workers | 1,000 | 34.5 | 120 | 0.800 | yes | each once |" in page
-    assert r"| Spark \| default | the driver | 21,000 | 22,000 | – | 3 | no: 3 repeated |" in page
-    assert "messages were offered several times over" in page
-    assert "`kedge compare examples/ssh_alerts.py --rate 1000 --for 20 --rounds 2`" in page
+    assert r"| Spark \| default | the driver | 21,000 | 22,000 | – | 3 | yes, once 3 repeats are dropped |" in page
+    assert "Messages were offered several times over." in page
+    assert "- **Kedge, 2 workers**: `--workers` 2" in page
+    assert (
+        "`kedge compare examples/ssh_alerts.py --set path=… --rate 1000 --for 20 --warm-up 5 --rounds 2 --kill`" in page
+    )
     assert f"]({IMAGES}/{DRAWING}compare-1k.svg)" in page
-    assert "Some CPU, 2 cores, Linux-6.1-x86_64, load 0.1 at the end; python 3.11.7, kedge 0.1.0" in page
+    assert f"{surroundings.machine()['cores']} cores" in page
+    assert f"kedge {version()}, python {platform.python_version()}" in page
 
 
 def test_a_comparison_at_saturation_says_so() -> None:
     found = comparison()
-    found["settings"]["rate"] = None
-    assert "all messages at once" in pages([kept("compare-max", found)])[PAGE]
+    found["settings"]["rate"] = "max"
+    made = pages([kept("compare-max", found)])
+    assert "all messages at once" in made[PAGE]
+    assert "messages/s" in made[f"{IMAGES}/{DRAWING}compare-max.svg"]
 
 
 def test_peers_have_a_table_a_workload_with_guarantees_problems_and_who_is_left_out() -> None:
     made = pages([kept("peers", peers())])
     page = made[PAGE]
     assert len([name for name in made if name.startswith(f"{IMAGES}/{DRAWING}peers-")]) == len(WORKLOADS)
-    assert "| asyncio queues | 50,000 | 1.00 | 500 | 0.200 | 40.0 | none |" in page
+    assert "| asyncio queues | 10,000 | 1.00 | 500 | 0.200 | 40 | none |" in page
     assert "the output differs from Kedge's: 1 rows missing |" in page
     for peer in PEERS:
         assert f"- **{peer.title}**, {peer.guarantee}: {peer.means}." in page
     assert "Quix Streams, which needs a Kafka broker" in page
-    assert "load 0.05 before" in page
+    assert "Some CPU, 2 cores, Linux-6.1-x86_64, load 0.05 before; python 3.11.7, kedge 0.1.0" in page
 
 
 def test_other_benchmarks_have_a_row_a_figure_and_a_table_of_their_cases() -> None:
@@ -166,7 +184,7 @@ def test_a_column_that_is_empty_everywhere_is_left_out() -> None:
 
 
 def test_drawings_are_well_formed_and_longer_bars_are_more() -> None:
-    drawn = ElementTree.fromstring(bars("A & B", "lines/s", [("one", 100.0, True), ("two", 50.0, False)]))
+    drawn = ElementTree.fromstring(bars("A & B", "lines/s", [("one", 100.0, "none", True), ("two", 50.0, "", False)]))
     widths = [float(one.get("width", "0")) for one in drawn.iter() if one.tag.endswith("rect")][1:]
     assert widths[0] == 2 * widths[1]
     assert len(ElementTree.fromstring(percentiles("None", []))) > 1
