@@ -4,6 +4,7 @@ deleted would else be begun anew with nothing said, and what was in it be missin
 Notes go with --fresh, as the folder does. Knows notes and paths; must not know what is in a file.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,13 @@ class Begun:
             self._notes.set(self._name(what), BEGUN)
 
     def check(self, what: str, path: Path) -> None:
-        """Raises ConfigurationError where it has begun, and there is no such path now."""
-        if self.is_noted(what) and not path.exists():
+        """Raises ConfigurationError where it has begun, and there is no such path now. Where that can't be told, who
+        opens it says why."""
+        if not self.is_noted(what):
+            return
+        with contextlib.suppress(PermissionError, NotADirectoryError):
+            if path.exists():
+                return
             raise ConfigurationError(f"{path} is gone, and query {self._query!r} has begun with it", code=K456)
 
     def _name(self, what: str) -> str:

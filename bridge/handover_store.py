@@ -81,10 +81,10 @@ class HandOverStore:
         self.floors, self._logs = [], {}
         own = self._own = Segments(self.folder / str(self._task.index))
         own.open()
-        own.goes_on()
         for number in self._folders():
             segments = own if number == self._task.index else Segments(self.folder / str(number))
             self._recall(number, segments)
+        own.goes_on()
         self._say_tasks(self.folder / "tasks", str(self._task.tasks))
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
@@ -212,7 +212,7 @@ class HandOverStore:
 
     def _say_tasks(self, path: Path, tasks: str) -> None:
         """How many tasks there are now, for readers: the first says it."""
-        if self._task.index == 0 and (not path.exists() or path.read_text() != tasks):
+        if self._task.index == 0 and (not path.exists() or path.read_bytes() != tasks.encode()):
             put(path, tasks.encode())
 
     def _folders(self) -> list[int]:

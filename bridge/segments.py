@@ -146,12 +146,15 @@ class Segments:
 
     def checked_numbers(self, kept: Kept) -> tuple[list[int], int]:
         """The same, and the number of the next segment. Raises ConfigurationError where one is missing that a reader
-        may want: what is below `done` may be away, and that is not durable, while `kept` is."""
+        may want: what is below `done` may be away, and that is not durable, while `kept` is. Called before `goes_on`,
+        as the end that was said names the last one."""
         numbers, first = self.numbers(), max(kept.read, self.done())
         after = max(numbers[-1] + 1 if numbers else 0, first)
         missing = {*range(first, after)} - {*numbers}
         if missing:
             raise damaged(self.path(min(missing)), "is missing, and later ones were there")
+        if any(int(found[1]) > after for entry in self._entries() if (found := _END.fullmatch(entry))):
+            raise damaged(self.path(after), "is missing, and the run before had ended after it")
         return numbers, after
 
     def has(self, number: int) -> bool:

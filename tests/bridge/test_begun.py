@@ -1,6 +1,8 @@
 """A folder of a query that somebody has deleted is told, and not begun anew: what was in it would be missing, and what
 comes again be counted twice."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from handover_kit import (
     notes_of,
     numbers_stored,
     opened,
+    own,
     sink,
     task_of,
+    tuple_of,
 )
 
 from bridge.begun import Begun
@@ -80,6 +84,19 @@ async def test_a_run_that_was_killed_before_it_was_noted_begins_again(tmp_path: 
     assert Begun(notes, "q").is_noted("items/0")
 
 
+def test_a_folder_that_may_not_be_looked_into_is_not_called_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = MemoryNotes()
+    Begun(notes, "one").note("results")
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "exists", refused)  # root may look into all
+    Begun(notes, "one").check("results", tmp_path / "nothing")
+
+
 def test_queries_and_parts_of_them_are_told_apart(tmp_path: Path) -> None:
     notes = MemoryNotes()
     Begun(notes, "one").note("results")
@@ -88,6 +105,28 @@ def test_queries_and_parts_of_them_are_told_apart(tmp_path: Path) -> None:
     Begun(notes, "two").check("results", tmp_path / "nothing")
     with pytest.raises(ConfigurationError, match="nothing is gone, and query 'one' has begun with it"):
         Begun(notes, "one").check("results", tmp_path / "nothing")
+
+
+async def test_the_last_segment_that_has_gone_is_missed_by_the_end_that_was_said(tmp_path: Path) -> None:
+    """Its number would be given to another one, which a reader that has read it would never look at."""
+    async with opened(tmp_path) as bolt:
+        for number in range(3):
+            await feed(bolt, [tuple_of(number)], Told())
+        await bolt.flush(Told())
+    last = own(tmp_path).path(2)
+    last.unlink()
+    with pytest.raises(ConfigurationError, match=rf"{last} is missing, and the run before had ended after it"):
+        async with opened(tmp_path):
+            raise AssertionError("it was opened")
+    assert own(tmp_path).has_ended(3), "nothing was changed"
+
+
+async def test_what_is_no_number_of_tasks_is_written_anew(tmp_path: Path) -> None:
+    await handed_over(tmp_path, range(3))
+    (input_folder(tmp_path) / "tasks").write_bytes(b"\xd2\x00")
+    await handed_over(tmp_path, range(4))
+    assert (input_folder(tmp_path) / "tasks").read_text() == "1"
+    assert sorted(numbers_stored(tmp_path)) == [*range(4)]
 
 
 async def test_a_keeper_that_has_ended_by_a_mistake_ends_the_flush_too(tmp_path: Path) -> None:
