@@ -14,6 +14,8 @@ SLOTS: Final = "tests/runtime/test_slots_killed.py::"
 HELD: Final = "tests/runtime/test_held_inputs.py::"
 REMEMBERING: Final = "tests/property/test_remembering_model.py::"
 GATHERED: Final = "tests/property/test_keys_gathered.py::"
+HERE: Final = "tests/runtime/test_kept_here.py::"
+KEEPING: Final = "topology/runtime/keeping.py"
 COMMITTING: Final = "topology/runtime/committing.py"
 
 MUTANTS: Final = (
@@ -32,6 +34,23 @@ MUTANTS: Final = (
         old="            self._keeper.hurry()",
         new="            pass",
         test=f"{COMMITS}test_a_lone_input_takes_the_time_of_one_commit_D1",
+    ),
+    Mutant(
+        rule="D1",
+        breaks="where a commit is made on the loop, outputs leave when it is gathered",
+        file=KEEPING,
+        old="            changes = self._gathered(self._at_once, lasting=False)\n",
+        new="            changes = self._gathered(self._at_once, lasting=False)\n"
+        "            for part in self._at_once:\n                part.kept()\n",
+        test=f"{HERE}test_a_little_is_kept_in_the_turn_in_which_it_was_processed_and_leaves_in_it_but_not_before_D1",
+    ),
+    Mutant(
+        rule="D1",
+        breaks="what must survive a loss of power is kept on the loop, and not synced",
+        file=KEEPING,
+        old="        self.here = store is None or not lasting\n",
+        new="        self.here = True\n",
+        test=f"{HERE}test_where_it_must_survive_a_loss_of_power_nothing_is_kept_on_the_loop",
     ),
     Mutant(
         rule="D2",
@@ -77,10 +96,26 @@ MUTANTS: Final = (
     Mutant(
         rule="D10",
         breaks="a commit that was cut short while it was written is done twice",
-        file="topology/runtime/keeping.py",
+        file=KEEPING,
         old="                self._in_doubt, parts = parts, []",
         new="                self._in_doubt = []",
         test=f"{COMMITS}test_what_is_sent_again_goes_to_whom_routing_chooses_now_D2",
+    ),
+    Mutant(
+        rule="D10",
+        breaks="what a full store has not kept on the loop is not gathered again",
+        file=KEEPING,
+        old="            part.not_kept()\n        self._hurry.set()\n",
+        new="            part.kept()\n",
+        test=f"{HERE}test_a_disk_that_is_full_when_the_loop_writes_fails_and_doubles_nothing_D10",
+    ),
+    Mutant(
+        rule="D10",
+        breaks="the worker goes on with a store that has broken when the loop has written",
+        file=KEEPING,
+        old="            self._trouble = error\n            self._hurry.set()\n",
+        new="            self._in_doubt = []\n",
+        test=f"{HERE}test_a_store_that_breaks_when_the_loop_writes_ends_the_worker_without_an_ack_D10_F18",
     ),
     Mutant(
         rule="D11",

@@ -65,6 +65,10 @@ class Trying:
     def commits(self) -> int:
         return self._store.commits
 
+    @property
+    def is_short(self) -> bool:
+        return self._store.is_short
+
     def commit(self, changes: Changes) -> None:
         self._before(changes)
         self._store.commit(changes)

@@ -93,8 +93,8 @@ PLANTED: Final = (
         "D1",
         "outputs leave when they are about to be kept, and not once they are",
         "topology/runtime/keeping.py",
-        "                part.gather(changes)\n",
-        "                part.gather(changes)\n            for part in self._at_once:\n                part.kept()\n",
+        "            part.gather(changes)\n",
+        "            part.gather(changes)\n        for part in self._at_once:\n            part.kept()\n",
     ),
     _bug(
         "D2",

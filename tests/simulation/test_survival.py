@@ -1,8 +1,9 @@
 """What survives a simulated run by what a bolt has kept, in the cases that random topologies seldom have."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.simulation.items import Item, Unlucky
 from tests.simulation.late import Lots
 from tests.simulation.surviving import CapturedCounts, Draws, Rings, Tallies
 from topology import Config, Stream, Topology
+from topology.runtime.keeping import Keeper
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
 
 DEATHS = (Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.CRASH)
@@ -66,8 +68,8 @@ def test_a_timer_that_was_done_before_a_clean_end_has_no_effect_in_the_next_run_
     assert report.runs == 2, "the dead letters were replayed, in a run of their own"
 
 
-def counted() -> Topology:
-    topology = Topology("counted", Config(max_replays=1_000))
+def counted(durability: Literal["disk", "process"] = "disk") -> Topology:
+    topology = Topology("counted", Config(max_replays=1_000, durability=durability))
     lots = topology.bolt("lots", Lots(0.01), items(topology).shuffle(), tasks=2)
     counts = topology.bolt("tally", Tallies(0.01), lots.fields("key"), tasks=2, concurrency=8)
     topology.bolt("captured", CapturedCounts(), counts.shuffle())
@@ -79,6 +81,24 @@ def test_each_count_of_a_key_comes_once_while_workers_and_tasks_change_between_r
     report = simulate(counted, seed=seed, faults=(Hazard.KILL_ALL, Hazard.POWER_LOSS), rescale=True)
     assert report.runs > 1
     assert any("it begins again with" in one for one in report.told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_count_comes_once_where_it_is_kept_on_the_loop_and_processes_die_D1_D10(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here: list[float] = []
+    commit_here = Keeper._commit_here
+
+    def noted(keeper: Keeper) -> None:
+        here.append(keeper.time())
+        commit_here(keeper)
+
+    monkeypatch.setattr(Keeper, "_commit_here", noted)
+    faults = (Hazard.KILL_ALL, Hazard.CRASH, Hazard.DISK_FULL, Hazard.REPEATED_FRAMES)
+    report = simulate(partial(counted, "process"), seed=seed, faults=faults)
+    assert report.faults
+    assert here
 
 
 class CountsInVain(Tallies):

@@ -21,6 +21,7 @@ from topology.durable.store import StoreBroken, StoreFull
 APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
 PAGE_BYTES: Final = 4_096
 LOG_PAGES: Final = 1_000  # of the write-ahead log, 4 KiB each; then what it has goes into the file, and it begins anew
+LOG_PAGES_UNSYNCED: Final = 4_000  # the same for a commit that is not synced: it is left to those that are, mostly
 LOG_PAGES_FULL: Final = 16_000  # while that can't be done for want of room, nothing is committed beyond this
 LOG_BYTES_MAX: Final = 1 << 30  # of a log that is looked through; more pages than that no commit of ours makes
 
@@ -148,7 +149,13 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        self._tidy()
+        self._tidy(LOG_PAGES if lasting else LOG_PAGES_UNSYNCED)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a commit that is not lasting is a write into the log and no more: the log has room for it, is not
+        put into the file with it, and nothing has to be before."""
+        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED // 2
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Within a transaction."""
@@ -178,9 +185,9 @@ class Database:
                 self._connection.close()
             self._connection = None
 
-    def _tidy(self) -> None:
+    def _tidy(self, most: int) -> None:
         """Keeps the log short. The commit holds, whatever comes of it, unless nothing can be trusted any more."""
-        if self._log_pages >= LOG_PAGES:
+        if self._log_pages >= most:
             with contextlib.suppress(StoreFull):  # there is room for commits yet, or the next one says so
                 self.checkpoint()
 

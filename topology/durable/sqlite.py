@@ -99,8 +99,8 @@ class SqliteStore:
 
     `lives`: this is a worker's life, which ends in order or not; what only looks, or moves things between two lives,
     says False, and changes nothing by being opened. `owner` is whose life it is: an earlier one than the last is
-    refused (D6). `checked`: this start has opened the file before and found it sound, and
-    nobody had it since; then the pages, and what is long of the letters, are not looked through again.
+    refused (D6). `checked`: this start has opened the file before and found it sound, and nobody had it since; then the
+    pages, and what is long of the letters, are not looked through again.
 
     A file of format 1 is read as it is, and becomes one of this format in the transaction of its first commit.
     """
@@ -150,6 +150,10 @@ class SqliteStore:
     def number(self) -> int:
         """Of the worker that the file was made for; letters that are first kept here are named after it."""
         return self._own.number
+
+    @property
+    def is_short(self) -> bool:
+        return self._database.is_short and self._format == FORMAT
 
     def commit(self, changes: Changes) -> None:
         """As `Store` says. Raises ValueError for a letter that is too long to be stored, and for one without a name."""
@@ -208,15 +212,13 @@ class SqliteStore:
             draft.known.clear()
 
     def put_in_place(self, components: Iterable[str], filed: bytes) -> None:
-        """The staged rows of these components become their own, and those `kept_rows.REPLACED`. One commit. Raises
-        StoreFull, StoreBroken."""
+        """Their staged rows become their own, and those REPLACED, in one commit. Raises StoreFull, StoreBroken."""
         with self._writing() as draft:
             for component in components:
                 self._kept.put_in_place(draft.rows, draft.known, component, filed)
 
     def settle(self) -> None:
-        """What was read is durable when this returns; a process that was killed may have left it unsynced. Raises
-        StoreFull, StoreBroken."""
+        """What was read, which a killed process may have left unsynced, is durable. Raises StoreFull, StoreBroken."""
         self._database.settle()
 
     def reread(self) -> Loaded:
@@ -266,13 +268,11 @@ class SqliteStore:
             return self._letters.of(names) if names is not None else self._letters.after(after, limit)
 
     def listed(self, after: str = "", limit: int = 1_000) -> list[Letter]:
-        """As `letters`, without records and tracebacks, and perhaps fewer than `limit` where they are long, though at
-        least one where there is one. Raises StoreBroken."""
+        """As `Store` says."""
         with self._reading():
             return self._letters.listed(after, limit)
 
     def names(self) -> list[str]:
-        """Of all letters, in their order."""
         return self._letters.names()
 
     def ended_in_order(self) -> None:

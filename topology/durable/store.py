@@ -41,6 +41,11 @@ class Store(Protocol):
         with (D12)."""
         ...
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a commit that is not `lasting` is now no more than a write: nothing is synced with it."""
+        ...
+
     def commit(self, changes: Changes) -> None:
         """All of it or nothing, durable when it returns: it survives a loss of power, unless `changes.lasting` is
         False. Raises StoreFull, StoreBroken; StoreBroken too where another owner has the store by now (D6)."""

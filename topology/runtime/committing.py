@@ -76,7 +76,7 @@ class CommittingExecutor(OneAKey):
         self._unsent: dict[Pair, None] = {}  # timers whose outputs an earlier life may not have seen through
         self._over: dict[int, list[Pair]] = {}  # rows that are on the disk yet → timers in them that are done
         self._put_out = PutOut(self.component, self.outbox)
-        keeper.add(self, at_once=True)
+        keeper.add_urgent(self)
 
     # -- what an earlier life has kept
 
@@ -110,6 +110,11 @@ class CommittingExecutor(OneAKey):
         """Timers that are due, or that are due again."""
         self.queue.extend(tuples)
         self.wake()
+
+    def work(self) -> None:
+        super().work()
+        if self._open and not self.queue:
+            self._keeper.at_once()
 
     def slice(self, count: int) -> int:
         return super().slice(min(count, GROUP_MAX - len(self._open))) if self._open_bytes < GROUP_BYTES_MAX else 0
@@ -237,6 +242,10 @@ class CommittingExecutor(OneAKey):
             slots, outputs = [entry.slot for _, entry in entries], [entry.outputs for _, entry in entries]
             content = packed_columns(self._put_out.classes, pairs, slots, messages, outputs, [0] if timer else [])
             changes.journal.append(JournalRow(row.number, self.known_as, content))
+
+    @property
+    def waiting_to_be_kept(self) -> int:
+        return len(self._gathered) + len(self._open) + len(self._refiled)
 
     def kept(self) -> None:
         """What was gathered is durable: its outputs leave, and its inputs are acked (D1)."""

@@ -2,14 +2,15 @@
 
 A group commit (DeWitt et al., 1984): what was gathered while one commit was being written is the next one. Each part
 is asked what has changed, and told when that is durable; only then may anybody act on it (the order of durability).
-While the store can't be written it is asked again, the spouts pause, and nothing is lost. Must not know marks, letters
-or SQL.
+A little that need not be synced is written on the loop: there and back again a thread takes longer than such a commit,
+and the turns of the loop on the way, too. While the store can't be written it is asked again, the spouts pause, and
+nothing is lost. Must not know marks, letters or SQL.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -22,6 +23,10 @@ from topology.runtime.switching import SWITCHING
 COMMIT_S: Final = 0.2  # between two commits, where nothing is in a hurry (E11)
 AGAIN_FIRST_S: Final = 0.1  # before a full store is tried again; doubled each time …
 AGAIN_LAST_S: Final = 5.0  # … up to this
+HERE_MAX: Final = 16  # inputs whose commit the loop may wait for,
+HERE_BYTES_MAX: Final = 64 << 10  # about, that are written for them,
+HERE_S: Final = 0.02  # and how long it may take: where it took longer, a disk that is busy say,
+NOT_HERE_S: Final = 1.0  # none is written there for this long
 
 logger = logging.getLogger("kedge")
 
@@ -42,11 +47,21 @@ class Part(Protocol):
         """It is not; the next `gather` adds it again."""
 
 
+class UrgentPart(Part, Protocol):
+    """One that is asked with every commit."""
+
+    @property
+    def waiting_to_be_kept(self) -> int:
+        """How many inputs the next commit has something of."""
+        ...
+
+
 class Keeper:
     """Of one worker. Make it in a running loop, `add` parts, `run` it as a task; `settle` at the end, once.
 
-    Without a store all is kept at once. `lasting`: what is kept in a hurry survives a loss of power too. `why_full`
-    says why the store can't be written now, and is empty otherwise: while it is not, spouts read nothing.
+    Without a store all is kept at once. `lasting`: what is kept in a hurry survives a loss of power too; what need not
+    may be written on the loop, where `here` is true. `why_full` says why the store can't be written now, and is empty
+    otherwise: while it is not, spouts read nothing.
     """
 
     def __init__(self, store: Store | None, *, executor: Executor | None = None, lasting: bool = True) -> None:
@@ -58,7 +73,12 @@ class Keeper:
         self._executor = executor
         self._loop = asyncio.get_running_loop()
         self._parts: list[Part] = []
-        self._at_once: list[Part] = []
+        self._at_once: list[UrgentPart] = []
+        self.here = store is None or not lasting
+        self._asked = False  # whether somebody is in a hurry, and nothing was done for it yet
+        self._is_here = False  # whether a commit is made on the loop
+        self._not_here_until = 0.0
+        self._trouble: BaseException | None = None  # what such a commit has raised; `run` raises it
         self._hurry = asyncio.Event()
         self._all = False  # whether the next commit is of all parts
         self._whole_at = self._loop.time()  # when the last one of all was gathered
@@ -73,11 +93,14 @@ class Keeper:
         """What the store held when it was opened."""
         return self.store.loaded if self.store is not None else Loaded()
 
-    def add(self, part: Part, *, at_once: bool = False) -> None:
-        """From now on this is asked too; `at_once`: with every commit, and not only with those of all parts."""
+    def add(self, part: Part) -> None:
+        """From now on this is asked too, with each commit of all parts."""
         self._parts.append(part)
-        if at_once:
-            self._at_once.append(part)
+
+    def add_urgent(self, part: UrgentPart) -> None:
+        """This one with every commit."""
+        self._parts.append(part)
+        self._at_once.append(part)
 
     def want(self) -> None:
         """Commits all as soon as the commit under way is done, and not in COMMIT_S: something waits for it."""
@@ -85,8 +108,22 @@ class Keeper:
         self._hurry.set()
 
     def hurry(self) -> None:
-        """As `want`, but for the parts alone that are asked at once: it costs little."""
-        self._hurry.set()
+        """As `want`, but for the parts alone that are asked with every commit: it costs little."""
+        if not self.here:
+            self._hurry.set()
+        elif not self._asked:
+            self._asked = True
+            self._loop.call_soon(self.at_once)  # where nobody calls it before
+
+    def at_once(self) -> None:
+        """Makes the commit that somebody is in a hurry for now, where it is short, and else lets `run` do so. To be
+        called between slices: what it keeps leaves within this call."""
+        while self._asked and not self._is_here:
+            self._asked = False
+            if self._is_short():
+                self._commit_here()
+            else:
+                self._hurry.set()
 
     def next_row(self) -> int:
         """A number for a row of the journal, that none has had in this store."""
@@ -123,13 +160,13 @@ class Keeper:
         full. Raises StoreBroken."""
         async with self._one_at_a_time:
             await self._idle()
+            if self._trouble is not None:
+                raise self._trouble
             self._hurry.clear()
-            changes = Changes(lasting=whole or self._lasting)
-            parts = list(self._parts if whole else self._at_once)
+            parts: list[Part] = [*self._parts] if whole else [*self._at_once]
             if whole:
                 self._all, self._whole_at = False, self._loop.time()
-            for part in parts:
-                part.gather(changes)
+            changes = self._gathered(parts, lasting=whole or self._lasting)
             kept = False
             try:
                 if changes and self.store is not None:
@@ -147,6 +184,57 @@ class Keeper:
             if kept:
                 self._has_room()
             return kept
+
+    def _gathered(self, parts: Sequence[Part], *, lasting: bool) -> Changes:
+        changes = Changes(lasting=lasting)
+        for part in parts:
+            part.gather(changes)
+        return changes
+
+    # -- on the loop
+
+    def _is_short(self) -> bool:
+        """Whether a commit now would be a matter of a tenth of a millisecond."""
+        at_work = self._at_work is not None and not self._at_work.done()
+        if at_work or self._one_at_a_time.locked() or self._in_doubt or self._trouble is not None:
+            return False
+        if self.store is not None and (
+            self.why_full or not self.store.is_short or self._loop.time() < self._not_here_until
+        ):
+            return False
+        return sum(part.waiting_to_be_kept for part in self._at_once) <= HERE_MAX
+
+    def _commit_here(self) -> None:
+        """As `commit`, of the urgent parts. What it raises ends the worker by `run`; whoever was in a hurry is not to
+        blame."""
+        self._is_here, begun = True, self._loop.time()
+        try:
+            changes = self._gathered(self._at_once, lasting=False)
+            if changes and self.store is not None:
+                if _size(changes) > HERE_BYTES_MAX:
+                    self._let_be()
+                    return
+                self.store.commit(changes)
+                self.commits += 1
+                if self._loop.time() - begun > HERE_S:
+                    self._not_here_until = self._loop.time() + NOT_HERE_S
+            for part in self._at_once:
+                part.kept()
+        except StoreFull:  # `run` tries again, and tells of it
+            self._let_be()
+        except BaseException as error:
+            self._trouble = error
+            self._hurry.set()
+        finally:
+            self._is_here = False
+
+    def _let_be(self) -> None:
+        """Nothing of it was kept: it is a part of what `run` commits."""
+        for part in self._at_once:
+            part.not_kept()
+        self._hurry.set()
+
+    # -- in the thread
 
     async def call(self, function: Callable[[], T]) -> T:
         """Runs something that blocks on the store, between two commits. Raises what that raises."""
@@ -220,3 +308,9 @@ class Keeper:
             if not future.done():
                 future.set_result(None)
         self._room.clear()
+
+
+def _size(changes: Changes) -> int:
+    """Bytes of what is to be written, about."""
+    states = sum([len(row.body) for change in changes.states for row in change.rows])
+    return states + sum([len(row.entries) for row in changes.journal])

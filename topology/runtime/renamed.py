@@ -53,6 +53,10 @@ class RenamedStore:
     def commits(self) -> int:
         return self._store.commits
 
+    @property
+    def is_short(self) -> bool:
+        return self._store.is_short
+
     def commit(self, changes: Changes) -> None:
         """As a store does; `changes` stays as it is."""
         known_as = self._known_as

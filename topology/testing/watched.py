@@ -112,7 +112,7 @@ class WatchedWorker(Worker):
     """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost.
 
     `seed`: that of which tasks work in the turn of the one that feeds them, and which at a turn of their own, so that
-    the loop shuffles them; None: all do as in a run.
+    the loop shuffles them, and of whether commits are made on the loop; None: all do as in a run.
     """
 
     outbox_kind = CheckedOutbox
@@ -133,6 +133,7 @@ class WatchedWorker(Worker):
             random = Random(self._seed)
             for executor in self.executors.values():
                 executor.hand_on = random.random() < 0.5
+            self.keeper.here &= random.random() < 0.5
         self._watch.before(self)
         super().start(killed=killed)
 
