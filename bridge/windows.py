@@ -21,6 +21,7 @@ from topology.graph import Stream, Topology
 UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 SPAN: Final = re.compile(rf"([1-9][0-9]{{0,8}}) ({'|'.join(UNITS)})s?", re.ASCII)
 BOUNDS: Final = ("start", "end")  # of a window, as fields of the output
+COUNTS: Final = ("count", "approx_distinct")  # never None, whatever they are of
 DISTINCT_ERROR: Final = 0.05  # of approx_distinct, relative: Spark's own default
 
 _kinds = pa.types
@@ -54,7 +55,7 @@ class Aggregate:
 
     def gives(self, of: pa.DataType | None) -> pa.DataType | None:
         """The type that it gives of a field's; None where it can't be made of that."""
-        if self.kind in ("count", "approx_distinct"):
+        if self.kind in COUNTS:
             return pa.int64()
         assert of is not None, "all others are of a field"
         if self.kind in ("earliest", "latest"):
@@ -168,9 +169,10 @@ def windowed(
         hourly = windowed(topology, "hourly", failures, by="source_ip", at="at", every="1 hour",
                           watermark="5 minutes", aggregates={"failures": count()}, output=HourlyFailures)
 
-    `every` is a window's length; with `slide` there is one that often, so that a record is in several. `gap` in place
-    of `every`: sessions, which end where a key has nothing for that long. Spans are "10 minutes": a number and
-    second(s), minute(s), hour(s), day(s) or week(s). The fields of `output` are those of `by`, the names of
+    `every` is a window's length; with `slide` there is one that often, so that a record is in several. They are counted
+    from 1970 on, in UTC: a day begins at midnight, a week on a Thursday. `gap` in place of `every`: sessions, which end
+    where a key has nothing for that long. Spans are "10 minutes": a number and second(s), minute(s), hour(s), day(s) or
+    week(s). The fields of `output` are those of `by`, the names of
     `aggregates`, and `start` and `end`, the window's bounds, where it has them.
 
     A result comes once no record is expected any more: when one has come that is `watermark` later than the window's
@@ -180,6 +182,8 @@ def windowed(
     Raises ConfigurationError for what does not fit, or what Spark can't do.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
+    if problem := _no_aggregates(aggregates):
+        raise _refused(f"windowed {name!r:.80}", problem)
     query = Windows(keys, at, every, slide, gap, watermark, dict(aggregates), _names(output, revision))
     given = stream.shuffle().cls if isinstance(stream, Stream) else None
     problem = _spans(query, mode)
@@ -189,6 +193,14 @@ def windowed(
         raise _refused(f"windowed {name!r:.80}", problem)
     inputs = {"records": stream}
     return spark_query(topology, name, inputs, query, output=output, mode=mode, revision=revision, tasks=tasks)
+
+
+def _no_aggregates(given: object) -> str:
+    """What is wrong with what should be aggregates by name; empty where nothing is."""
+    if not isinstance(given, Mapping):
+        return f'aggregates are given by the names of fields, {{"failures": count()}}, not {given!r:.80}'
+    wrong = [name for name, one in given.items() if not isinstance(one, Aggregate)]
+    return f"{wrong[0]!r:.80} is no aggregate: count(), sum_of(field) and so on make one" if wrong else ""
 
 
 def _names(output: type[Any], revision: str) -> tuple[str, ...]:
@@ -215,13 +227,17 @@ def _spans(query: Windows, mode: str) -> str:
 
 def _problem(query: Windows, given: pa.Schema, output: pa.Schema, source: str, gives: str) -> str:
     """What does not fit between the stream, the query and its output; empty where all does."""
-    made: dict[str, pa.DataType] = dict.fromkeys(BOUNDS, pa.timestamp("us", "UTC"))
+    made: dict[str, pa.Field] = {one: pa.field(one, pa.timestamp("us", "UTC"), False) for one in BOUNDS}
+    if twice := [name for name in query.by if query.by.count(name) > 1]:
+        return f"{twice[0]!r} is a key twice"
     for field in (query.at, *query.by, *(one.field for one in query.aggregates.values() if one.field)):
         if field not in given.names:
             return f"{source} has no field {field!r}; it has {', '.join(given.names)}"
     if not _kinds.is_timestamp(given.field(query.at).type):
         return f"{source}.{query.at} is no datetime, so it can't be the event time"
-    made |= {name: given.field(name).type for name in query.by}
+    if given.field(query.at).nullable:
+        return f"{source}.{query.at} may be None, and what has no event time is in no window: take it out before"
+    made |= {name: given.field(name) for name in query.by}
     for name, one in query.aggregates.items():
         if name in made:
             return f"an aggregate can't be called {name!r}: that is {'a key' if name in query.by else 'the window'}"
@@ -230,12 +246,14 @@ def _problem(query: Windows, given: pa.Schema, output: pa.Schema, source: str, g
             return f"{one.kind}({one.field!r}) can't be made of {given.field(one.field).type}"
         if name not in output.names:
             return f"{gives} has no field for the aggregate {name!r}"
-        made[name] = kind
+        made[name] = pa.field(name, kind, one.kind not in COUNTS and given.field(one.field).nullable)
     for name in query.output:
         if name not in made:
             return f"{gives}.{name} is neither a key, nor an aggregate, nor start or end"
-        if not fits(made[name], output.field(name).type):
-            return f"{gives}.{name} is {output.field(name).type}, and {made[name]} comes"
+        if not fits(made[name].type, output.field(name).type):
+            return f"{gives}.{name} is {output.field(name).type}, and {made[name].type} comes"
+        if made[name].nullable and not output.field(name).nullable:
+            return f"{gives}.{name} is None where what it is made of is: declare it as `… | None`"
     return ""
 
 

@@ -217,6 +217,22 @@ class Ends(Record):
     sales: int
 
 
+class Visit(Record):
+    at: datetime | None
+    shop: str | None
+    pieces: int | None
+
+
+class Shop(Record):
+    shop: str
+    pieces: int | None
+
+
+class Pieces(Record):
+    shop: str | None
+    pieces: int
+
+
 def declare(**changes: Any) -> None:
     topology = Topology("t")
     stream = topology.spout("sales", Items(sales(1)))
@@ -245,12 +261,41 @@ def test_a_window_by_no_key_and_with_the_fields_that_its_output_has_is_declared(
         ({"aggregates": {"sales": count(), "mean": mean_of("amount")}}, "Ends has no field for the aggregate 'mean'"),
         ({"aggregates": {}}, "Ends.sales is neither a key, nor an aggregate"),
         ({"aggregates": {"sales": mean_of("amount")}}, "Ends.sales is int64, and double comes"),
+        ({"aggregates": {"sales": count}}, r"'sales' is no aggregate: count\(\), sum_of\(field\) and so on make one"),
+        ({"aggregates": [count()]}, r'are given by the names of fields, {"failures": count\(\)}, not \['),
+        ({"by": ["shop", "shop"]}, "'shop' is a key twice"),
     ],
     ids=lambda one: None if isinstance(one, dict) else one[:24],
 )
 def test_what_does_not_fit_or_spark_can_not_do_is_refused_with_the_reason(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         declare(**{"aggregates": {"sales": count()}, **changes})
+
+
+def test_what_may_have_no_event_time_is_refused_as_it_would_be_in_no_window_and_nobody_would_hear_of_it_d16() -> None:
+    topology = Topology("t")
+    visits = topology.spout("visits", Items([Visit(None, "a", 1)]))
+    with pytest.raises(ConfigurationError, match=r"Visit\.at may be None, and what has no event time is in no window"):
+        windowed(topology, "w", visits, at="at", every="1 hour", aggregates={"sales": count()}, output=Ends)
+
+
+class Timed(Record):
+    at: datetime
+    shop: str | None
+    pieces: int | None
+
+
+@pytest.mark.parametrize(("output", "what"), [(Shop, "Shop.shop"), (Pieces, "Pieces.pieces")])
+def test_a_key_or_an_aggregate_that_may_be_none_is_told_when_it_is_declared_and_not_by_the_window_that_has_none(
+    output: type[Record], what: str
+) -> None:
+    topology = Topology("t")
+    given = topology.spout("timed", Items([Timed(FIRST, None, None)]))
+    with pytest.raises(ConfigurationError, match=f"{what} is None where what it is made of is"):
+        windowed(
+            topology, "w", given, at="at", by="shop", every="1 hour", aggregates={"pieces": sum_of("pieces")},
+            output=output,
+        )  # fmt: skip
 
 
 def test_an_exact_count_of_distinct_values_is_refused_and_so_is_a_share_above_one() -> None:
