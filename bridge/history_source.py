@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from bridge.batches import QueryFolder
 from bridge.history import Piece, pieces_between
-from bridge.segments import read_segment
+from bridge.segments import damaged, read_segment
 from bridge.source import Files
 from bridge.stream import Stream
 
@@ -54,7 +54,10 @@ class HistoryReader(DataSourceReader):
         """The rows of these files, in their order."""
         assert isinstance(partition, Files)
         for path in partition.paths:
-            yield read_segment(Path(path)).select(self.columns)
+            try:
+                yield read_segment(Path(path)).select(self.columns)
+            except FileNotFoundError:  # it was there when this job was planned, and nothing goes while one runs
+                raise damaged(Path(path), "is missing") from None
 
 
 def parts_of(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -205,6 +205,17 @@ def test_what_is_missing_or_damaged_is_named(kept: Kept) -> None:
         kept.numbers()
 
 
+def test_a_fold_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+    from bridge.history_source import HistoryReader
+    from bridge.source import Files
+
+    options = {"folder": str(tmp_path), "input": "records", "begin": "{}", "ends": "{}"}
+    gone = tmp_path / "fold-000000000000-000000000004.arrow"
+    with pytest.raises(ConfigurationError, match=r"fold-000000000000-000000000004\.arrow is missing"):
+        next(HistoryReader(options, ["number"]).read(Files([str(gone)])))
+
+
 def test_a_history_that_was_deleted_or_a_segment_after_it_is_told_and_not_waited_for(kept: Kept) -> None:
     for _ in range(FOLD + 3):
         kept.put()
