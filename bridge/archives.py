@@ -25,11 +25,13 @@ from typing import Final
 import xxhash
 
 from bridge.java import pips, wrapping
+from bridge.mistakes import not_started
 
 OPTIONS: Final = "spark.driver.extraJavaOptions"
 KEPT_MAX: Final = 3  # archives in the cache: of the Javas and PySparks that were used last; about 200 MB each
 LEFT_S: Final = 3_600.0  # after this long, what is half made is nobody's any more
 MAKING_S: Final = 600.0  # making one may take this long
+RUNS_S: Final = 30.0  # Spark's command that tells its version may take this long
 AFTER_S: Final = 120.0  # a run has to last this long before it makes one
 MEMORY_MIN: Final = 3 * 1024**3  # bytes that are free: another Spark for a minute
 WRAPPER_MAX: Final = 4_096  # bytes of a wrapper
@@ -139,15 +141,30 @@ def options(found: Path | None, users: str = "") -> str:
 
 @contextmanager
 def faster(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Spark's settings, with an archive where there is one. What is raised inside costs the archive its trust."""
+    """Spark's settings, with an archive where there is one. It is removed where Java ends by itself inside, and with
+    none of the user's settings, too; so a setting that is wrong costs nobody an archive."""
     its = archives()
     found = its.found() if its is not None else None
     try:
         yield {**settings, OPTIONS: options(found, settings.get(OPTIONS, ""))} if found is not None else {**settings}
-    except Exception:
-        if its is not None and found is not None:
+    except Exception as error:
+        if its is not None and found is not None and not not_started(error) and not runs_with(found):
             its.distrust()
         raise
+
+
+def runs_with(found: Path) -> bool:
+    """Whether Spark's own command runs with this archive, and nothing else; takes a second or two."""
+    where = find_spec("pyspark")
+    assert where is not None, "Spark was started"
+    assert where.origin is not None, "it is a package"
+    home = Path(where.origin).parent
+    command = [str(home / "bin" / "spark-submit"), "--driver-java-options", options(found), "--version"]
+    its = {**os.environ, "SPARK_HOME": str(home)}
+    try:
+        return not subprocess.run(command, capture_output=True, timeout=RUNS_S, check=False, env=its).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 # -- having one made

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.archives import KEPT_MAX, LEFT_S, OPTIONS, Archives, archives, faster, options
+from bridge.archives import KEPT_MAX, LEFT_S, OPTIONS, Archives, archives, faster, options, runs_with
 from bridge.java import java_home, missing, pips
 
 
@@ -34,16 +34,40 @@ def test_one_where_others_may_write_is_not_used(tmp_path: Path) -> None:
     assert Archives(path.parent, "key").found() == path
 
 
-def test_one_with_which_spark_has_not_started_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "runs", "stays"),
+    [
+        (RuntimeError("[JAVA_GATEWAY_EXITED] Java has ended"), False, False),
+        (ConnectionRefusedError("nobody is there any more"), False, False),
+        (RuntimeError("[JAVA_GATEWAY_EXITED] Java has ended"), True, True),
+        (ValueError("spark.sql.shuffle.partitions should be int, but was no"), False, True),
+    ],
+    ids=["ended", "gone", "of a setting", "refused"],
+)
+def test_one_with_which_java_ends_is_removed_and_a_setting_that_is_wrong_costs_nobody_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, runs: bool, stays: bool
+) -> None:
     path = kept(tmp_path / "cache")
     monkeypatch.setattr("bridge.archives.archives", lambda: Archives(path.parent, "key"))
+    monkeypatch.setattr("bridge.archives.runs_with", lambda found: runs)
     with faster({}) as settings:
         assert settings[OPTIONS] == f"-Xshare:auto -XX:SharedArchiveFile={path}"
-    with pytest.raises(RuntimeError, match="the JVM has ended"), faster({}):
-        raise RuntimeError("the JVM has ended")
-    assert not path.exists()
+    with pytest.raises(type(error)), faster({}):
+        raise error
+    assert path.exists() is stays
     with faster({"a": "b"}) as settings:
-        assert settings == {"a": "b"}
+        assert (settings == {"a": "b"}) is not stays
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_sparks_own_command_tells_whether_java_runs_with_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark", reason="needs kedge[spark]")
+    path = kept(tmp_path)
+    assert runs_with(path), "Java starts without what is no archive"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx1x")
+    assert not runs_with(path)
 
 
 def test_a_folder_that_can_not_be_made_is_no_error(tmp_path: Path) -> None:
