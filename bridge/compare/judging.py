@@ -147,9 +147,10 @@ def _larger(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
     return {name: max(one.get(name, 0.0) for one in (first, second)) for name in {**first, **second}}
 
 
-def names_of(trial: Trial) -> frozenset[Name]:
-    """What has arrived, repeated or not, warm-up and all."""
-    return frozenset((one.sink, one.identity) for one in trial.arrivals)
+def names_of(trial: Trial, origins: Mapping[int, int]) -> frozenset[Name]:
+    """What has arrived, repeated or not, warm-up and all; but for results of several messages and of timers, which go
+    by what came together when, and so are others in each run."""
+    return frozenset((one.sink, one.identity) for one in trial.arrivals if one.origin in origins)
 
 
 def agreed(runs: Sequence[frozenset[Name]]) -> set[Name]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare import jvm
+from bridge.compare.feeder import FeederError
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import PHASES, Job, Progress, Quiet, Row
 from bridge.compare.judging import Name, Trial, agreed, figures, merged, names_of, origins_of
@@ -22,6 +23,8 @@ from bridge.compare.surroundings import machine, versions
 __all__ = ["PHASES", "Job", "Progress", "Quiet", "Row", "compare"]
 
 PREFIX: Final = "kedge-compare-"
+INTERRUPTED: Final = "interrupted"
+UNNAMED: Final = "Some results are of several messages, or of timers: they are counted, and neither timed nor compared."
 
 
 def compare(job: Job, progress: Progress) -> Comparison:
@@ -117,13 +120,20 @@ class Whole:
             raise KeyboardInterrupt
 
     def _by_kedge(self, seen: Seen, script: Script, offer: Offer, origins: dict[int, int], folder: Path) -> ModeResult:
-        trial = one_round(
-            seen.way, self._job, script, offer, folder, self._tell_of(seen.way.row), self._mark, self._interrupts
-        )
+        tell = self._tell_of(seen.way.row)
+        try:
+            trial = one_round(seen.way, self._job, script, offer, folder, tell, self._mark, self._interrupts)
+        except FeederError as error:
+            return _failed(seen.way.row, Problem(str(error)))
+        except OSError as error:
+            text = f"a file or process of the comparison's own can't be made: {error.strerror or error}"
+            return _failed(seen.way.row, Problem(text))
         for text in trial.notes:
             self._note(text)
         if not trial.problem:
-            seen.runs.append(names_of(trial))
+            seen.runs.append(names_of(trial, origins))
+        if any(one.origin not in origins for one in trial.arrivals):
+            self._note(UNNAMED)
         return figures(seen.way.row, _told(trial), script, origins)
 
     def _on_the_jvm(self, row: Row, script: Script, folder: Path) -> ModeResult:
@@ -139,9 +149,6 @@ class Whole:
         if text not in self.made.notes:
             self.made.notes.append(text)
             self._progress.note(text)
-
-
-INTERRUPTED: Final = "interrupted"
 
 
 def _told(trial: Trial) -> Trial:

@@ -149,7 +149,7 @@ class OneRun:
         if not self._wait(lambda: self._kill_at is None and self._is_quiet(), "measuring", self._drain_s()):
             late = f"{self._drain_s():g} s after the last message was due"
             self.trial.problem = f"it has not kept up: {late} {self._left()} were not processed"
-        last_ns = max([*self._acked, *(one.at_ns for one in self._arrivals.found)])
+        last_ns = max(max(self._acked), max((one.at_ns for one in self._arrivals.found), default=0))
         fed = start + (seconds if script.rate is not None else 0.0)
         self.trial.cpu_s, self.trial.memory_mb = self._usage.end(max(last_ns / 1e9, fed))
 

@@ -138,4 +138,5 @@ def test_what_most_runs_have_given_is_what_each_should_have() -> None:
     runs = [frozenset({("s", 1), ("s", 2)}), frozenset({("s", 1), ("s", 2)}), frozenset({("s", 1), ("s", 3)})]
     assert agreed(runs) == {("s", 1), ("s", 2)}
     assert agreed(runs[:1]) == {("s", 1), ("s", 2)}
-    assert names_of(Trial([arrived(10, 1), arrived(10, 2)])) == {("sink", 10)}
+    origins = {origin(10): 10}
+    assert names_of(Trial([arrived(10, 1), arrived(10, 2), arrived(11, 3)]), origins) == {("sink", 10)}
