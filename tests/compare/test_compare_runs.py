@@ -100,6 +100,16 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) ->
     assert [mode["problem"] for mode in rest] == ["interrupted"]
 
 
+def test_ctrl_c_while_messages_are_read_ends_it_too(tmp_path: Path) -> None:
+    with apart(job_of(counting(tmp_path), "fail=silent", modes=KEDGE), tmp_path) as one:
+        until(lambda: any("bridge.compare.reading" in command for command in one.left()), "nothing is read")
+        one.process.send_signal(signal.SIGINT)
+        made = one.made()
+        until(lambda: not one.left(), "processes are left")
+    assert made["interrupted"]
+    assert made["modes"] == []
+
+
 def test_a_comparison_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     with apart(job_of(counting(tmp_path), modes=("record",), seconds=600.0), tmp_path) as one:
         one.until("record", "measuring")

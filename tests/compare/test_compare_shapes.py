@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from measured_kit import COUNTING, Told, counting, job_of
 
+from bridge.compare import one_run
 from bridge.compare.measuring import compare
 from bridge.compare.offering import offer_of
 from bridge.compare.scripted import replaced
@@ -112,3 +114,42 @@ def test_without_acks_a_round_ends_once_nothing_comes_any_more(tmp_path: Path) -
 
 def test_the_guarantee_is_the_topologys_own(tmp_path: Path) -> None:
     assert offer_of(job_of(counting(tmp_path))).guarantee == "exactly once in effect"
+
+
+def changed(folder: Path, body: str) -> Path:
+    """The counting topology with another `Digits.process`."""
+    path = counting(folder)
+    path.write_text(path.read_text().replace("        yield Number(number.value % 10)\n", body))
+    return path
+
+
+def test_dead_messages_are_noted_and_the_row_is_a_whole_one(tmp_path: Path) -> None:
+    body = """
+        if number.value % 10 == 3:
+            from topology import Reject
+
+            raise Reject("a three")
+        yield Number(number.value % 10)
+"""
+    made = compare(job_of(changed(tmp_path, body), modes=("embedded",)), Told())
+    (one,) = made.modes
+    assert one.problem == ""
+    assert one.arrived == 72  # of ten digits one is missing
+    assert any("50 messages ended dead" in note for note in made.notes), made.notes
+
+
+def test_a_mode_that_does_not_keep_up_says_so_beside_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_run, "DRAIN_S", 1.0)
+    body = """
+        import time
+
+        time.sleep(0.02)
+        yield Number(number.value % 10)
+"""
+    job = job_of(changed(tmp_path, body), modes=("embedded",), seconds=1.0, warm_up_s=0.1)
+    (one,) = compare(job, Told()).modes
+    assert one.problem.startswith("it has not kept up: 1 s after the last message was due")
+    assert one.arrived == 40
+    assert max(one.latencies) > 1_000
