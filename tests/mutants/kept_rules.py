@@ -39,9 +39,9 @@ MUTANTS: Final = (
         rule="D1",
         breaks="where a commit is made on the loop, outputs leave when it is gathered",
         file=KEEPING,
-        old="            changes = self._gathered(self._at_once, lasting=False)\n",
-        new="            changes = self._gathered(self._at_once, lasting=False)\n"
-        "            for part in self._at_once:\n                part.kept()\n",
+        old="            changes = self._gathered(parts, lasting=False)\n",
+        new="            changes = self._gathered(parts, lasting=False)\n"
+        "            for part in parts:\n                part.kept()\n",
         test=f"{HERE}test_a_little_is_kept_in_the_turn_in_which_it_was_processed_and_leaves_in_it_but_not_before_D1",
     ),
     Mutant(

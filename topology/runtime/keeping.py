@@ -205,32 +205,33 @@ class Keeper:
         return sum(part.waiting_to_be_kept for part in self._at_once) <= HERE_MAX
 
     def _commit_here(self) -> None:
-        """As `commit`, of the urgent parts. What it raises ends the worker by `run`; whoever was in a hurry is not to
-        blame."""
+        """As `commit`, of the urgent parts that have something. What it raises ends the worker by `run`; whoever was in
+        a hurry is not to blame."""
         self._is_here, begun = True, self._loop.time()
+        parts = [part for part in self._at_once if part.waiting_to_be_kept]
         try:
-            changes = self._gathered(self._at_once, lasting=False)
+            changes = self._gathered(parts, lasting=False)
             if changes and self.store is not None:
                 if _size(changes) > HERE_BYTES_MAX:
-                    self._let_be()
+                    self._let_be(parts)
                     return
                 self.store.commit(changes)
                 self.commits += 1
                 if self._loop.time() - begun > HERE_S:
                     self._not_here_until = self._loop.time() + NOT_HERE_S
-            for part in self._at_once:
+            for part in parts:
                 part.kept()
         except StoreFull:  # `run` tries again, and tells of it
-            self._let_be()
+            self._let_be(parts)
         except BaseException as error:
             self._trouble = error
             self._hurry.set()
         finally:
             self._is_here = False
 
-    def _let_be(self) -> None:
-        """Nothing of it was kept: it is a part of what `run` commits."""
-        for part in self._at_once:
+    def _let_be(self, parts: Sequence[Part]) -> None:
+        """Nothing of theirs was kept: it is a part of what `run` commits."""
+        for part in parts:
             part.not_kept()
         self._hurry.set()
 
