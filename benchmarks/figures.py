@@ -30,6 +30,7 @@ LOG: Final = ROOT / "build" / "figures" / "auth.log"
 LOG_LINES: Final = 600_000  # enough for a minute at 10,000 a second: an address that comes again raises no alert
 RATE: Final = 1_000  # lines a second, by their own times
 PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"',:]*")
+IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
 MINUTES: Final = 60.0  # for one benchmark, where it does not say otherwise
 BUSY: Final = 0.5  # load average from which on the machine is not quiet
 STOP_S: Final = 20.0  # for a benchmark to end after Ctrl-C
@@ -51,6 +52,8 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its 
     "state": _own("state"),
     "compare-1k": _compare("--rate", "1000"),
     "compare-10k": _compare("--rate", "10000"),
+    "compare-1k-process": _compare("--rate", "1000", *IN_PROCESS),
+    "compare-10k-process": _compare("--rate", "10000", *IN_PROCESS),
     "compare-max": _compare("--rate", "max"),
     "compare-kill": _compare("--rate", "1000", "--kill"),
     "recovery": _own("recovery"),

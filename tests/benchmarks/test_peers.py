@@ -6,6 +6,7 @@ Bytewax is in an environment of its own: its scripts are run where `make peers` 
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]  # it has no stubs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -329,6 +331,26 @@ def test_a_wrong_option_of_peers_ends_with_status_2_and_a_sentence(options: Sequ
     assert done.returncode == 2
     assert said in done.stderr
     assert not done.stdout
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process_behind() -> None:
+    options = [OURS, "--json", "--rounds", "50", "--scale", "0.05", "--workloads", "identity"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "benchmarks.peers", *options], cwd=ROOT, **pipes) as process:
+        assert process.stderr is not None
+        while "besides" not in process.stderr.readline():  # the first round is done
+            assert process.poll() is None
+        own = psutil.Process(process.pid)
+        while not (started := own.children(recursive=True)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130, told
+    found = json.loads(out)
+    assert found["interrupted"] == "it was interrupted"
+    assert found["results"][0]["start_s"] > 0
+    psutil.wait_procs(started, timeout=30)
+    assert [one for one in started if one.is_running()] == []
 
 
 def test_the_command_gives_one_object_with_kedge_in_it_and_writes_it(tmp_path: Path) -> None:
