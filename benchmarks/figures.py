@@ -24,12 +24,14 @@ from typing import Any, Final
 from benchmarks.feeder import lines as made
 from benchmarks.kept import FOLDER, ROOT, KeptError, load
 from benchmarks.page import pages, write
+from benchmarks.state import BENCHMARK as STATE
 
 ALERTS: Final = "examples/ssh_alerts.py"
 LOG: Final = ROOT / "build" / "figures" / "auth.log"
 LOG_LINES: Final = 600_000  # enough for a minute at 10,000 a second: an address that comes again raises no alert
 RATE: Final = 1_000  # lines a second, by their own times
 PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"',:]*")
+NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without one, all of its figures would be lost
 IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
 MINUTES: Final = 60.0  # for one benchmark, where it does not say otherwise
 BUSY: Final = 0.5  # load average from which on the machine is not quiet
@@ -49,7 +51,7 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its 
     "peers": _own("peers"),
     "latency": _own("latency"),
     "throughput": _own("throughput"),
-    "state": _own("state"),
+    "state": _own("state", *(name.name for name in STATE.names if name.name != NEEDS_A_SERVER)),
     "compare-1k": _compare("--rate", "1000"),
     "compare-10k": _compare("--rate", "10000"),
     "compare-1k-process": _compare("--rate", "1000", *IN_PROCESS),
