@@ -44,6 +44,7 @@ WARM_QUIET_S: Final = 30.0  # for what the warm-up has caused; after it the meas
 DRAIN_S: Final = 60.0  # for what is left once all is released; where something was killed, that comes back first
 STILL_S: Final = 2.0  # nothing has changed for so long: what is not acked by then is held until the end
 SPARK_STILL_S: Final = 1.0  # as long, of a query that has committed what it has begun; and its interval
+STAND_S: Final = 0.2  # between two looks at how far all is, which would take its time from what is measured
 AFTER_KILL_S: Final = 8.0  # as long, where something has to come back
 END_S: Final = 60.0  # for the run to end by itself
 SAID_MAX: Final = 400
@@ -82,6 +83,7 @@ class OneRun:
         self._all_acked = 0  # all below are
         self._arrivals = Arrivals(folder)
         self._still: tuple[Any, float] = ((), 0.0)  # how far all was when it was looked at last, and since when
+        self._stood_at = 0.0  # when that was
         self._kill_at: float | None = None
         self._committed = 0  # micro-batches that were when something was killed
         self._feeding = Feeding(folder, len(script.sources), environment(mark))
@@ -235,7 +237,10 @@ class OneRun:
 
     def _is_still(self, seconds: float) -> bool:
         """Whether nothing has been acked, has arrived or was committed for so long."""
-        now, acked = time.monotonic(), self._acked[self._all_acked : self.trial.released]
+        now = time.monotonic()
+        if now - self._stood_at < STAND_S:
+            return False
+        self._stood_at, acked = now, self._acked[self._all_acked : self.trial.released]
         far = (self._arrivals.look(), zlib.crc32(acked), self._batches() if self._way.on_spark else None)
         if far != self._still[0]:
             self._still = (far, now)
