@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 KEDGE = str(Path(sys.executable).with_name("kedge"))
-WAIT_S = 120.0  # for anything that Spark does: a start takes 5 to 50 s, as busy as the machine is
+WAIT_S = 300.0  # for anything that Spark does: a start takes 5 to 120 s, as busy as the machine is
 
 
 class Run:

@@ -113,7 +113,7 @@ def test_all_numbers_are_in_their_windows_once_whoever_is_killed_in_the_middle(
     one.until_ready(1)
     for victim in ONE_BY_ONE[victims]:
         before = one.batches("known")
-        one.until(lambda before=before: one.batches("known") > before)  # type: ignore[misc]
+        one.until(lambda before=before: one.batches("known") > before, WITHIN_S)  # type: ignore[misc]
         killed = VICTIMS[victim](one)
         killed.send_signal(signal.SIGKILL)
         psutil.wait_procs([killed], timeout=30)
@@ -145,7 +145,7 @@ def test_all_numbers_are_in_their_windows_once_when_executors_of_a_cluster_are_k
         one.until_ready(1)
         for _ in range(2):
             before = one.batches("known")
-            one.until(lambda before=before: one.batches("known") > before)  # type: ignore[misc]
+            one.until(lambda before=before: one.batches("known") > before, WITHIN_S)  # type: ignore[misc]
             one.until(lambda: bool(executors()))
             killed = executors()[0]
             killed.send_signal(signal.SIGKILL)
