@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from bridge.batch_joins import batch_joined
-    from bridge.joins import Table, joined
+    from bridge.joins import joined
     from bridge.query import Spark, spark_query
     from bridge.results import SparkResults
+    from bridge.tables import Table
     from bridge.windows import (
         Aggregate,
         approx_distinct,
@@ -52,7 +53,7 @@ _WHERE: Final = {
     "Spark": "query",
     "spark_query": "query",
     "SparkResults": "results",
-    "Table": "joins",
+    "Table": "tables",
     "joined": "joins",
     "batch_joined": "batch_joins",
 }

@@ -6,15 +6,13 @@ how a history is kept.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import pyarrow as pa
-
 from bridge.history import Keeping
-from bridge.joins import HOWS, Table, join_of
 from bridge.query import spark_query
 from bridge.schema import arrow_schema, fits
+from bridge.tables import HOWS, Table, Types, join_of, problem_of, taken, types_of
 from bridge.windows import SPAN, seconds_of
 from topology.codes.given import K382
 from topology.components import R
@@ -37,6 +35,7 @@ class BatchJoin:
     how: str
     output: tuple[str, ...]
     keeping: Keeping
+    types: Types = field(default_factory=dict)  # of the table's columns
 
     @property
     def uses(self) -> tuple[Callable[[Any], Any], ...]:
@@ -51,7 +50,7 @@ class BatchJoin:
     def __call__(self, records: Any, other: Any = None) -> Any:
         """In the driver, for each cut: the table as it is then."""
         if self.table is not None:
-            other = self.table.read(records.sparkSession)
+            other = taken(self.table, records, self.on, self.output, self.types)
         return join_of(records, other, self.on, self.how, self.output)
 
 
@@ -104,10 +103,11 @@ def batch_joined(
     classes = [one.shuffle().cls for one in inputs.values() if isinstance(one, Stream)]
     given = [one for one in classes if one is not None]
     if len(given) == len(inputs):  # else `spark_query` says what is wrong with a stream
-        problem = _columns(given, keys) or (_fields(given, keys, how, output, names) if other is not None else "")
+        problem = _columns(given, keys) or _fields(given, keys, how, output, names)
         if problem:
             raise _refused(what, problem)
-    job = BatchJoin(table, keys, how, names, keeping)
+    types = types_of(given[0], keys, output) if table is not None and given else {}
+    job = BatchJoin(table, keys, how, names, keeping, types)
     return spark_query(topology, name, inputs, job, output=output, revision=revision, tasks=tasks)
 
 
@@ -153,19 +153,19 @@ def _columns(given: Sequence[type[Record]], keys: Sequence[str]) -> str:
 def _fields(
     given: Sequence[type[Record]], keys: Sequence[str], how: str, output: type[Record], names: Sequence[str]
 ) -> str:
-    """Whether a join of two streams can be the output."""
-    left, right = (arrow_schema(cls) for cls in given)
-    declared = arrow_schema(output)
-    for name in names:
-        if name not in left.names and name not in right.names:
-            return f"{output.__name__}.{name} is no field of {given[0].__name__}, nor of {given[1].__name__}"
-        mine: pa.Field = left.field(name) if name in left.names else right.field(name)
-        if not fits(mine.type, declared.field(name).type):
-            return f"{output.__name__}.{name} is {declared.field(name).type}, and {mine.type} comes"
-        can_be_none = name not in left.names and how == "left"
-        if can_be_none and not declared.field(name).nullable:
-            return f"{output.__name__}.{name} is None where {given[1].__name__} has no row: declare it as `… | None`"
-    return ""
+    """Whether what is known of a join can be the output: of two streams all is."""
+    first, declared = arrow_schema(given[0]), arrow_schema(output)
+    for cls in given[1:]:
+        there = arrow_schema(cls)
+        for name in [one for one in names if one not in first.names]:
+            what, its = f"{output.__name__}.{name}", declared.field(name)
+            if name not in there.names:
+                return f"{what} is no field of {given[0].__name__}, nor of {cls.__name__}"
+            if not fits(there.field(name).type, its.type):
+                return f"{what} is {its.type}, and {there.field(name).type} comes"
+            if there.field(name).nullable and not its.nullable:
+                return f"{cls.__name__}.{name} may be None, and {what} may not: declare it as `… | None`"
+    return problem_of(given[0], keys, how, output, names, given[1].__name__ if len(given) > 1 else "the table")
 
 
 def _refused(what: str, why: str) -> ConfigurationError:

@@ -4,59 +4,18 @@ The join is made batch by batch with the table as it is then, so a result is tha
 driver makes it: the first one counts. Must not know how a query runs. Imports pyspark only in the driver.
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from bridge.query import spark_query
 from bridge.schema import arrow_schema
-from bridge.windows import SPAN, seconds_of
-from topology.codes.given import K381
+from bridge.tables import HOWS, Table, Types, join_of, misfits, problem_of, refused, taken, types_of
 from topology.components import R
-from topology.errors import ConfigurationError
 from topology.graph import Stream, Topology
 
-FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-HOWS: Final = ("inner", "left")
 BROADCAST_ROWS: Final = 100_000  # a table with no more goes to each of Spark's processes as a whole
-OPTIONS: Final = {"csv": {"header": "true", "inferSchema": "true"}}
-
-
-class Table:
-    """A table at rest: a file or a folder of Parquet, CSV with a header, or JSON Lines, by path or URL, which its name
-    tells (`format` says it otherwise: one of Spark's); or a function that is given the SparkSession and returns a
-    DataFrame, by JDBC say. `refresh`: after this long it is read again; "" reads it once a life of the driver.
-
-    Raises ConfigurationError.
-    """
-
-    def __init__(
-        self, source: "str | os.PathLike[str] | Callable[[Any], Any]", *, refresh: str = "", format: str = ""
-    ) -> None:
-        if refresh and not (isinstance(refresh, str) and SPAN.fullmatch(refresh)):
-            raise _refused("Table", f'refresh={refresh!r:.80} is no span; "10 minutes" is one')
-        self.refresh_s = seconds_of(refresh) if refresh else float("inf")
-        self.function: Callable[[Any], Any] | None = None
-        self.path = self.format = ""
-        if callable(source):
-            self.function = source
-            return
-        path = os.fspath(source)
-        self.format = format or FORMATS.get(Path(path).suffix.lower(), "")
-        if not self.format:
-            raise _refused(
-                "Table", f"what {path!r:.200} is can't be told: its name ends in none of {', '.join(FORMATS)}"
-            )
-        self.path = path if "://" in path else str(Path(path).absolute())
-
-    def read(self, session: Any) -> Any:
-        """A DataFrame. In the driver."""
-        if self.function is not None:
-            return self.function(session)
-        return session.read.options(**OPTIONS.get(self.format, {})).format(self.format).load(self.path)
 
 
 @dataclass
@@ -67,6 +26,7 @@ class Join:
     on: tuple[str, ...]
     how: str
     output: tuple[str, ...]
+    types: Types = field(default_factory=dict)
     _read: Any = field(default=None, repr=False)
     _read_at: float = field(default=0.0, repr=False)
 
@@ -84,16 +44,19 @@ class Join:
 
     def in_batch(self, frame: Any, say: Callable[[str], None]) -> Any:
         """The join of a batch with the table as it is now."""
-        return join_of(frame, self._present(frame.sparkSession, say), self.on, self.how, self.output)
+        return join_of(frame, self._present(frame, say), self.on, self.how, self.output)
 
-    def _present(self, session: Any, say: Callable[[str], None]) -> Any:
+    def _present(self, frame: Any, say: Callable[[str], None]) -> Any:
         if self._read is not None and time.monotonic() - self._read_at < self.table.refresh_s:
             return self._read
         before = self._read
         try:
             from pyspark.sql import functions as f
 
-            read = self.table.read(session).localCheckpoint(eager=True)  # as it is now, whatever becomes of its files
+            now = taken(self.table, frame, self.on, self.output, self.types)
+            if before is not None and (wrong := misfits(now, before, self.on, self.types)):
+                raise ValueError("; ".join(wrong))
+            read = now.localCheckpoint(eager=True)  # as it is now, whatever becomes of its files
             rows = read.count()
             read = f.broadcast(read) if rows <= BROADCAST_ROWS else read
         except Exception as error:
@@ -106,17 +69,6 @@ class Join:
         if before is None:
             say(f"the table has {rows:,} rows")
         return read
-
-
-def join_of(frame: Any, table: Any, on: Sequence[str], how: str, output: Sequence[str]) -> Any:
-    """The join of two DataFrames by the columns `on`, with those of `output` that it has; where both have one that is
-    no key, the first one's. In the driver. Raises ValueError where the table lacks a key."""
-    missing = [name for name in on if name not in table.columns]
-    if missing:
-        raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(table.columns)}")
-    own = [name for name in table.columns if name in on or name not in frame.columns]
-    made = frame.join(table.select(*own), list(on), how)
-    return made.select(*[name for name in output if name in made.columns])
 
 
 def joined(
@@ -144,19 +96,18 @@ def joined(
     keys = (on,) if isinstance(on, str) else tuple(on)
     what = f"joined {name!r:.80}"
     if not isinstance(table, Table):
-        raise _refused(what, f"table is a Table(path or function), not {table!r:.80}")
+        raise refused(what, f"table is a Table(path or function), not {table!r:.80}")
     if how not in HOWS:
-        raise _refused(what, f"how={how!r:.80} is none of {', '.join(HOWS)}")
+        raise refused(what, f"how={how!r:.80} is none of {', '.join(HOWS)}")
     if not keys:
-        raise _refused(what, "on is the name of a column that both have, or several")
+        raise refused(what, "on is the name of a column that both have, or several")
+    names = tuple(arrow_schema(output).names)
     given = stream.shuffle().cls if isinstance(stream, Stream) else None
     if given is not None:
         there = arrow_schema(given).names
         if missing := [one for one in keys if one not in there]:
-            raise _refused(what, f"{given.__name__} has no field {missing[0]!r}; it has {', '.join(there)}")
-    query = Join(table, keys, how, tuple(arrow_schema(output).names))
+            raise refused(what, f"{given.__name__} has no field {missing[0]!r}; it has {', '.join(there)}")
+        if problem := problem_of(given, keys, how, output, names, "the table"):
+            raise refused(what, problem)
+    query = Join(table, keys, how, names, types_of(given, keys, output) if given is not None else {})
     return spark_query(topology, name, {"records": stream}, query, output=output, tasks=tasks)
-
-
-def _refused(what: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{what}: {why}", code=K381)

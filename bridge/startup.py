@@ -91,8 +91,9 @@ def work(session: Any, folder: Path) -> None:
 
 def sample(folder: Path) -> Sequence[Any]:
     """Two queries as users have them."""
-    from bridge.joins import Table, joined
+    from bridge.joins import joined
     from bridge.query import Spark
+    from bridge.tables import Table
     from bridge.windows import count, windowed
     from spouts import Items
     from topology.graph import Topology

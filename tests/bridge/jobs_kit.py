@@ -10,9 +10,9 @@ from spark_kit import HandedOver
 from bridge.batch_joins import BatchJoin
 from bridge.batches import QueryFolder
 from bridge.history import Keeping
-from bridge.joins import Table
 from bridge.schema import arrow_schema, from_table
 from bridge.spec import QuerySpec, schema_text
+from bridge.tables import Table
 from topology import Record
 
 HOUR_S = 3_600

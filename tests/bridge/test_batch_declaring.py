@@ -43,6 +43,11 @@ class Ordered(Record):
     cut: int
 
 
+class Maybe(Record):
+    key: str
+    item: str | None
+
+
 class Strict(Record):
     number: int
     item: str
@@ -53,6 +58,8 @@ def declare(**changes: Any) -> Topology:
     seen = topology.spout("seen", Items([Seen(1, "a")]))
     orders = topology.spout("orders", Items([Order("a", "x")]))
     given: dict[str, Any] = {"on": "key", "other": orders, "output": Ordered, "revision": "cut", "how": "left"}
+    if changes.get("other") == "maybe":
+        changes["other"] = topology.spout("maybe", Items([Maybe("a", None)]))
     if changes.get("other") == "numbers":
         changes["other"] = topology.spout("numbers", Items([Numbers(1)]))
     batch_joined(topology, "ordered", seen, **{**given, **changes})
@@ -99,6 +106,14 @@ def test_a_history_is_bounded_where_nothing_is_said_and_a_function_of_the_users_
         ({"retention_bytes": 0}, "retention_bytes=0 is no number of bytes"),
         ({"revision": ""}, "Ordered.cut is no field of Seen, nor of Order"),
         ({"output": Strict, "revision": ""}, "Strict.item is None where Order has no row: declare it as `… | None`"),
+        (
+            {"other": "maybe", "output": Strict, "revision": "", "how": "inner"},
+            r"Maybe\.item may be None, and Strict\.item may not: declare it as `… \| None`",
+        ),
+        (
+            {"other": None, "table": Table("owners.csv"), "output": Strict, "revision": ""},
+            r"Strict\.item is None where the table has no row: declare it as `… \| None`",
+        ),
     ],
 )
 def test_what_can_not_be_joined_is_refused_with_the_reason(changes: dict[str, Any], why: str) -> None:
