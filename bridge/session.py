@@ -1,6 +1,7 @@
 """The Spark session of a driver: its settings, and what has to be on the machine for it. Knows no query."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -12,10 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from bridge.archives import faster
+from bridge.archives import OPTIONS, faster
+from bridge.hidden import hidden
 from bridge.java import NoJava, java_home
 from bridge.masters import SETTINGS, on_loopback, wait_for
 from bridge.mistakes import NeedsMending
+from bridge.pythons import python
 
 # The C1 compiler alone: the first job comes sooner, and a run of minutes is none the slower for it.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
@@ -48,6 +51,12 @@ def started(writer: DataStreamWriter) -> StreamingQuery:
     return writer.start()
 
 
+def in_folder(local: Path, users: str) -> str:
+    """Java's options, those of the user last: what libraries unpack goes into this folder too. A JVM that is killed
+    leaves 15 MB of them, which would be in /tmp for good."""
+    return f"{shlex.quote(f'-Djava.io.tmpdir={local}')} {users}".rstrip()
+
+
 def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """Starts Spark, or a session of Spark Connect; takes seconds. Raises NeedsMending where there is no Java that it
     runs on, or no server. On this machine alone it listens on loopback only."""
@@ -64,18 +73,21 @@ def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> 
     if home is not None:
         os.environ["JAVA_HOME"] = home
     here, elsewhere = on_loopback(master), not master.startswith("local")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python(folder) if here else sys.executable)
     os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
     if here:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(master)
     local = folder / "local"  # what a JVM that is killed leaves; nothing of it is read again
     shutil.rmtree(local, ignore_errors=True)
-    local.mkdir(parents=True)
+    local.mkdir(parents=True, exist_ok=True)
     beside = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(local)}
     if elsewhere and (path := os.environ.get("PYTHONPATH")):
         beside["spark.executorEnv.PYTHONPATH"] = path  # executors import what we do, where they see the same folders
-    with faster(settings) as given:
-        for key, value in {**SETTINGS, **beside, **(LOOPBACK if here else {}), **given}.items():
+    with (
+        faster({**settings, OPTIONS: in_folder(local, settings.get(OPTIONS, ""))}) as given,
+        hidden(given, folder) as seen,
+    ):
+        for key, value in {**SETTINGS, **beside, **(LOOPBACK if here else {}), **seen}.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
