@@ -76,7 +76,7 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{name}: python {' '.join(FIGURES[name][1:])}" for name in names))
         return 0
-    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > BUSY:
+    if (load := _load() or 0.0) > BUSY:
         print(f"the machine is not quiet: its load is {load:.2f}; the figures will say so", file=sys.stderr)
     if any(name.startswith("compare") for name in names):
         make_log()
@@ -118,6 +118,7 @@ def taken(name: str, command: Sequence[str], limit_s: float) -> str:
     """Runs it, and keeps what it has given; returns what is wrong, or nothing. What it tells goes to stderr. An object
     that has a problem within is kept, and told."""
     with tempfile.TemporaryFile() as out:
+        load = _load()
         status, late = _ended(command, out.fileno(), limit_s)
         out.seek(0)
         said = out.read()
@@ -126,6 +127,8 @@ def taken(name: str, command: Sequence[str], limit_s: float) -> str:
         found = json.loads(said)
     except ValueError:
         return f"{how}, and has given no object"
+    if isinstance(found, dict) and isinstance(found.get("machine"), dict):
+        found["machine"].setdefault("load_before", load)
     if problem := _keep(name, found):
         return problem
     return f"{how}; what it has given is kept" if status or late else ""
@@ -146,6 +149,10 @@ def _ended(command: Sequence[str], out: int, limit_s: float) -> tuple[int, bool]
             except subprocess.TimeoutExpired:
                 process.kill()
         return process.wait(), late
+
+
+def _load() -> float | None:
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def _keep(name: str, found: Any) -> str:

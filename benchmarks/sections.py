@@ -53,7 +53,9 @@ def of_comparison(kept: Kept) -> Section:
     settings, modes = found.get("settings", {}), found["modes"]
     topology = str(found["topology"])
     rate = settings.get("rate", "?")
-    section = Section(f"`{topology}`, {_rate(rate)}")
+    config = "".join(f", `{one}`" for one in settings.get("config", ()))
+    killed = ", with a kill" if settings.get("kill") else ""
+    section = Section(f"`{topology}`, {_rate(rate)}{config}{killed}")
     section.paragraphs += [_about(found), "Latency is from the time for which a message was scheduled, in ms."]
     rows = [
         (_titled(mode), *(_ms((mode.get("latency_ms") or {}).get(key)) for key in PERCENTS), _problem(mode))
@@ -62,7 +64,7 @@ def of_comparison(kept: Kept) -> Section:
     section.paragraphs.append(table(("mode", *PERCENTS.values(), ""), rows))
     _draw_modes(section, kept.stem, f"{topology}, {_rate(rate)}", modes, isinstance(rate, int | float))
     section.paragraphs.append(
-        table(("mode", "results/s", "CPU s/M", "MB", "start s", "exact", "guarantee"), _costs(modes))
+        table(("mode", "messages/s", "CPU s/M", "MB", "start s", "exact", "guarantee"), _costs(modes))
     )
     if any(mode.get("kill") for mode in modes):
         section.paragraphs.append(_kills(modes))
@@ -71,7 +73,7 @@ def of_comparison(kept: Kept) -> Section:
         section.paragraphs.append("Each mode's own settings:\n\n" + "\n".join(told))
     if found.get("interrupted"):
         section.paragraphs.append("The comparison was interrupted: figures are of what was measured until then.")
-    section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(topology, settings)}.")
+    section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(found)}.")
     return section
 
 
@@ -152,10 +154,13 @@ def _rate(rate: object) -> str:
     return f"{rate:,.0f}/s" if isinstance(rate, int | float) else "all messages at once"
 
 
-def _command_of(topology: str, settings: Mapping[str, Any]) -> str:
+def _command_of(found: Mapping[str, Any]) -> str:
     """What measures it again; of values that were set, the names alone are kept."""
     options = {"rate": "--rate", "seconds": "--for", "warm_up_s": "--warm-up", "rounds": "--rounds"}
-    words = ["kedge compare", topology, *(f"--set {name}=…" for name in settings.get("values", ()))]
+    settings = found.get("settings", {})
+    words = ["kedge compare", str(found["topology"]), *(f"--set {name}=…" for name in settings.get("values", ()))]
+    words += [f"--config {one}" for one in settings.get("config", ())]
+    words.append(f"--modes {','.join(dict.fromkeys(mode['mode'] for mode in found['modes']))}")
     words += [f"{option} {_plain(settings[key])}" for key, option in options.items() if key in settings]
     return f"`{' '.join([*words, *['--kill'] * bool(settings.get('kill'))])}`"
 
