@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bridge.compare.results import Comparison, ModeResult, percentile
-from bridge.compare.table import headline, measured, name_of
+from bridge.compare.table import at_once, headline, measured, name_of
 from topology.cli.numbers import short
 from topology.text import printable
 
@@ -146,7 +146,7 @@ def bars_svg(
 
 
 def png(comparison: Comparison) -> bytes:
-    """A picture for a README: percentiles and CPU, with the conditions in its title."""
+    """A picture for a README: percentiles, and CPU or throughput, with the conditions in its title."""
     modes, found = [one for one in comparison.modes if measured(one)], looks_of(comparison.modes)
     with _plain():
         figure = Figure(figsize=PNG_IN, dpi=PNG_DPI, facecolor="white", layout="constrained")
@@ -154,8 +154,12 @@ def png(comparison: Comparison) -> bytes:
         left, right = figure.subplots(1, 2, width_ratios=(1.65, 1), gridspec_kw={"wspace": 0.06})
         _percentiles(left, modes, found, OF_PNG)
         left.set_title("latency of a result", color=OF_PNG.text)
-        _bars(right, modes, found, OF_PNG, lambda one: one.cpu_seconds_per_million, "")
-        right.set_title("CPU seconds a million messages", color=OF_PNG.text)
+        if at_once(comparison):
+            _bars(right, modes, found, OF_PNG, lambda one: one.throughput_per_s, "")
+            right.set_title("messages a second", color=OF_PNG.text)
+        else:
+            _bars(right, modes, found, OF_PNG, lambda one: one.cpu_seconds_per_million, "")
+            right.set_title("CPU seconds a million messages", color=OF_PNG.text)
         figure.suptitle(_title(comparison), x=0.01, ha="left", fontsize=11, color=OF_PNG.text)
         handles, labels = left.get_legend_handles_labels()
         if handles:
@@ -310,7 +314,8 @@ def _latency_axis(axes: Axes, ink: Ink) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     decades = math.log10(high / low) if low > 0 else 1.0
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
+    subs = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 2 else (1.0, 2.0, 5.0)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: tick(ms)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.minorticks_off()

@@ -14,7 +14,17 @@ from typing import Any, Final
 from bridge.compare import plots
 from bridge.compare.page import page
 from bridge.compare.results import Comparison, ModeResult, percentiles
-from bridge.compare.table import JVM_ONLY, exactness, measured, megabytes, milliseconds, name_of, remarks_of, sentences
+from bridge.compare.table import (
+    JVM_ONLY,
+    at_once,
+    exactness,
+    measured,
+    megabytes,
+    milliseconds,
+    name_of,
+    remarks_of,
+    sentences,
+)
 from topology.cli.numbers import NONE, duration, rate
 from topology.text import printable
 
@@ -67,7 +77,8 @@ def _parts(comparison: Comparison, again: str) -> Iterator[str]:
         yield '<h2>Latency</h2>\n<div class="plots">'
         key = _key(timed, looks)
         yield _figure("By percentile", plots.percentiles_svg(timed, looks), "Both axes are logarithmic.", key)
-        yield _figure("Over time", plots.over_time_svg(timed, looks), _over_time_caption(timed, looks), key)
+        if not at_once(comparison):  # all were due at one time
+            yield _figure("Over time", plots.over_time_svg(timed, looks), _over_time_caption(timed, looks), key)
         yield "</div>"
     yield from _kill(modes, looks)
     yield '<h2>Throughput and cost</h2>\n<div class="plots">'

@@ -23,8 +23,8 @@ WHAT_IT_IS: Final = (
     "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds a million messages"
 )
 WHAT_KILLED_IS: Final = (
-    "gap: the longest time without a result after the kill; recovered: until the first one that was due after it; "
-    "replayed: until the first replay was acked"
+    "gap: the longest time without a result after the kill, less that of before; recovered: until the first one that "
+    "was due after it; replayed: until the first replay was acked"
 )
 
 
@@ -109,18 +109,26 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         yield "interrupted: these are the figures of what was measured until then"
 
 
+def at_once(comparison: Comparison) -> bool:
+    """Whether all messages were offered at once, so that not the latencies count but how many got through."""
+    return "rate" in comparison.settings and not isinstance(comparison.settings["rate"], int | float)
+
+
 def headline(comparison: Comparison) -> str:
-    """The lowest and the highest median; empty where there is nothing to compare. Of modes that ran the topology to its
-    end, and were not held up by the feeder."""
-    medians = sorted(
-        (percentile(sorted(one.latencies), 50), one.title)
-        for one in comparison.modes
-        if one.latencies and not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY
-    )
-    if len(medians) < 2 or medians[0][0] <= 0:
+    """The lowest and the highest median, or throughput; empty where there is nothing to compare. Of modes that ran the
+    topology to its end, and were not held up by the feeder."""
+    fair = [one for one in comparison.modes if not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY]
+    unit: Callable[[float], str]
+    if at_once(comparison):
+        what, unit, how = "messages a second", rate, "as many"
+        found = sorted((one.throughput_per_s, one.title) for one in fair if one.throughput_per_s)
+    else:
+        what, unit, how = "p50", milliseconds, "as long"
+        found = sorted((percentile(sorted(one.latencies), 50), one.title) for one in fair if one.latencies)
+    if len(found) < 2 or found[0][0] <= 0:
         return ""
-    (low, first), (high, last) = medians[0], medians[-1]
-    return f"p50 from {milliseconds(low)} ({first}) to {milliseconds(high)} ({last}), {times(high / low)} as long"
+    (low, first), (high, last) = found[0], found[-1]
+    return f"{what} from {unit(low)} ({first}) to {unit(high)} ({last}), {times(high / low)} {how}"
 
 
 def times(ratio: float) -> str:

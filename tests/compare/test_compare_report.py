@@ -178,6 +178,12 @@ def test_whatever_was_measured_there_is_a_report_of_it(shown: Comparison) -> Non
     assert plots.png(shown).startswith(b"\x89PNG")
 
 
+def test_where_all_was_due_at_one_time_nothing_is_drawn_over_time() -> None:
+    text = as_html(comparison(result("record"), result("embedded"), settings={"rate": None, "rounds": 2}), AGAIN)
+    assert "Latency over time" not in text
+    assert "All messages at once in each of 2 rounds" in Page(text).text
+
+
 def test_a_report_of_many_results_stays_small() -> None:
     many = comparison(*(result(f"spark:{number}s", count=50_000, ms=number) for number in range(1, 9)))
     assert len(as_html(many, AGAIN)) < 1_000_000

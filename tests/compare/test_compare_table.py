@@ -99,6 +99,12 @@ def test_the_headline_compares_the_medians_of_modes_that_ran_the_topology_to_its
     assert headline(Comparison("t", {}, {}, {})) == ""
 
 
+def test_where_all_was_offered_at_once_the_headline_compares_what_got_through() -> None:
+    slow, fast = result("spark:1s", throughput_per_s=1200.0), result("record", throughput_per_s=60_000.0)
+    shown = comparison(slow, fast, settings={"rate": None})
+    assert headline(shown) == "messages a second from 1,200 (spark:1s) to 60.0k (record), 50 times as many"
+
+
 @pytest.mark.parametrize(
     ("ratio", "said"), [(1.44, "1.4 times"), (9.94, "9.9 times"), (9.96, "10 times"), (2468, "2,500 times")]
 )
