@@ -4,9 +4,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 CLI = Path(__file__).parents[1] / "cli"
 sys.path.insert(0, str(CLI))  # for cli_kit, terminal_kit
+
+# How long an example takes is the machine's, and no property.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture
