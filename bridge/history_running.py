@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -200,7 +200,9 @@ class HistoryRunning:
         assert self._cut is not None
         try:
             self._finish(self._cut)
-        except PySparkException as error:
+        except (ConfigurationError, Py4JNetworkError):  # a file is damaged, or the JVM is gone: no other try helps
+            raise
+        except Exception as error:  # Spark's, a driver's of JDBC, or what the user's function for a table has raised
             self._tries += 0 if no_room(error) else 1
             if no_room(error) or not self._has_run or self._tries == TRIES:
                 raise

@@ -4,6 +4,7 @@ a driver that dies between any two steps of one."""
 import errno
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jobs_kit import HOUR_S, Jobs
+from py4j.protocol import Py4JError
 from spark_kit import needs_spark
 
 from bridge import Table
@@ -300,6 +302,43 @@ def test_a_job_that_fails_ends_the_driver_only_where_none_has_run_or_it_fails_ag
     write_owners(path, OWNERS)
     jobs.to_its_end(running)
     assert Counter(jobs.results(since=newest + 1)) == known(seen(range(60)), OWNERS, "inner")
+
+
+def test_a_database_that_is_away_for_one_job_is_asked_again_whatever_its_driver_raises(jobs: Jobs) -> None:
+    """Of the user's function, or of Java's: neither is an error of Spark's."""
+    away: list[Callable[[Any], None]] = []
+
+    def owners(session: Any) -> Any:
+        for one in away:
+            one(session)
+        return session.createDataFrame([*OWNERS.items()], "key string, owner string")
+
+    def refused(_: Any) -> None:
+        raise ConnectionRefusedError("connection refused")
+
+    def javas(_: Any) -> None:
+        raise Py4JError("An error occurred while calling o1.load: no connection")  # as of a driver of JDBC
+
+    jobs.put(seen(range(30)))
+    jobs.end()
+    running = jobs.begin(Table(owners))
+    jobs.to_its_end(running)
+    jobs.put(seen(range(30, 60)))
+    jobs.end()
+    for one in (refused, javas):
+        away[:] = [one]
+        before = len(jobs.said)
+        for _ in range(3):
+            running._not_before = 0.0
+            if not any("is tried again" in said for said in jobs.said[before:]):
+                running.look()
+    away.clear()
+    running._not_before = 0.0
+    newest = jobs.folder.batches()[-1]
+    jobs.to_its_end(running)
+    assert Counter(jobs.results(since=newest + 1)) == known(seen(range(60)), OWNERS, "inner")
+    said = [one for one in jobs.said if "the job has failed, and is tried again" in one]
+    assert ["ConnectionRefusedError" in said[0], "Py4JError" in said[1], len(said)] == [True, True, 2]
 
 
 def test_a_disk_that_is_full_is_told_once_and_waited_for(
