@@ -28,7 +28,7 @@ SEED ?=
 # Tests that are alone on the machine: they measure time, kill by schedules, have servers of their own, or take all cores
 # themselves. All others wait for conditions and share nothing, so JOBS processes share them out: three for two cores, as
 # a third of their time goes by in waiting.
-ALONE := $(addprefix tests/,benchmarks bridge chaos services cli/test_budgets.py cli/test_demo.py \
+ALONE := $(addprefix tests/,benchmarks bridge chaos compare/test_jvm_modes.py services cli/test_budgets.py cli/test_demo.py \
 	simulation/test_planted.py simulation/test_simulation.py \
 	$(addprefix runtime/test_,$(addsuffix .py,companions crew fleet hands process process_alive pulse standing \
 	supervisor supervisor_deaths transport)))
@@ -117,7 +117,8 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states process --tasks 2 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
-	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,killed_in_the_middle.py spark_unhappy.py spark_unhappy_runs.py)
+	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,killed_in_the_middle.py spark_unhappy.py spark_unhappy_runs.py) \
+		tests/compare/test_jvm_modes.py
 
 # Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
 peers: $(VENV)/.installed
