@@ -30,9 +30,10 @@ RUNS_S: Final = 30.0  # a Python that does nothing may take this long
 def python(folder: Path) -> str:
     """What PYSPARK_PYTHON has to be: a command in `folder`, or this Python itself, where that would not do."""
     zips = [pattern for name, pattern in ZIPS.items() if _is_on_disk(name)]
-    if not zips or not sys.executable:
-        return sys.executable
     wrapper = folder / "python" / "python"
+    quoted = shlex.quote(str(wrapper)) != str(wrapper)  # Spark asks a shell for it, as it is
+    if not zips or not sys.executable or quoted:
+        return sys.executable
     try:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         wrapper.write_text(WRAPPER.format(zips=" | ".join(zips), python=shlex.quote(sys.executable)))

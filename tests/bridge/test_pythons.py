@@ -36,7 +36,8 @@ def test_pyspark_is_not_imported_from_a_zip_and_all_else_of_the_path_stays_as_it
     path = os.pathsep.join([*zips, *others])
     code = "import os, sys, pyspark, py4j; print(pyspark.__file__, py4j.__file__, os.environ['PYTHONPATH'], sep='\\n')"
     assert ".zip" in ran(sys.executable, code, path).splitlines()[0], "it would come from there"
-    command = python(tmp_path / "it's here")
+    command = python(tmp_path)
+    assert command != sys.executable
     own, py4j, left = ran(command, code, path).splitlines()
     assert own == pyspark.__file__
     assert ".zip" not in py4j
@@ -49,6 +50,7 @@ def test_where_no_command_can_be_made_or_run_it_is_this_python_itself(
 ) -> None:
     (tmp_path / "python").write_text("a file")
     assert python(tmp_path) == sys.executable
+    assert python(tmp_path / "a blank in it") == sys.executable
     monkeypatch.setattr("bridge.pythons.WRAPPER", "#!/nowhere\n")
     assert python(tmp_path / "other") == sys.executable
     monkeypatch.setattr("bridge.pythons.find_spec", lambda name: None)
