@@ -37,6 +37,7 @@ MEMORY_MIN: Final = 3 * 1024**3  # bytes that are free: another Spark for a minu
 WRAPPER_MAX: Final = 4_096  # bytes of a wrapper
 READ_BYTES: Final = 1024 * 1024
 SUFFIX: Final = ".jsa"
+NEW: Final = "new-"  # what is being made is called so: a file, and a folder of what is worked with
 OFF: Final = "KEDGE_NO_SPARK_CACHE"  # this variable, set to anything, has Spark start without, and none made
 
 logger = logging.getLogger("kedge")
@@ -80,10 +81,14 @@ class Archives:
         others goes."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for left in self._of("new-*"):
-                if time.time() - left.stat().st_mtime > LEFT_S:
+            for left in self._of(f"{NEW}*"):
+                if time.time() - left.stat().st_mtime <= LEFT_S:
+                    continue
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
                     left.unlink(missing_ok=True)
-            file, path = tempfile.mkstemp(prefix="new-", dir=self.folder)
+            file, path = tempfile.mkstemp(prefix=NEW, dir=self.folder)
             os.close(file)
         except OSError:
             return None

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.archives import MAKING_S, OPTIONS, archives
+from bridge.archives import MAKING_S, NEW, OPTIONS, archives
 
 
 def make(say: Callable[[str], None]) -> Path | None:
@@ -28,7 +28,7 @@ def make(say: Callable[[str], None]) -> Path | None:
     if its is None or made is None:
         say("there is no Java, no PySpark, or no cache that can be written")
         return None
-    folder = Path(tempfile.mkdtemp(prefix="kedge-startup-"))
+    folder = Path(tempfile.mkdtemp(prefix=NEW, dir=its.folder))  # where we are killed, the next one removes it
     try:
         command = loaded(folder)
         made.unlink()

@@ -9,6 +9,7 @@ import pytest
 
 from bridge.archives import KEPT_MAX, LEFT_S, OPTIONS, Archives, archives, faster, options, runs_with
 from bridge.java import java_home, missing, pips
+from bridge.startup import make
 
 
 def kept(folder: Path, key: str = "key", content: bytes = b"an archive") -> Path:
@@ -80,12 +81,31 @@ def test_only_the_newest_are_kept_and_what_is_half_made_goes(tmp_path: Path) -> 
     folder = tmp_path / "cache"
     left = Archives(folder, "key").begin()
     assert left is not None
-    os.utime(left, (0, left.stat().st_mtime - LEFT_S - 60))
+    (folder / "new-work" / "local").mkdir(parents=True)  # of one that was killed while Spark worked for it
+    for one in (left, folder / "new-work"):
+        os.utime(one, (0, one.stat().st_mtime - LEFT_S - 60))
     for number in range(KEPT_MAX + 3):
         path = kept(folder, f"key{number}")
         os.utime(path, (number + 1.0, number + 1.0))
     newest = {f"key{number}" for number in range(3, KEPT_MAX + 3)}
     assert {one.name.split("-")[0] for one in folder.iterdir()} == newest
+
+
+def test_what_is_worked_with_while_one_is_made_is_in_the_cache_where_what_is_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+
+    def loaded(folder: Path) -> list[str]:
+        seen.append(folder)
+        raise RuntimeError("Spark does not start")
+
+    monkeypatch.setattr("bridge.startup.archives", lambda: Archives(tmp_path, "key"))
+    monkeypatch.setattr("bridge.startup.loaded", loaded)
+    with pytest.raises(RuntimeError, match="Spark does not start"):
+        make(lambda why: None)
+    assert [(one.parent, one.name[:4]) for one in seen] == [(tmp_path, "new-")]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_another_java_or_another_spark_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
