@@ -97,7 +97,7 @@ def test_it_says_of_each_mode_what_the_table_says(whole: str) -> None:
         "not exact: 1 missing, 2 repeated, of 40 results",
         "the source ended after 1,200 messages",
         "nothing was stored or sent",
-        "in the JVM alone",
+        "as what Spark can do at best, and not this topology",
         "kedge compare alerts.py --set 'path=a b.log' --rate 1000",
         "Linux x86_64",
     ):
