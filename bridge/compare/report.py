@@ -37,8 +37,8 @@ HOW: Final = (
     "nothing was stored or sent."
 )
 JVM_NOTE: Final = (
-    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter and a sink of "
-    "their own, in the JVM but for what a title says, as what Spark can do at best, and not this topology."
+    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter and a sink "
+    "of their own, in the JVM but for what a title says, as what Spark can do at best, and not this topology."
 )
 
 
