@@ -22,6 +22,25 @@ Value = str | int | float | bool | None
 Rows = Counter[tuple[tuple[str, Value], ...]]
 
 
+def differences(ours: Path, *others: Path) -> list[str]:
+    """What is wrong with each file, in a sentence, ours first; empty where nothing is."""
+    told: list[str] = []
+    expected: Rows = Counter()
+    for path in (ours, *others):
+        wrong = ""
+        try:
+            found = rows_of(path)
+        except (OSError, ValueError) as error:
+            wrong, found = f"the output can't be read: {error}", Counter()
+        if path == ours:
+            expected = found
+            wrong = wrong or ("" if found else "it has written no row, so that nothing is compared")
+        elif not wrong and (unlike := difference(found, expected)):
+            wrong = f"the output differs from Kedge's: {unlike}"
+        told.append(wrong)
+    return told
+
+
 def rows_of(path: Path) -> Rows:
     """Raises OSError, and ValueError for a line that is not an object of JSON with plain values."""
     with open(path, "rb") as file:

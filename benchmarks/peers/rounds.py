@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers.catalogue import BASELINE, Call, Peer
 from benchmarks.peers.inputs import Workload, write
-from benchmarks.peers.outputs import Rows, difference, rows_of
+from benchmarks.peers.outputs import differences
 from benchmarks.peers.running import Ran, RunError, ran
 
 OURS: Final = "kedge"  # whose output the others' has to be
@@ -148,28 +149,22 @@ def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ra
 
 def _check(cells: Sequence[Cell], folder: Path) -> None:
     """Whether each peer's output of this round is Kedge's, row for row."""
-    ours = next((cell for cell in cells if cell.peer.name == OURS and not cell.problem), None)
-    expected = _rows(ours, folder) if ours is not None else None
-    if expected is not None and not expected and ours is not None:
-        ours.problem, expected = "it has written no row, so that nothing is compared", None
+    ours = next((cell for cell in cells if cell.peer.name == OURS), None)
+    others = [cell for cell in cells if cell is not ours and not cell.problem]
+    if ours is not None and not ours.problem:
+        places = [_output(folder, cell) for cell in (ours, *others)]
+        # In a process of its own: what this one has grown to would count as memory of those that it starts later.
+        with get_context("spawn").Pool(1) as pool:
+            told = pool.apply(differences, places)
+        for cell, wrong in zip((ours, *others), told, strict=True):
+            cell.problem = wrong
+    if ours is None or ours.problem:
+        for cell in others:
+            cell.problem = "there is no output of Kedge's to compare with"
     for cell in cells:
-        if not cell.problem and cell is not ours:
-            found = _rows(cell, folder)
-            if expected is None:
-                cell.problem = "there is no output of Kedge's to compare with"
-            elif found is not None and (wrong := difference(found, expected)):
-                cell.problem = f"the output differs from Kedge's: {wrong}"
         if cell.problem:
             print(f"  {cell.peer.name}: {cell.problem}", file=sys.stderr)
         _output(folder, cell).unlink(missing_ok=True)
-
-
-def _rows(cell: Cell, folder: Path) -> Rows | None:
-    try:
-        return rows_of(_output(folder, cell))
-    except (OSError, ValueError) as error:
-        cell.problem = f"the output can't be read: {error}"
-        return None
 
 
 def _input(folder: Path, cell: Cell, kind: str) -> Path:
