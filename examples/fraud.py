@@ -238,10 +238,9 @@ def on_spark(
 ) -> tuple[Stream[Case], Stream[Hour]]:
     try:
         from bridge import Table, approx_distinct, count, joined, sum_of, windowed
-    except ModuleNotFoundError as error:
-        text = f"hours, cases and spikes are Spark's, and there is no {error.name}"
-        then = "pip install 'kedge[spark]', or leave them out by --set spark=false"
-        raise ConfigurationError(f"{text}: {then}") from error
+    except ConfigurationError as error:
+        then = f"{error.next}, or leave them out by --set spark=false"
+        raise ConfigurationError(f"hours, cases and spikes are Spark's, and {error}", next=then) from None
     table = Table(holders, refresh="10 minutes")
     cases = joined(topology, "cases", alerts, table=table, on="card", output=Case)
     hours = windowed(
