@@ -23,7 +23,7 @@ SHELL: Final = "pyspark-shell"  # what pyspark itself starts
 
 @contextmanager
 def hidden(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
-    """The settings that may be seen; a JVM that pyspark starts meanwhile has the others too."""
+    """The settings that may be seen; a JVM that pyspark starts meanwhile has the others too, without blanks around."""
     secrets = {key: value for key, value in settings.items() if SECRET.search(key)}
     if not secrets:
         yield dict(settings)

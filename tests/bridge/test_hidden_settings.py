@@ -12,7 +12,7 @@ from spark_kit import needs_spark
 from bridge.hidden import ARGUMENTS, NAME, escaped, hidden
 
 KEY = "spark.hadoop.fs.s3a.secret.key"
-CANARY = " can=ary:#! \\ with\ttabs ü"
+CANARY = "can=ary:#! \\ with\ttabs ü"
 STARTED = """
 import json, sys
 from pathlib import Path
