@@ -52,8 +52,9 @@ class Look:
 
 
 def check(session: Any, folder: Path, tasks: int) -> None:
-    """Looks from some tasks of Spark's, more than `tasks`; takes a second or two. Raises ConfigurationError where one
-    of them does not see the folder. Where the job itself fails that is for the log: what reads there will fail too."""
+    """Looks from some tasks of Spark's, more than `tasks`; takes two seconds, and what a first job has to start. Raises
+    ConfigurationError where one of them does not see the folder. Where the job itself fails that is for the log: what
+    reads there will fail too."""
     from pyspark.errors import PySparkException
 
     probe, text = folder / PROBE, secrets.token_hex(8)
