@@ -258,21 +258,30 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
 @needs_them
 @rare
 @pytest.mark.timeout(300)
-def test_ctrl_c_in_the_middle_ends_all_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.compare.jvm_round.new_mark", lambda: "interrupted")
+@pytest.mark.parametrize("phase", ["starting", "measuring"])
+def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    monkeypatch.setattr("bridge.compare.jvm_round.new_mark", lambda: f"interrupted {phase}")
     script = scripted(tmp_path / "script")
     (row,) = jvm.rows("spark:continuous")
     folder = tmp_path / "run"
     folder.mkdir()
     seen = 0
 
-    def tell(phase: str, done: float, of: float) -> None:
+    def tell(told: str, done: float, of: float) -> None:
         nonlocal seen
-        if phase == "measuring":
-            seen = len(marked("interrupted"))
+        if told == phase and (phase == "starting" or done > SECONDS / 2):
+            seen = len(marked(f"interrupted {phase}"))
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
-    assert seen >= 3  # the feeder, the driver, its JVM
-    assert marked("interrupted") == []
+    if phase == "starting":
+        with pytest.raises(KeyboardInterrupt):
+            jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
+        assert seen >= 2  # the feeder, the driver
+    else:
+        result = jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
+        assert seen >= 3  # the driver's JVM, too
+        assert result.problem == "interrupted"
+        assert 0 < result.arrived < len(passing(script, WARM))
+    assert marked(f"interrupted {phase}") == []
