@@ -61,5 +61,5 @@ def test_whatever_is_killed_while_a_job_runs_each_result_is_stored_once_and_the_
     assert stored(tmp_path) == expected(20_000, 0)
     third = run("count=21000")
     assert third.end() == 0, third.text()
-    again = sorted(expected(20_000, 1) + expected(21_000, 1))  # other items are other messages (C2): all of both are kept
+    again = sorted(expected(20_000, 1) + expected(21_000, 1))  # C2: other items are other messages
     assert stored(tmp_path) == expected(20_000, 0) + again
