@@ -2,9 +2,15 @@
 
 Order is nobody's promise: rows are compared by how often each is there, and times as times, however they are written.
 Kedge's rows say their key and their class besides, which are no part of the result.
+
+    python -m benchmarks.peers.outputs KEDGES OTHER …
+
+prints what is wrong with each, a list of sentences as JSON.
 """
 
+import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -71,3 +77,7 @@ def difference(found: Rows, expected: Rows) -> str:
         if what
     ]
     return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    print(json.dumps(differences(*map(Path, sys.argv[1:]))))

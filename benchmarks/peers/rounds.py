@@ -4,21 +4,22 @@ A rate is of the lines alone: what a run of one line takes, before and after its
 of all of them, and told as start-up. Progress goes to stderr. Must not know how results are shown.
 """
 
+import json
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers.catalogue import BASELINE, Call, Peer
 from benchmarks.peers.inputs import Workload, write
-from benchmarks.peers.outputs import differences
 from benchmarks.peers.running import Ran, RunError, ran
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 OURS: Final = "kedge"  # whose output the others' has to be
 SHORTEST_S: Final = 0.1  # beyond start-up, that a rate is made of: start-ups differ by some hundredths
 
@@ -153,10 +154,7 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
     others = [cell for cell in cells if cell is not ours and not cell.problem]
     if ours is not None and not ours.problem:
         places = [_output(folder, cell) for cell in (ours, *others)]
-        # In a process of its own: what this one has grown to would count as memory of those that it starts later.
-        with get_context("spawn").Pool(1) as pool:
-            told = pool.apply(differences, places)
-        for cell, wrong in zip((ours, *others), told, strict=True):
+        for cell, wrong in zip((ours, *others), _told(places), strict=True):
             cell.problem = wrong
     if ours is None or ours.problem:
         for cell in others:
@@ -165,6 +163,14 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
         if cell.problem:
             print(f"  {cell.peer.name}: {cell.problem}", file=sys.stderr)
         _output(folder, cell).unlink(missing_ok=True)
+
+
+def _told(places: Sequence[Path]) -> list[str]:
+    """What is wrong with each. In a process of its own: what this one has grown to would count as memory of those that
+    it starts later."""
+    command = [sys.executable, "-m", "benchmarks.peers.outputs", *map(str, places)]
+    told: list[str] = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+    return told
 
 
 def _input(folder: Path, cell: Cell, kind: str) -> Path:
