@@ -137,8 +137,7 @@ def _notes(held: int, count: int, why: str) -> list[str]:
             "quiet": f"gave nothing more for {QUIET_S:g} s",
             "slow": f"gave no more within {ALL_S:g} s",
         }.get(why, "were read no further")
-        times = f"{count / held:,.1f} times over"
-        notes.append(
-            f"The spouts {because} than {held:,} messages; these were offered {times}, under new ids each time."
-        )
+        times = count / held
+        offered = f"these were offered {times:,.1f} times over" if times >= 1.05 else "a few were offered twice"
+        notes.append(f"The spouts {because} than {held:,} messages; {offered}, under new ids each time.")
     return notes

@@ -110,3 +110,12 @@ def test_messages_of_several_sources_keep_their_turns() -> None:
     for place, number in enumerate(numbers):
         assert turns.before(number) == place
         assert turns.before(number + 1) == place + 1
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(601, "a few were offered twice"), (900, "these were offered 1.5 times over")],
+)
+def test_how_often_messages_were_offered_is_said_as_it_was(count: int, said: str) -> None:
+    (_, note) = offering._notes(600, count, "")
+    assert note == f"The spouts had no more than 600 messages; {said}, under new ids each time."
