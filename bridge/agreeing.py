@@ -32,6 +32,22 @@ def disagreement(folder: QueryFolder, epoch: Epoch, inputs: Sequence[str]) -> st
     return ""
 
 
+def begun_to_read(folder: QueryFolder, name: str) -> dict[str, int]:
+    """Up to which segment the present checkpoint has read an input, or is about to, task by task: what was handed over
+    can't end before. Raises what a damaged `epoch` raises."""
+    if (epoch := folder.epoch()) is None:
+        return {}
+    found = {**epoch.begin.get(name, {})}
+    try:
+        offsets = _newest(folder.checkpoint(epoch))
+    except (OSError, ValueError):  # another epoch begins at this moment; or it is damaged, as Spark will say
+        return found
+    for one in offsets:
+        if one.get("input") == name:
+            found |= {task: max(number, found.get(task, 0)) for task, number in one["next"].items()}
+    return found
+
+
 def unbegun(folder: QueryFolder) -> str:
     """What is there of a query without an epoch, in a sentence; empty where there is nothing: it begins."""
     of_it = [*folder.folder.glob("checkpoint/*/offsets/*"), *map(folder.batch, folder.batches())]

@@ -1,7 +1,7 @@
 """Tuples into the segments of one task of a hand-over, and what they were out of them again after a restart.
 
-Knows segments, columns and identities; must not know the loop, collectors or acks. Every call blocks; one thread makes
-them, but for what `Remembered` says.
+Knows segments, columns, identities and how far a checkpoint is; must not know the loop, collectors or acks. Every call
+blocks; one thread makes them, but for what `Remembered` says.
 
 Identities are in the segments (C7). A task reads those of all tasks' folders when it opens, since there may have been
 another number of tasks, and keeps those that come to it now (C4); folders that no task has any more are cleared by
@@ -21,6 +21,8 @@ from acker.roots import LAST_ATTEMPT, message_of
 from bolts.contract import BadRow, Written, stored_by_halves
 from bolts.keys import Tally
 from bolts.values import BadValue
+from bridge.agreeing import begun_to_read
+from bridge.batches import QueryFolder
 from bridge.remembered import Filed, Messages, Remembered, pair_of
 from bridge.schema import OURS, Columns, columns_of
 from bridge.segments import Kept, Segments, damaged, put
@@ -70,6 +72,7 @@ class HandOverStore:
         self._task = task
         self._own: Segments | None = None
         self._logs: dict[int, _Log] = {}
+        self._read: Mapping[str, int] = {}  # how far Spark has read the tasks' segments when the store opens
 
     # -- the Store
 
@@ -81,6 +84,7 @@ class HandOverStore:
         self.floors, self._logs = [], {}
         own = self._own = Segments(self.folder / str(self._task.index))
         own.open()
+        self._read = begun_to_read(QueryFolder(self.folder.parent.parent), self.folder.name)
         for number in self._folders():
             segments = own if number == self._task.index else Segments(self.folder / str(number))
             self._recall(number, segments)
@@ -228,6 +232,8 @@ class HandOverStore:
             raise damaged(segments.folder / "kept", f"can't be read ({error})") from error
         if is_mine:
             numbers, after = segments.checked_numbers(kept)
+            if self._read.get(str(number), 0) > after:  # what we would write there Spark would never read
+                raise damaged(segments.path(after), "is missing, and the checkpoint has read it, or is about to")
             self._logs[number] = _Log(segments, kept)
             self._check_class(segments, numbers)
             if number == task.index:

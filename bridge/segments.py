@@ -5,6 +5,7 @@ name.
     end-000000000008        what was handed over ends before this number; holds while there is no such segment
     done                    all readers have committed past what is below this number: the readers write it
     kept                    what was forgotten here, by which floors, and up to where segments may be missing
+    lock                    held by the writer; the number of its next segment, not synced, so at times an earlier one
 
 A segment is written beside, synced, renamed, and its folder synced: so one that is there is whole, and one that is not
 whole was damaged later. Readers look whether the next number is there, and list nothing.
@@ -100,6 +101,10 @@ class Segments:
             sync_folder(self.folder)
         except OSError as error:
             raise StoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
+        if self._lock is not None:  # never before the segment is durable: who reads it takes that one for lost
+            with contextlib.suppress(OSError):  # no room: then it says less
+                os.lseek(self._lock, 0, os.SEEK_SET)
+                os.write(self._lock, f"{number + 1:0{DIGITS}}".encode())
 
     def _not_synced(self, error: OSError) -> Never:
         if error.errno in _NO_ROOM:  # some file systems find it out only then; nothing was believed of the file yet
@@ -155,7 +160,16 @@ class Segments:
             raise damaged(self.path(min(missing)), "is missing, and later ones were there")
         if any(int(found[1]) > after for entry in self._entries() if (found := _END.fullmatch(entry))):
             raise damaged(self.path(after), "is missing, and the run before had ended after it")
+        if self._written() > after:
+            raise damaged(self.path(after), "is missing, and it was written")
         return numbers, after
+
+    def _written(self) -> int:
+        """The number after the last one that is known to have been written."""
+        try:
+            return int((self.folder / "lock").read_bytes())
+        except (OSError, ValueError):
+            return 0
 
     def has(self, number: int) -> bool:
         return self.path(number).exists()

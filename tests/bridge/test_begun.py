@@ -2,6 +2,7 @@
 comes again be counted twice."""
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -25,11 +26,12 @@ from handover_kit import (
     tuple_of,
 )
 
+from bridge.batches import Epoch, QueryFolder, place
 from bridge.begun import Begun
 from topology import ConfigurationError
 from topology.codes.starting import K456
 from topology.durable.statedir import MemoryNotes
-from topology.testing.sink_driving import Told, feed
+from topology.testing.sink_driving import Told, feed, give
 
 
 async def refused(folder: Path, index: int = 0, tasks: int = 1) -> str:
@@ -119,6 +121,32 @@ async def test_the_last_segment_that_has_gone_is_missed_by_the_end_that_was_said
         async with opened(tmp_path):
             raise AssertionError("it was opened")
     assert own(tmp_path).has_ended(3), "nothing was changed"
+
+
+@pytest.mark.parametrize("known", ["written", "read", "begun after"])
+async def test_the_last_segment_that_has_gone_after_a_kill_is_missed_by_what_was_written_or_read(
+    tmp_path: Path, known: str
+) -> None:
+    """F23: no end was said, and a loss of power may take away what the writer has noted, which is not synced."""
+    async with opened(tmp_path) as bolt:
+        for number in range(3):
+            out = Told()
+            await give(bolt, [tuple_of(number)], out)
+            await becomes(lambda out=out: len(out.acked) == 1)  # type: ignore[misc]
+    last = own(tmp_path).path(2)
+    last.unlink()
+    if known != "written":
+        (last.parent / "lock").write_bytes(b"")
+        query, ends = QueryFolder(input_folder(tmp_path).parents[1]), {"0": 3}
+        epoch = Epoch(1, 7, {"items": ends} if known == "begun after" else {})
+        query.begin(epoch)
+        if known == "read":
+            offset = json.dumps({"input": "items", "next": ends, "ended": ""})
+            place(query.checkpoint(epoch) / "offsets" / "4", f'v1\n{{"batchWatermarkMs":0}}\n{offset}'.encode())
+    why = "it was written" if known == "written" else "the checkpoint has read it, or is about to"
+    with pytest.raises(ConfigurationError, match=f"{last} is missing, and {why}"):
+        async with opened(tmp_path):
+            raise AssertionError("it was opened")
 
 
 async def test_what_is_no_number_of_tasks_is_written_anew(tmp_path: Path) -> None:
