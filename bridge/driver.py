@@ -100,7 +100,7 @@ def drive(spec: Spec, voice: Voice) -> int:
         doing, error = first_end(queries)
         raise error
     except NeedsMending as error:
-        voice.failed(str(error))
+        voice.failed(named(str(error), doing))
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         ended_by(error, doing, folder, time.monotonic() - begun, voice)
@@ -120,6 +120,11 @@ def first_end(queries: list[Any]) -> tuple[str, BaseException]:
     for one in queries:
         threading.Thread(target=run, args=(one,), daemon=True, name=one.spec.name).start()
     return ended.get()
+
+
+def named(problem: str, query: str) -> str:
+    """A sentence that says which query it is about, where it is about one."""
+    return problem if not query or repr(query) in problem else f"query {query!r}: {problem}"
 
 
 def ended_by(error: BaseException, query: str, folder: Path, lasted_s: float, voice: Voice) -> None:

@@ -70,11 +70,15 @@ def types_of(given: type[Record], on: Sequence[str], output: type[Record]) -> Ty
 
 def taken(table: Table, frame: Any, on: Sequence[str], output: Sequence[str], types: Types) -> Any:
     """The columns of the table that its join with `frame` gives or goes by, read now: what else it has may be called
-    anything. In the driver. Raises NeedsMending where it lacks a key."""
+    anything. In the driver. Raises NeedsMending where it lacks a key, or is no table."""
+    from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_type
 
     read = table.read(frame.sparkSession)
+    if not isinstance(read, DataFrame) or read.isStreaming:
+        what = "a stream" if isinstance(read, DataFrame) else f"a {type(read).__name__}"
+        raise NeedsMending(f"the function for the table returns {what}; a DataFrame at rest is wanted")
     if missing := [name for name in on if name not in read.columns]:
         raise NeedsMending(f"the table has no column {missing[0]!r}; it has {', '.join(read.columns)}")
     streams = {name.lower() for name in frame.columns}  # Spark takes A and a for one

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
 import pyarrow as pa
 
 from bridge.batches import Epoch, QueryFolder
-from bridge.driver import Voice, ended_by
+from bridge.driver import Voice, ended_by, named
 from bridge.keeping import Life, keep
 from bridge.mistakes import NeedsMending
 from bridge.schema import arrow_schema
@@ -39,6 +39,12 @@ def test_a_file_of_ours_that_is_damaged_ends_the_run_at_once(tmp_path: Path) -> 
         "from a backup; or begin anew with --fresh, which reads the sources from their start. (K372)\n"
     )
     assert said_of(error, "", tmp_path).startswith(f"failed {tmp_path / 'epoch'} can't be read")
+
+
+def test_what_has_to_be_mended_says_of_which_query_it_is() -> None:
+    assert named("the table has no column 'key'", "known") == "query 'known': the table has no column 'key'"
+    assert named("query 'known' returns a list", "known") == "query 'known' returns a list"
+    assert named("no Master of Spark's answers", "") == "no Master of Spark's answers"
 
 
 def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_that_do_not_fit(tmp_path: Path) -> None:

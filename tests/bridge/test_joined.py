@@ -171,6 +171,14 @@ def test_a_table_that_is_not_there_or_lacks_a_column_is_told_when_the_query_begi
         queries.begin(join(Table(tmp_path / "numbers.jsonl")))
 
 
+@needs_spark
+def test_a_function_that_gives_no_table_is_told_when_the_query_begins(queries: Queries) -> None:
+    stream = queries.session.readStream.format("rate").load()
+    for given, what in ((None, "a NoneType"), (["ip0"], "a list"), (stream, "a stream")):
+        with pytest.raises(NeedsMending, match=f"the function for the table returns {what}; a DataFrame at rest is"):
+            queries.begin(join(Table(lambda session, given=given: given)))  # type: ignore[misc]
+
+
 def test_a_function_of_the_users_goes_to_the_driver_with_the_join() -> None:
     assert b"users own" in pickled(join(Table(lambda session: "users own")), "q")
 
