@@ -4,11 +4,13 @@
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+
+from slow_kit import Slowly
 
 from bolts import SqliteSink
 from bridge import Spark, Table, count, joined, max_of, min_of, spark_query, sum_of, windowed
-from spouts import Items, Paced
 from topology import Bolt, Record, Topology
 from topology.graph import Stream
 
@@ -106,9 +108,9 @@ def declare(topology: Topology, stream: Stream[Any], tasks: int) -> tuple[Stream
 
 
 def topology(store: str, count: int = 200_000, rate: float = 0.0, tasks: int = 2) -> Topology:
-    topology, items = Topology("killed"), Items(numbered(range(count)))
+    topology, items = Topology("killed"), Slowly(numbered(range(count)), rate, Path(store).with_name("hurry"))
     topology.companion(Spark("local[2]"))
-    stream = topology.spout("numbered", Paced(items, rate) if rate else items)
+    stream = topology.spout("numbered", items)
     given, bounds, known = declare(topology, stream, tasks)
     each = topology.bolt("each", Each(), given.shuffle())
     root, extension = os.path.splitext(store)

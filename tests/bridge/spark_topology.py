@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+
+from slow_kit import Slowly
 
 from bolts import SqliteSink
 from bridge import spark_query
-from spouts import Items, Paced
 from topology import Bolt, Record, Topology
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,6 +18,13 @@ class Numbered(Record):
     at: datetime
     key: str
     number: int
+
+
+class Numbers(Slowly[Numbered]):
+    """There may be none of them, and then they are numbers all the same."""
+
+    def emits(self) -> tuple[type[Numbered], ...]:
+        return (Numbered,)
 
 
 class Counted(Record):
@@ -57,8 +66,8 @@ def raising(given: Any) -> Any:
 
 
 def topology(store: str, count: int = 5_000, rate: float = 0.0, tasks: int = 1, raises: bool = False) -> Topology:
-    topology, items = Topology("counted"), Items(numbered(count))
-    stream = topology.spout("numbered", Paced(items, rate) if rate else items)
+    topology, items = Topology("counted"), Numbers(numbered(count), rate, Path(store).with_name("hurry"))
+    stream = topology.spout("numbered", items)
     query = raising if raises else by_window
     counted = spark_query(topology, "windows", {"numbered": stream}, query, output=Counted, tasks=tasks)
     checked = topology.bolt("check", Check(), counted.shuffle())

@@ -73,7 +73,9 @@ def test_of_two_runs_on_one_state_directory_the_second_is_refused_and_the_first_
         ),
         (
             ["--spark-conf spark.sql.shuffle.partitions=no"],
-            "spark.sql.shuffle.partitions should be int, but was no",
+            "Spark could not be started: org.apache.spark.SparkIllegalArgumentException: "
+            "[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'no' "
+            "in the config \"spark.sql.shuffle.partitions\" is invalid. It should be a/an 'int' value.",
         ),
     ],
     ids=["master", "setting"],
@@ -106,18 +108,42 @@ def test_a_run_without_a_record_ends_by_itself_and_has_no_result(run: Callable[.
 
 
 @MORE
+def test_a_table_without_the_key_of_its_join_ends_the_run_at_once_with_what_it_has(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    table = tmp_path / "owners.csv"
+    table.write_text("address,owner\nkey0,owner0\n")
+    ended = run(f"table={table}", program=Path(__file__).with_name("table_topology.py"))
+    assert ended.end() == 1, ended.text()
+    assert "query 'owned': the table has no column 'key'; it has address, owner" in ended.text()
+    assert len(ended.starts()) == 1
+
+
+def works_on_a_batch(checkpoint: Path) -> bool:
+    """Whether Spark has begun a batch that is not done."""
+    begun, done = (
+        max((int(one.name) for one in (checkpoint / what).glob("*") if one.name.isdecimal()), default=-1)
+        for what in ("offsets", "commits")
+    )
+    return begun > done
+
+
+@MORE
 def test_a_disk_that_is_full_is_waited_for_by_spark_too_and_nothing_is_lost(
     run: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """F16: segments, results, checkpoint and state of the run are all on it."""
+    """F16: segments, results, checkpoint and state of the run are all on it. It is full in the middle of a batch, so
+    that Spark finds it out whatever the hand-over still finds room for."""
     with small_disk(tmp_path / "state", megabytes=128) as disk:
-        one = run(f"count={COUNT}", "rate=1000", "--workers 2", before=disk.enter)
+        one = run(f"count={COUNT}", "rate=200", "--workers 2", before=disk.enter)
         one.until_ready(1)
-        one.until(lambda: any((disk.view / "kept/spark/windows/results").glob("batch-*")))
+        query = disk.view / "kept/spark/windows"
+        one.until(lambda: any((query / "results").glob("batch-*")) and works_on_a_batch(query / "checkpoint" / "0"))
         disk.fill()
-        one.until_said("there is no room (")
-        one.until_said("No space left on device")
+        one.until_said("Spark goes on once there is")
+        one.until_said("windows-numbered: its store is away (")
         disk.free()
+        one.hurry()
         assert one.end(300.0) == 0, one.text()
         assert one.text().count("there is no room (") <= 2, one.text()
     assert totals(copied(tmp_path / "counted.db", tmp_path / "copy")) == expected(COUNT)
