@@ -117,7 +117,8 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states process --tasks 2 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
-	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,killed_in_the_middle.py spark_unhappy.py spark_unhappy_runs.py) \
+	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy \
+		spark_unhappy_runs spark_runs batch_runs batch_joined history engine_runs engine_in_spark hidden_settings)) \
 		tests/compare/test_jvm_modes.py
 
 # Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
