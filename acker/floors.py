@@ -70,6 +70,13 @@ class Floors:
             return message in progress.refused
         return progress.covers(message) or message in progress.refused
 
+    def refuses_none(self, first: int, last: int) -> bool:
+        """Whether none of the messages from one to another is stale; may say no where none is. The quick way."""
+        progress = self._progress.get(first >> HOME_SHIFT)
+        if progress is None or progress.refused or first <= progress.newest:
+            return False
+        return first >> NUMBER_BITS == last >> NUMBER_BITS == progress.newest >> NUMBER_BITS
+
     @property
     def hears_all(self) -> bool:
         """Whether every home has said something since this was made, so that what was stale by then is refused."""

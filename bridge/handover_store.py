@@ -11,18 +11,18 @@ turns.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
 from acker.identity import content_hash
 from acker.progress import Progress
-from acker.roots import LAST_ATTEMPT, message_of
 from bolts.contract import BadRow, Written, stored_by_halves
 from bolts.keys import Tally
 from bolts.values import BadValue
 from bridge.agreeing import begun_to_read
 from bridge.batches import QueryFolder
+from bridge.handover_rows import Rows, messages_of, plain_rows
 from bridge.remembered import Filed, Messages, Remembered, pair_of
 from bridge.schema import OURS, Columns, columns_of
 from bridge.segments import Kept, Segments, damaged, put
@@ -33,16 +33,12 @@ from topology.errors import ConfigurationError, RecordError
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.records import Record
 
-SEGMENT_BYTES: Final = 16 * 2**20  # of records, about, in one segment
 _ID, _CONTENT, _MESSAGE = OURS
 _KEY_FIELDS: Final = (
     pa.field(_ID, pa.binary(16), nullable=False),
     pa.field(_CONTENT, pa.uint64(), nullable=False),
     pa.field(_MESSAGE, pa.list_(pa.uint64()), nullable=False),
 )
-
-
-_Row: TypeAlias = tuple[bytes, int, Tuple[Any], int]  # pair, hash of the content, the tuple, its place in the batch
 
 
 class _Log:
@@ -93,8 +89,8 @@ class HandOverStore:
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(Tally())
-        rows, sizes = self._plain(tuples) or self._looked_at(tuples, written)
-        for part in _parts(rows, sizes):
+        rows = self._plain(tuples) or self._looked_at(tuples, written)
+        for part in rows.segments():
             self._write(part, written)
         return written
 
@@ -122,26 +118,28 @@ class HandOverStore:
 
     # -- within
 
-    def _plain(self, tuples: Sequence[Tuple[Any]]) -> tuple[list[_Row], list[int]] | None:
-        """The rows and their sizes where none is refused and none is known, as nearly always; None where one may be."""
+    def _plain(self, tuples: Sequence[Tuple[Any]]) -> Rows | None:
+        """The rows where none is refused and none is known, as nearly always; None where one may be."""
         records = [tup.record for tup in tuples]
         if not {self._cls}.issuperset(map(type, records)):
             return None
-        pairs = [pair_of(tup.origin, tup.identity) for tup in tuples]
-        if len({*pairs}) < len(pairs) or not self.remembered.contents.keys().isdisjoint(pairs):
-            return None
         try:
-            contents = [*map(self._columns.content, records)]
+            contents = self._columns.contents(records)
         except RecordError:
             return None
-        hashes = map(content_hash, contents)
-        return [*zip(pairs, hashes, tuples, range(len(pairs)), strict=True)], [*map(len, contents)]
+        rows = plain_rows(tuples, contents)
+        rows.new = self._is_new(rows.pairs)
+        return rows if rows.new else None
 
-    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written) -> tuple[list[_Row], list[int]]:
+    def _is_new(self, pairs: Sequence[bytes]) -> bool:
+        """Whether none is known, and none is there twice."""
+        return len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
+
+    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written) -> Rows:
         """The same one by one: says in `written` what is refused, and what is there already."""
-        rows: list[_Row] = []
-        fresh: dict[bytes, int] = {}  # pair of a row → its first content
-        sizes: list[int] = []
+        rows = Rows([], [], tuples, [], [])
+        places: list[int] = []
+        first: dict[bytes, int] = {}  # pair of a row → its first content
         cls, content_of, known = self._cls, self._columns.content, self.remembered.contents
         for place, tup in enumerate(tuples):
             record = tup.record
@@ -153,59 +151,65 @@ class HandOverStore:
             except RecordError as error:
                 written.refused[place] = self._why(record, error)
                 continue
-            row = (pair_of(tup.origin, tup.identity), content_hash(content), tup, place)
-            if (row[0] in known or row[0] in fresh) and self._is_there(row, fresh, rows):
+            pair, hashed = pair_of(tup.origin, tup.identity), content_hash(content)
+            if (pair in known or pair in first) and self._is_there(pair, hashed, tup, first, rows):
                 written.tally.duplicates += 1
                 continue
-            fresh.setdefault(row[0], row[1])
-            rows.append(row)
-            sizes.append(len(content))
-        return rows, sizes
+            first.setdefault(pair, hashed)
+            rows.pairs.append(pair)
+            rows.contents.append(hashed)
+            rows.sizes.append(len(content))
+            places.append(place)
+        rows.tuples, rows.places = [tuples[place] for place in places], places
+        return rows
 
-    def _is_there(self, row: _Row, fresh: Mapping[bytes, int], rows: Sequence[_Row]) -> bool:
+    def _is_there(self, pair: bytes, content: int, tup: Tuple[Any], first: Mapping[bytes, int], rows: Rows) -> bool:
         """Whether what has a known pair is there with this content, or among these rows (C9, B2)."""
-        pair, content, tup, _ = row
         if self.remembered.holds(pair, content):
             self.remembered.again(pair, messages_of(tup))
             return True
-        if fresh.get(pair, content) == content:
-            return pair in fresh
-        return any(one[0] == pair and one[1] == content for one in rows)  # the third of one identity: very rare
+        if first.get(pair, content) == content:
+            return pair in first
+        return (pair, content) in zip(rows.pairs, rows.contents, strict=True)  # the third of one identity: very rare
 
-    def _write(self, rows: Sequence[_Row], written: Written) -> None:
+    def _write(self, rows: Rows, written: Written) -> None:
         """One segment."""
         arrays, rows = self._arrays(rows, written)
         if not rows:
             return
-        pairs, contents, tuples, _ = zip(*rows, strict=True)
-        messages = _messages(tuples)
-        keys = [pa.array(pairs, pa.binary(16)), pa.array(contents, pa.uint64()), _lists(messages)]
+        messages = rows.messages()
+        keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64()), _lists(messages)]
         assert self._own is not None
         self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
-        filed = Filed(self._task.index, self.next, pairs, messages)
+        filed = Filed(self._task.index, self.next, rows.pairs, messages)
         self._logs[filed.log].filed.add(filed.number)
         self.next += 1
         written.tally.stored += len(rows)
-        new = len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
-        written.tally.divergent += [pair.hex() for pair in self.remembered.add(filed, contents, new=new)]
+        new = rows.new or self._is_new(rows.pairs)
+        written.tally.divergent += [pair.hex() for pair in self.remembered.add(filed, rows.contents, new=new)]
 
-    def _arrays(self, rows: Sequence[_Row], written: Written) -> tuple[list[pa.Array], Sequence[_Row]]:
+    def _arrays(self, rows: Rows, written: Written) -> tuple[list[pa.Array], Rows]:
         """The columns of the rows that have a place in them, and these rows."""
+        records = rows.records
         try:
-            return self._columns.arrays([row[2].record for row in rows]), rows
+            return self._columns.arrays(records), rows
         except BadValue:
-            good: list[_Row] = []
+            bad: set[int] = set()
 
-        def fit(part: Sequence[_Row]) -> Tally:
+        def fit(part: Sequence[int]) -> Tally:
             try:
-                self._columns.arrays([row[2].record for row in part])
+                self._columns.arrays([records[number] for number in part])
             except BadValue as error:
                 raise BadRow(str(error)) from error
-            good.extend(part)
             return Tally()
 
-        stored_by_halves(rows, fit, lambda row, why: written.refused.__setitem__(row[3], why))
-        return self._columns.arrays([row[2].record for row in good]), good
+        def refuse(number: int, why: str) -> None:
+            bad.add(number)
+            written.refused[rows.places[number]] = why
+
+        stored_by_halves(range(len(rows)), fit, refuse)
+        good = rows.without(bad)
+        return self._columns.arrays(good.records), good
 
     def _why(self, record: Record, error: RecordError) -> str:
         try:
@@ -287,36 +291,6 @@ class HandOverStore:
         log.kept = kept
         log.segments.remove(sorted(gone))
         log.over -= gone
-
-
-def messages_of(tup: Tuple[Any]) -> Messages:
-    """The messages that an input belongs to; that of a sub-tree is named twice, as it stands for several (A16)."""
-    root = tup.root
-    if tup.others:
-        return tuple(map(message_of, tup.roots))
-    return (message_of(root), message_of(root)) if root & LAST_ATTEMPT == LAST_ATTEMPT else (message_of(root),)
-
-
-def _parts(rows: list[_Row], sizes: list[int]) -> list[list[_Row]]:
-    """The rows, in segments of at most about SEGMENT_BYTES."""
-    if sum(sizes) <= SEGMENT_BYTES:
-        return [rows]
-    parts: list[list[_Row]] = [[]]
-    filled = 0
-    for row, size in zip(rows, sizes, strict=True):
-        if filled + size > SEGMENT_BYTES and parts[-1]:
-            parts.append([])
-            filled = 0
-        parts[-1].append(row)
-        filled += size
-    return parts
-
-
-def _messages(tuples: Sequence[Tuple[Any]]) -> list[int] | list[Messages]:
-    """Those of each input; plain numbers where each has one, as nearly always."""
-    if any(tup.others or tup.root & LAST_ATTEMPT == LAST_ATTEMPT for tup in tuples):
-        return [messages_of(tup) for tup in tuples]
-    return [message_of(tup.root) for tup in tuples]
 
 
 def _lists(messages: list[int] | list[Messages]) -> pa.Array:

@@ -24,7 +24,7 @@ from bridge.columns import SCALARS, Choice, Column, Many, Named, Struct
 from topology.codes.given import K370
 from topology.codes.tuples import K622
 from topology.errors import ConfigurationError, RecordError
-from topology.records import Record, encode, encoded, field_types, is_record, record_problems
+from topology.records import Record, encode, encode_all, encoded, field_types, is_record, record_problems
 
 R = TypeVar("R", bound=Record)
 
@@ -56,6 +56,10 @@ class Columns(Generic[R]):
     def content(self, record: R) -> bytes:
         """The same bytes for the same record, in every process. Raises RecordError."""
         return encoded(_in_order(record)) if self._has_sets else encode(record)
+
+    def contents(self, records: Sequence[R]) -> list[bytes]:
+        """As `content` for each. Raises RecordError where one has none."""
+        return [*map(self.content, records)] if self._has_sets else encode_all(records)
 
     def records(self, table: pa.Table | pa.RecordBatch) -> list[R]:
         """The reverse of `arrays`, for columns in any order, and of any width from which nothing is lost. Raises

@@ -4,7 +4,6 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-AT_ONCE: Final = "tests/runtime/test_acking_all.py::"
 ANCHORS: Final = "tests/runtime/test_anchors.py::"
 STATES: Final = "tests/runtime/test_tuple_states.py::"
 DEADLINES: Final = "tests/runtime/test_deadlines.py::"
@@ -69,22 +68,6 @@ MUTANTS: Final = (
         old="        one = self.opened.pop(id(tup))\n        one.finished = True",
         new="        one = self.opened[id(tup)]",
         test=f"{STATES}test_acting_on_a_finished_tuple_raises_and_is_counted_A3_A4",
-    ),
-    Mutant(
-        rule="A4",
-        breaks="of several tuples that are acked at once, those that are finished are acked again",
-        file="topology/runtime/collecting.py",
-        old="            del opened[id(tup)]\n            one.finished = True",
-        new="            pass",
-        test=f"{AT_ONCE}test_a4_an_input_that_is_named_twice_is_acked_once",
-    ),
-    Mutant(
-        rule="A1",
-        breaks="acks at once go to the first tree of each tuple alone",
-        file="topology/runtime/collecting.py",
-        old="done += [tree for root, value in one.values.items() if",
-        new="done += [tree for root, value in [*one.values.items()][:1] if",
-        test=f"{AT_ONCE}test_a1_acks_at_once_of_what_is_in_several_trees_go_to_each_of_their_homes",
     ),
     Mutant(
         rule="A5",

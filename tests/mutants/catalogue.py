@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from tests.mutants.a_rules import MUTANTS as A_RULES
+from tests.mutants.at_once import MUTANTS as AT_ONCE
 from tests.mutants.b_rules import MUTANTS as B_RULES
 from tests.mutants.c_d_rules import MUTANTS as C_D_RULES
 from tests.mutants.d_e_rules import MUTANTS as D_E_RULES
@@ -11,7 +12,7 @@ from tests.mutants.kept_rules import MUTANTS as KEPT_RULES
 from tests.mutants.links import MUTANTS as LINKS
 from tests.mutants.mutant import Mutant
 
-MUTANTS: Final = (*A_RULES, *B_RULES, *C_D_RULES, *D_E_RULES, *KEPT_RULES, *LINKS)
+MUTANTS: Final = (*A_RULES, *AT_ONCE, *B_RULES, *C_D_RULES, *D_E_RULES, *KEPT_RULES, *LINKS)
 
 # The rules that hold so far.
 RULES: Final = (

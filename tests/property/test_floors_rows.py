@@ -1,4 +1,5 @@
-"""`Floors.has_done`, the quick way in which a whole row is forgotten: it says yes only where the slow one does (D4)."""
+"""The quick ways of `Floors`: `has_done`, by which a whole row is forgotten (D4), and `refuses_none`, by which a whole
+slice is taken (D5), say yes only where the slow ones do."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,3 +33,20 @@ def test_messages_of_an_earlier_life_are_not_told_of_in_the_quick_way_d17() -> N
     before = owner(3, 6) << 32
     assert not floors.has_done(before | 1, before | 2)
     assert not floors.has_done(before | 1, LIFE << 32 | 2)
+
+
+@given(st.lists(st.tuples(MESSAGES, st.frozensets(MESSAGES, max_size=2))), MESSAGES, MESSAGES)
+def test_a_slice_that_is_taken_as_a_whole_has_no_message_that_is_refused_d5(
+    said: list[tuple[int, frozenset[int]]], one: int, other: int
+) -> None:
+    floors = Floors([3])
+    first, last = sorted((one, other))
+    assert not floors.refuses_none(first, last), "who has heard nothing can't say"
+    for newest, refused in said:
+        floors.announce(Progress(newest, frozenset(), first=LIFE, refused=refused))
+        each = [floors.refuses(message) for message in range(first, last + 1)]
+        assert floors.refuses_none(first, last) in (False, not any(each))
+        now = floors.announced()[0]
+        if not now.refused and first > now.newest:
+            assert floors.refuses_none(first, last)
+        assert not floors.refuses_none(owner(3, 6) << 32 | 1, LIFE << 32 | 99), "of another life"

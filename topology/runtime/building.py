@@ -25,6 +25,7 @@ from topology.runtime.outbox import Outbox, Queue, dead_outbox_of, outbox_of
 from topology.runtime.peers import RemoteQueue
 from topology.runtime.sourcing import polling
 from topology.runtime.spouting import Spouting
+from topology.runtime.taking import TakingExecutor, takes_many
 from topology.runtime.timers import Fired, Timers
 from topology.signatures import state_type
 
@@ -98,7 +99,8 @@ class Building:
         asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
         if declared.shape == "execute" and not asks:
             settings["floors"] = None  # neither it nor who is below it remembers anything: stale inputs do no harm
-        kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": CollectingExecutor}
+        execute = TakingExecutor if takes_many(bolt) else CollectingExecutor
+        kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
         if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
             kinds["state"] = HoldingExecutor if bolt.recovery == "replay" else KeyedExecutor
         if declared.shape in kinds:

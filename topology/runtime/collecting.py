@@ -288,5 +288,10 @@ class CollectingExecutor(Executor):
             self.kept_s += self._loop.time() - one.kept_since
         return one
 
+    @property
+    def in_hand(self) -> int:
+        """How many inputs it holds."""
+        return len(self.opened)
+
     def held(self) -> list[Tuple[Any]]:
         return [one.tup for one in self.opened.values()]

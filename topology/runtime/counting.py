@@ -124,7 +124,7 @@ def _bolt(tasks: list[Executor], now: float) -> BoltCounts:
 def _held(task: Executor) -> int:
     """Inputs in hand: a tuple that `execute` works on is among those that it holds."""
     if isinstance(task, CollectingExecutor):
-        return len(task.opened)
+        return task.in_hand
     return len(task.held()) + len(task.under_way)
 
 

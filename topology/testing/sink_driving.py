@@ -5,6 +5,7 @@ import copy
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import islice
 from random import Random
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from topology.components import Bolt, Collector, Source, Task, Tuple
 from topology.errors import TupleStateError
 from topology.records import Record
 from topology.runtime.clock import LoopClock
+from topology.runtime.executor import SLICE_MAX
+from topology.runtime.taking import takes_many
 
 _WORD: Final = 2**64
 ANSWERED_S: Final = 60.0  # that a sink has, after `flush`, for what it was given
@@ -135,18 +138,23 @@ async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str
 
 
 async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tuple[Any]]:
-    """Hands the tuples to `execute`, one after the other, and waits where it waits for room. Returns them. What
-    `execute` raises fails that tuple, as in a run; what the suite itself has to say goes on."""
-    given = []
-    for tup in tuples:
-        given.append(tup)
+    """Hands the tuples over as a run does: to `take_all` as many as there is room for, where the sink has that, else to
+    `execute`, one after the other; and waits where it waits for room. Returns them. What the sink raises fails these
+    tuples, as in a run; what the suite itself has to say goes on."""
+    given, rest = [], iter(tuples)
+    while part := [*islice(rest, max(1, min(SLICE_MAX, sink.room())) if takes_many(sink) else 1)]:
+        given += part
         try:
-            await _awaited(sink.execute(tup, out))
+            if takes_many(sink) and sink.room() > 0:
+                sink.take_all(part, out)
+            else:
+                await _awaited(sink.execute(part[0], out))
         except (AssertionError, TupleStateError):
             raise
         except Exception as error:
-            if not out.is_done(tup):
-                out.fail(tup, f"{type(error).__name__}: {error}")
+            for tup in part:
+                if not out.is_done(tup):
+                    out.fail(tup, f"{type(error).__name__}: {error}")
     return given
 
 
