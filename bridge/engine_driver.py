@@ -17,7 +17,7 @@ from bridge.driver import Voice, ended_by, own_stdout
 from bridge.engine_handover import QUERY
 from bridge.mistakes import Deaths
 from bridge.results import query_folder
-from topology.errors import KedgeError
+from topology.errors import KedgeError, WorkerError
 
 
 def main() -> int:
@@ -40,7 +40,8 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
     from bridge.engine_running import EngineRunning, Settings
     from bridge.engine_seat import Seat, what_failed
     from bridge.mistakes import NeedsMending
-    from bridge.session import start
+    from bridge.seen import check
+    from bridge.session import parallelism, start
 
     folder, begun = Path(told["folder"]), time.monotonic()
     spark = query_folder(folder, "")
@@ -49,6 +50,8 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
     try:
         session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
         session.sparkContext.setLogLevel("ERROR")  # it warns of each key that has no state yet
+        if not told["master"].startswith("local"):
+            check(session, spark, parallelism(session))
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
         seat = Seat(seat.again, seat.folder, seat.life, partitions)
         running = EngineRunning(session, seat, Settings(told["trigger"], partitions), voice.status)
@@ -57,9 +60,12 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
         running.begin()
         voice.say("ready")
         running.run()
-    except (NeedsMending, KedgeError) as error:
+    except NeedsMending as error:
         voice.failed(str(error))
     except Exception as error:
+        if isinstance(error, KedgeError) and not isinstance(error, WorkerError):  # the next life mends a broken store
+            voice.failed(f"{error}; {error.next} ({error.code})" if error.code is not None else str(error))
+            return 1
         traceback.print_exception(error, file=sys.stderr)
         said, lines = what_failed(seat)
         for line in lines:

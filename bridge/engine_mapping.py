@@ -3,7 +3,8 @@
 One row is one delivery, and all of them are in one DataFrame, which passes one stage after the other: a row for a bolt
 of a later stage only passes. So each bolt runs once, however many bolts read it, and all sinks are one query. A stage
 begins where rows have to be brought together by their keys; what shuffles feed runs in the stage of its emitters. What
-emits nothing runs in the driver, as the last stage of all. Pure: knows declarations and plans; no Spark.
+emits nothing is a sink, behind all stages: in the driver, or, where any process may write its store, in Spark's Python
+processes. Pure: knows declarations and plans; no Spark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A topology as stages. `level`: of each bolt, the number of its stage; of a sink, that of the driver, after all.
+    """A topology as stages. `level`: of each bolt, the number of its stage; of a sink, one after all.
     `streams`: what spouts hand over, each an input of the query."""
 
     plan: Plan
@@ -45,8 +46,14 @@ class Mapped:
 
     @property
     def sinks(self) -> tuple[str, ...]:
-        """What runs in the driver."""
+        """What runs behind all stages."""
         return tuple(name for name, level in self.level.items() if level == len(self.stages))
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The sinks whose store any process may write at any time (C4): those run where their rows are made."""
+        components = self.plan.components
+        return tuple(name for name in self.sinks if getattr(components[name].prototype, "dedup", "") == "shared")
 
     @property
     def timed(self) -> tuple[str, ...]:
@@ -99,7 +106,7 @@ def mapped(topology: Topology) -> Mapped:
 
 
 def is_sink(one: Declared) -> bool:
-    """Whether it is run by the driver: a bolt that emits nothing, and has no state."""
+    """Whether it runs behind all stages: a bolt that emits nothing, and has no state."""
     return one.kind == "bolt" and not one.streams and one.shape != "state"
 
 

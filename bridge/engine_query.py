@@ -1,7 +1,8 @@
 """A topology as one streaming DataFrame: stage after stage, over rows that are deliveries.
 
 A stage without state is `mapInArrow`, behind a repartitioning where it has keys; one with state is
-`transformWithState`, per key. Functions here run in Spark's Python processes, and are pickled by their names.
+`transformWithState`, per key. Behind all of them come sinks whose store any process may write. Functions here run in
+Spark's Python processes, and are pickled by their names.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow.compute import invert, is_in  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
 from pyspark import AccumulatorParam, TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
@@ -18,8 +20,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from bridge.engine_mapping import Mapped
 from bridge.engine_parts import Held, Part
-from bridge.engine_rows import DDL, SCHEMA, Row, batch_of, rows_of
-from bridge.engine_seat import Seat, process_of, told
+from bridge.engine_rows import DDL, REJECTED, SCHEMA, Row, batch_of, rows_of
+from bridge.engine_seat import Process, Seat, process_of, told
+from topology.records import encode
 
 STATE: Final = "content"
 ROWS_AT_ONCE: Final = 10_000  # that a stage gives in one batch
@@ -88,6 +91,34 @@ def in_stage(
         for begin in range(0, len(given), ROWS_AT_ONCE):
             yield batch_of(given[begin : begin + ROWS_AT_ONCE])
     tell(part, counts)
+
+
+def storing(seat: Seat, counts: "Accumulator[Counts]") -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Behind all stages: what is for sinks that run in this process is stored there, durable before the next rows are
+    asked for, and gives what they reject; all else passes."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with told(seat):
+                left = [*stored(process_of(seat), batch, counts)]
+            yield from left
+
+    return run
+
+
+def stored(process: Process, batch: pa.RecordBatch, counts: "Accumulator[Counts]") -> Iterator[pa.RecordBatch]:
+    """Has this process' sinks store what is for them, all of it being their one task's here; what is left."""
+    subscriptions, shared = process.routing.subscriptions, process.mapped.shared
+    numbers = [number for number, one in enumerate(subscriptions) if one.subscriber in shared]
+    theirs = is_in(batch.column("to"), value_set=pa.array(numbers, pa.int32()))
+    yield batch.filter(invert(theirs))
+    rows = rows_of(batch.filter(theirs))
+    if rows:
+        sinks = process.sinks(partition())
+        before = sinks.tally()
+        executed, rejected = sinks.take(row._replace(task=0) for row in rows)
+        counts.add({**executed, **(sinks.tally() - before)})
+        yield batch_of(Row(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(one)) for one in rejected)
 
 
 def partition() -> int:

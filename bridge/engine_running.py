@@ -1,9 +1,9 @@
 """The one query of a topology on Spark, in its driver: batches to sinks, timers that are due back into the query, and
 the end of a bounded run.
 
-What is durable first: sinks' rows, then rejections, counts and timers, then Spark's commit of the batch. A batch that
-Spark repeats gives the same rows with the same identities, so each of these knows what it has had. The checkpoint stays
-the same for all runs on one state directory, as bolts' state is in it.
+What is durable first: rows of sinks in Spark's processes, those of sinks here, then rejections, counts and timers, then
+Spark's commit of the batch. A batch that Spark repeats gives the same rows with the same identities, so each of these
+knows what it has had. The checkpoint stays the same for all runs on one state directory, as bolts' state is in it.
 """
 
 import json
@@ -23,16 +23,17 @@ from bridge.batches import Ends, Epoch, QueryFolder, lowest, place
 from bridge.engine_book import Book
 from bridge.engine_handover import RECORD, SUMMARY
 from bridge.engine_mapping import Mapped
-from bridge.engine_query import CountsParam, chained
+from bridge.engine_query import CountsParam, chained, storing
 from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, rejected_of, rows_of, timers_of
 from bridge.engine_seat import Process, Seat
-from bridge.engine_sinks import Sinks
+from bridge.engine_sinks import TOLD, Sinks
 from bridge.engine_source import FORMAT, Messages
 from bridge.mistakes import NeedsMending
 from bridge.schema import to_table
 from bridge.segments import Segments
 from bridge.stream import Stream
 from bridge.triggers import AVAILABLE_NOW, DEFAULT
+from topology.components import Task
 from topology.records import encode
 from topology.runtime.kept_state import due_of as micros_of
 
@@ -68,11 +69,13 @@ class EngineRunning:
         self.inputs = [input_name(self.mapped, number) for number in range(len(self.mapped.streams))]
         self.streams = {name: Stream(self.folder.input(name)) for name in self.inputs}
         components = self.mapped.plan.components
-        self._sinks = Sinks(self._process.routing, self._sink_task)
+        here = [name for name in self.mapped.sinks if name not in self.mapped.shared]
+        self._sinks = self._sinks_of((name, task) for name in here for task in range(components[name].tasks))
         self._book = Book(seat.query / "book.sqlite")
         self._timers = _TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
         self._at_end_fire = [name for name in self.mapped.timed if components[name].prototype.fires_at_end]
         self._counts = session.sparkContext.accumulator({}, CountsParam())
+        self._storing = storing(seat, self._counts) if self.mapped.shared else None
         self._counted: dict[tuple[str, str], int] = {}
         self._epoch = Epoch()
         self._query: StreamingQuery | None = None
@@ -81,7 +84,7 @@ class EngineRunning:
         self._fired_all = False
         self._trouble: BaseException | None = None
         self._said_done: Ends = {}
-        self._told = ("", 0.0)
+        self._told: tuple[str, list[str], float] = ("", [], 0.0)
 
     # -- its life
 
@@ -150,11 +153,22 @@ class EngineRunning:
     def _start(self) -> None:
         (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end
         self._sinks.open()
+        self._try_shared()
         self._begun, self._fired_all = True, False
         if self._timers is not None:
             self._timers.begin()
         if self._settings.trigger != AVAILABLE_NOW:
             self._start_query()
+
+    def _try_shared(self) -> None:
+        """Opens a sink once here that runs in Spark's processes: what a user has to mend is told when the run begins,
+        and not by a batch."""
+        tried = self._sinks_of((name, 0) for name in self.mapped.shared)
+        try:
+            tried.open()
+            tried.close()
+        finally:
+            tried.end()
 
     def _start_query(self) -> None:
         frames = [self._frame(name, number) for number, name in enumerate(self._all_inputs)]
@@ -212,17 +226,24 @@ class EngineRunning:
             taken, given = counts.get((name, "executed"), 0), counts.get((name, "emitted"), 0)
             emits = f", {given:,} out" if self.mapped.plan.components[name].streams else ""
             yield f"{name}: {taken:,} in{emits}"
-            for line in said.get(name, ()):
+            for line in _told_of(name, counts) if name in self.mapped.shared else said.get(name, ()):
                 yield f"  {line}" if line.startswith(" ") else f"{name}: {line}"
 
-    def _sink_task(self, name: str, index: int) -> Any:
-        return self._process.task(name, index, self.mapped.plan.components[name].tasks)
+    def _sinks_of(self, places: Iterable[tuple[str, int]]) -> Sinks:
+        process, components = self._process, self.mapped.plan.components
+
+        def task_of(name: str, index: int) -> Task:
+            return process.task(name, index, components[name].tasks)
+
+        return Sinks(process.routing, places, task_of, process.away.note)
 
     # -- its batches
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         """Spark's thread: all that comes out of a batch, durable when it returns."""
         try:
+            if self._storing is not None:
+                frame = frame.mapInArrow(self._storing, DDL)
             self._keep(frame.toArrow(), batch)
         except BaseException as error:
             self._trouble = error
@@ -288,12 +309,12 @@ class EngineRunning:
 
     def _tell(self) -> None:
         now = time.monotonic()
-        if now - self._told[1] < STATUS_S:
+        if now - self._told[2] < STATUS_S:
             return
-        line = self._line()
-        if line != self._told[0]:
-            self._say(line)
-        self._told = (line, now)
+        line, away = self._line(), self._process.away.read()
+        if (line, [*away]) != self._told[:2]:
+            self._say("; ".join([line, *(f"{name}: {why}" for name, why in away.items())]))
+        self._told = (line, [*away], now)
 
     def _line(self) -> str:
         counts = self._book.counts()
@@ -349,6 +370,13 @@ class _TimersInput:
 def _done(stream: Stream) -> dict[str, int]:
     """Below which segments may be gone."""
     return {task: stream.of(task).done() for task in stream.tasks()}
+
+
+def _told_of(name: str, counts: Mapping[tuple[str, str], int]) -> Iterable[str]:
+    """What is said at the end of a sink that has run in Spark's processes, where it counts."""
+    stored, known = (counts.get((name, what)) for what in TOLD)
+    if stored is not None or known is not None:
+        yield f"{stored or 0:,} stored, {known or 0:,} known already"
 
 
 def _timers(rows: Iterable[Row]) -> list[Any]:

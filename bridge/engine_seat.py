@@ -1,8 +1,9 @@
 """One of Spark's Python processes, as bolts see it: the topology loaded once more, their tasks, notes and folder.
 
 Bolts are opened once in a process, for each of Spark's partitions that comes there, and stay open as long as it lives:
-opening them for each batch would cost more than most batches. What they raise is written into a file for the driver,
-with the traceback from the user's first frame on. Knows no DataFrame.
+opening them for each batch would cost more than most batches. So are sinks that run there, but once for all partitions,
+as each may hold a connection. What they raise is written into a file for the driver, with the traceback from the user's
+first frame on. Knows no DataFrame.
 """
 
 import asyncio
@@ -19,9 +20,11 @@ from typing import Any, Final
 import xxhash
 
 from bridge.batches import place
+from bridge.engine_away import AwayNotes
 from bridge.engine_handover import QUERY
 from bridge.engine_mapping import Mapped, mapped
 from bridge.engine_parts import Part, Routing
+from bridge.engine_sinks import Sinks
 from bridge.results import query_folder
 from topology.cli.loading import again
 from topology.components import Task
@@ -77,6 +80,8 @@ class Process:
         self.loop = asyncio.new_event_loop()
         self.clock = LoopClock(self.loop)
         self._parts: dict[tuple[int, int], Part] = {}
+        self._sinks: Sinks | None = None
+        self.away = AwayNotes(seat.query / "away")
         atexit.register(self.close)
 
     def part(self, stage: int, index: int) -> Part:
@@ -92,13 +97,27 @@ class Process:
             self._parts[stage, index] = part
         return part
 
+    def sinks(self, index: int) -> Sinks:
+        """The open sinks that run in Spark's processes, for whatever partition comes here; `index` is of the first one.
+        A store that is away is waited for: it was there when the run began."""
+        if self._sinks is None:
+            places = [(name, 0) for name in self.mapped.shared]
+            made = Sinks(self.routing, places, lambda name, _: self.task(name, index, self.seat.tasks), self.away.note)
+            try:
+                made.open(patient=True)
+            except BaseException:
+                made.end()
+                raise
+            self._sinks = made
+        return self._sinks
+
     def task(self, name: str, index: int, tasks: int) -> Task:
         """What `open` is given."""
         folder = Path(self.seat.folder)
         return Task(
             self.mapped.plan.topology,
             name,
-            index,
+            index % tasks,  # with several inputs, the first stage has more partitions than there are tasks
             tasks,
             self.clock,
             Random(f"{name} {index}"),
@@ -108,7 +127,11 @@ class Process:
         )
 
     def close(self) -> None:
-        """Closes all bolts. After it nothing else is called; it may be called again."""
+        """Closes all bolts and sinks. After it nothing else is called; it may be called again."""
+        if self._sinks is not None:
+            self._sinks.close()
+            self._sinks.end()
+            self._sinks = None
         while self._parts:
             self._parts.popitem()[1].close()
         atexit.unregister(self.close)

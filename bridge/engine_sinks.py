@@ -1,30 +1,37 @@
-"""Sinks of a topology on Spark, in the driver: driven as Kedge's workers drive them, a batch at a time.
+"""Sinks of a topology on Spark: driven as Kedge's workers drive them, a batch at a time, in the driver and in Spark's
+Python processes.
 
 A batch is done when each of its rows is acked, or rejected; so Spark's commit of it says that it is stored, and a batch
 that is repeated meets sinks that know its identities. Knows the contract of bolts; no Spark.
 """
 
 import asyncio
+import concurrent.futures
 import inspect
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from bolts.contract import StoreAway
 from bridge.engine_parts import Routing
 from bridge.engine_rows import Rejected, Row
 from topology.codes.tuples import K612
 from topology.components import Task, Tuple
-from topology.errors import Reject, TupleStateError
+from topology.errors import ConfigurationError, Reject, TupleStateError
 from topology.runtime.copying import prototype_copy
 from topology.runtime.failures import described, shown
 from topology.runtime.outputs import waits
 
 LOOK_S: Final = 0.002  # between two looks whether all rows of a batch are answered
+AWAY_S: Final = 0.05  # the same where a store is away
+TELL_S: Final = 1.0  # between two looks whether a store is away
 SHOWN_MAX: Final = 1_000  # characters of a rejected record
+TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is told of those without a summary
 
 T = TypeVar("T")
 OpenTask = Callable[[str, int], Task]
+Away = Mapping[str, str]  # sink → why its store can't be used now
 
 
 class Answers:
@@ -69,25 +76,44 @@ class Answers:
 
 
 class Sinks:
-    """All sinks of a topology, each task of each, on an event loop in a thread of their own. Blocks in each call."""
+    """Sinks of a topology, on an event loop in a thread of their own. Blocks in each call.
 
-    def __init__(self, routing: Routing, task_of: OpenTask) -> None:
-        self._routing, self._task_of = routing, task_of
-        components = routing.plan.components
-        self._places = [(name, task) for name in routing.mapped.sinks for task in range(components[name].tasks)]
+    places  which they are: the name of each, and the number of a task of it.
+    tell    is called from within a call that lasts, each second: why some of them wait for their stores; and with
+            nothing, once none does any more.
+    """
+
+    def __init__(
+        self,
+        routing: Routing,
+        places: Iterable[tuple[str, int]],
+        task_of: OpenTask,
+        tell: Callable[[Away], None] = lambda away: None,
+    ) -> None:
+        self._routing, self._task_of, self._tell = routing, task_of, tell
+        self._places = tuple(places)
         self._sinks: dict[tuple[str, int], tuple[Any, Answers]] = {}
+        self._closed: dict[str, str] = {}  # those that can't be opened yet, and why
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="sinks")
         self._thread.start()
 
-    def open(self) -> None:
-        """Opens them. Raises what that raises, ConfigurationError for what a user has to mend."""
-        self._done(self._open())
+    def open(self, *, patient: bool = False) -> None:
+        """Opens them. Raises what that raises, ConfigurationError for what a user has to mend; that is a store that is
+        away too, unless it is waited for as long as it takes, `patient`."""
+        self._done(self._open(patient))
 
     def take(self, rows: Iterable[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
         """Gives each its rows, in their order, and returns once all are acked or failed: counts, and those that have
         failed for good. Raises what a `process` raises, but for Reject."""
         return self._done(self._take([*rows]))
+
+    def tally(self) -> Counter[tuple[str, str]]:
+        """What those that count it have stored since they were opened, and known already."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (name, _), (sink, _) in self._sinks.items():
+            found.update({(name, what): getattr(sink, what) for what in TOLD if hasattr(sink, what)})
+        return found
 
     def close(self) -> dict[str, list[str]]:
         """Closes them; what they say at the end, by name. They may be opened again."""
@@ -100,14 +126,35 @@ class Sinks:
         self.loop.close()
 
     def _done(self, doing: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(doing, self.loop).result()
+        future, told = asyncio.run_coroutine_threadsafe(doing, self.loop), False
+        while not concurrent.futures.wait([future], TELL_S).done:
+            away = {**self._closed, **{name: sink.away for (name, _), (sink, _) in [*self._sinks.items()] if sink.away}}
+            if away or told:
+                self._tell(away)
+            told = bool(away)
+        if told:
+            self._tell({})
+        return future.result()
 
-    async def _open(self) -> None:
-        components = self._routing.plan.components
+    async def _open(self, patient: bool) -> None:
         for name, task in self._places:
-            sink = prototype_copy(components[name])
+            while (sink := await self._opened(name, task, patient)) is None:
+                continue
             self._sinks[name, task] = sink, Answers()
+
+    async def _opened(self, name: str, task: int, patient: bool) -> Any:
+        """A sink that is open; None where its store is away, for which it has waited, and that is to be tried again."""
+        sink = prototype_copy(self._routing.plan.components[name])
+        try:
             await _awaited(sink.open(self._task_of(name, task)))
+        except BaseException as error:
+            await _awaited(sink.close())
+            if not patient or not isinstance(error, ConfigurationError) or not isinstance(error.__cause__, StoreAway):
+                raise
+            self._closed[name] = str(error)
+            return None
+        self._closed.pop(name, None)
+        return sink
 
     async def _take(self, rows: list[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
         counts: Counter[tuple[str, str]] = Counter()
@@ -138,7 +185,7 @@ class Sinks:
             if flush is not None:
                 await _awaited(flush(answers))
             if answers.waits:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(AWAY_S if sink.away else LOOK_S)
         failed, answers.failed = answers.failed, []
         for tup, why in failed:
             yield _told(name, tup, why)

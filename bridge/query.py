@@ -129,6 +129,7 @@ def spark_query(
     if spark is None:
         spark = Spark()
         topology.companion(spark)
+        topology.companion_places[-1] = place
     spark.queries.append(Query(name, classes, function, output, mode, revision))
     return results
 

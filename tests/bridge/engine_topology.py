@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bolts import SqliteSink
+from bolts import PostgresSink, SqliteSink
 from spouts import Items, Paced
 from topology import Bolt, Record, Reject, State, Topology
 
@@ -82,6 +82,15 @@ class Raising(Bolt):
         yield Odd(given.number)
 
 
+class Shared(Bolt):
+    """A sink of a user's, whose store any process may write."""
+
+    dedup = "shared"
+
+    def process(self, given: Odd) -> None:
+        raise ValueError("an odd number")
+
+
 def declared(topology: Topology, stream: Any, deal: Any = None) -> tuple[Any, Any, Any]:
     """All of its bolts but the sinks."""
     dealt = topology.bolt("deal", deal or Deal(), stream.shuffle())
@@ -92,10 +101,22 @@ def declared(topology: Topology, stream: Any, deal: Any = None) -> tuple[Any, An
     return counted, total, copied
 
 
-def topology(store: str, count: int = 500, rate: float = 0.0, raises: bool = False, begin: int = 0) -> Topology:
+def topology(
+    store: str,
+    count: int = 500,
+    rate: float = 0.0,
+    raises: str = "",
+    begin: int = 0,
+    dsn: str = "",
+    schema: str = "",
+) -> Topology:
+    """`raises`: who does, `deal` or `odd`. `dsn`, `schema`: of a PostgreSQL in place of the first store."""
     topology, items = Topology("on-spark"), Items([Numbered(one) for one in range(begin, count)])
     stream = topology.spout("numbers", Paced(items, rate) if rate else items)
-    counted, total, copied = declared(topology, stream, Raising() if raises else None)
-    topology.bolt("store", SqliteSink(store, records=[Counted, Total]), counted.global_(), total.global_())
-    topology.bolt("odd", SqliteSink(f"{store}-odd", records=[Odd]), copied.global_())
+    counted, total, copied = declared(topology, stream, Raising() if raises == "deal" else None)
+    kept = [Counted, Total]
+    sink: Any = PostgresSink(dsn, schema=schema or None, records=kept) if dsn else SqliteSink(store, records=kept)
+    topology.bolt("store", sink, counted.global_(), total.global_())
+    odd: Any = Shared() if raises == "odd" else SqliteSink(f"{store}-odd", records=[Odd])
+    topology.bolt("odd", odd, copied.global_())
     return topology

@@ -31,12 +31,12 @@ Stored = dict[str, list[tuple[Any, ...]]]
 class Lives:
     """Lives of a driver over one folder, and what its one spout has handed over."""
 
-    def __init__(self, session: Any, folder: Path, trigger: str) -> None:
+    def __init__(self, session: Any, folder: Path, trigger: str, **settings: str) -> None:
         self.session, self.folder, self.trigger = session, folder, trigger
         self.life = 0
         self.said: list[str] = []
         file = str(Path(__file__).with_name("engine_topology.py"))
-        given = {"store": str(folder / "spark.db"), "count": str(COUNT)}
+        given = {"store": str(folder / "spark.db"), "count": str(COUNT), **settings}
         self.again = {"where": file, "attribute": "topology", "file": file, "given": given, "config": {}}
         self.query = QueryFolder(folder / "spark" / "engine")
         self.segments = Segments(self.query.input("numbers.Numbered") / "0")
@@ -66,9 +66,11 @@ class Lives:
             pause.wait(0.02)
 
 
-def test_what_a_bolt_raises_is_told_with_its_own_traceback(session: Any, tmp_path: Path) -> None:
-    lives = Lives(session, tmp_path, DEFAULT)
-    lives.again["given"]["raises"] = "true"
+@pytest.mark.parametrize(("raises", "why"), [("deal", "no such number"), ("odd", "an odd number")])
+def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_traceback(
+    session: Any, tmp_path: Path, raises: str, why: str
+) -> None:
+    lives = Lives(session, tmp_path, DEFAULT, raises=raises)
     running = lives.begin()
     lives.put([(number, number, Numbered(number)) for number in range(10)])
     from pyspark.errors import PySparkException
@@ -76,7 +78,7 @@ def test_what_a_bolt_raises_is_told_with_its_own_traceback(session: Any, tmp_pat
     with pytest.raises(PySparkException):
         lives.until(running, lambda: False)
     said, frames = what_failed(running._seat)
-    assert said == "ValueError: no such number"
+    assert said == f"ValueError: {why}"
     assert "engine_topology.py" in frames[1]
     assert frames[-1] == said
     running.close()

@@ -149,6 +149,12 @@ def test_dealt_bolts_run_where_their_input_is_made_and_keys_begin_a_stage_and_si
     assert made.streams == (("numbers", Numbered),)
 
 
+def test_sinks_whose_store_any_process_may_write_run_in_sparks_processes() -> None:
+    """C4."""
+    assert mapped(topology("numbers.db", dsn="dbname=test")).shared == ("store",)
+    assert mapped(topology("numbers.db")).shared == ()
+
+
 def test_no_bolt_runs_in_kedges_workers() -> None:
     """But those that hand over, and that take what was rejected."""
     given = topology("numbers.db")

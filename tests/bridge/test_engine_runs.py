@@ -51,7 +51,7 @@ def bolts_of(driver: psutil.Process) -> list[psutil.Process]:
 
 @pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
 def test_a_bolt_that_raises_ends_the_run_with_its_own_traceback(run: Callable[..., Run]) -> None:
-    ended = run("--engine spark", "raises=true")
+    ended = run("--engine spark", "raises=deal")
     assert ended.end() == 1, ended.text()
     assert "a bolt has raised on Spark: ValueError: no such number" in ended.text()
     assert "raise ValueError(" in ended.text()

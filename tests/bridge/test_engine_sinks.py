@@ -1,7 +1,11 @@
 """Sinks of a topology on Spark: a batch is done once each of its rows is acked, or rejected."""
 
 import asyncio
+import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, Never
@@ -9,15 +13,16 @@ from typing import Any, Never
 import pytest
 from engine_topology import Numbered
 
+from bolts import SqliteSink
 from bridge.engine_mapping import mapped
 from bridge.engine_parts import Routing
 from bridge.engine_rows import Rejected, Row, position_of, row_of
 from bridge.engine_seat import FolderNotes
-from bridge.engine_sinks import Sinks
+from bridge.engine_sinks import Away, Sinks
 from spouts import Items
 from topology import Bolt, Collector, Reject, Task, Topology, Tuple
 from topology.components import Source
-from topology.errors import TupleStateError
+from topology.errors import ConfigurationError, TupleStateError
 from topology.records import encode
 from topology.runtime.clock import LoopClock
 
@@ -69,7 +74,13 @@ class Checking(Bolt):
 
 
 @pytest.fixture
-def sinks_of() -> Iterator[Callable[[Any], Sinks]]:
+def told() -> list[Away]:
+    """What was said of stores that are away."""
+    return []
+
+
+@pytest.fixture
+def sinks_of(told: list[Away]) -> Iterator[Callable[[Any], Sinks]]:
     made: list[Sinks] = []
 
     def task(name: str, index: int) -> Task:
@@ -79,7 +90,7 @@ def sinks_of() -> Iterator[Callable[[Any], Sinks]]:
     def sinks_of(bolt: Any) -> Sinks:
         one = Topology("sinks")
         one.bolt("sink", bolt, one.spout("numbers", Items([Numbered(1)])).shuffle())
-        made.append(Sinks(Routing(mapped(one)), task))
+        made.append(Sinks(Routing(mapped(one)), [("sink", 0)], task, told.append))
         made[-1].open()
         return made[-1]
 
@@ -131,3 +142,51 @@ def test_a_row_that_is_acked_twice_ends_the_batch(sinks_of: Callable[[Any], Sink
     sinks = sinks_of(Later(flushes=True, twice=True))
     with pytest.raises(TupleStateError, match="twice"):
         sinks.take(rows(1))
+
+
+def test_a_store_that_is_away_is_waited_for_and_told_until_it_is_back(
+    sinks_of: Callable[[Any], Sinks], told: list[Away], tmp_path: Path
+) -> None:
+    """F43."""
+    path = tmp_path / "numbers.db"
+    sinks = sinks_of(SqliteSink(path))
+    sinks.take(rows(1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as elsewhere:
+        other.execute("begin exclusive")
+        taken = elsewhere.submit(sinks.take, rows(2, 3))
+        until(lambda: bool(told))
+        assert not taken.done()
+        other.execute("rollback")
+        assert taken.result() == ({("sink", "executed"): 2}, [])
+        assert other.execute("select number from numbered").fetchall() == [(1,), (2,), (3,)]
+    assert "its store is away" in told[0]["sink"]
+    assert told[-1] == {}
+    assert sinks.tally() == {("sink", "stored"): 3, ("sink", "duplicates"): 0}
+
+
+def test_a_store_that_is_away_when_a_sink_opens_is_waited_for_where_that_is_wanted(
+    sinks_of: Callable[[Any], Sinks], told: list[Away], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process of Spark's may open it at any time; the driver does not, and says what a user has to mend."""
+    monkeypatch.setattr("bolts.batching.OPENING_S", 0.05)
+    path = tmp_path / "numbers.db"
+    sinks = sinks_of(SqliteSink(path))
+    sinks.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as elsewhere:
+        other.execute("begin exclusive")
+        with pytest.raises(ConfigurationError, match="locked"):
+            sinks.open()
+        opened = elsewhere.submit(sinks.open, patient=True)
+        until(lambda: bool(told))
+        assert not opened.done()
+        assert "locked" in told[0]["sink"]
+        other.execute("rollback")
+        opened.result()
+        assert told[-1] == {}
+    assert sinks.take(rows(4)) == ({("sink", "executed"): 1}, [])
+
+
+def until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    while not condition():
+        pause.wait(0.01)
