@@ -25,11 +25,12 @@ BASE ?= 0
 RECORDS ?= 200000
 SEED ?=
 
-# Tests that are alone on the machine: they measure time, kill by schedules, have servers of their own, or take all cores
-# themselves. All others wait for conditions and share nothing, so JOBS processes share them out: three for two cores, as
+# Tests that are alone on the machine: they measure time, have servers of their own, or take all cores themselves. All
+# others wait for conditions and share nothing, so JOBS processes share them out: three for two cores, as
 # a third of their time goes by in waiting.
-ALONE := $(addprefix tests/,benchmarks bridge chaos compare/test_jvm_modes.py services cli/test_budgets.py cli/test_demo.py \
+ALONE := $(addprefix tests/,benchmarks bridge compare/test_jvm_modes.py services cli/test_budgets.py cli/test_demo.py \
 	simulation/test_planted.py simulation/test_simulation.py \
+	$(addprefix chaos/test_,$(addsuffix .py,ends pressure stopped supervisors)) \
 	$(addprefix runtime/test_,$(addsuffix .py,companions crew fleet hands process process_alive pulse standing \
 	supervisor supervisor_deaths transport)))
 JOBS ?= 3
