@@ -103,16 +103,16 @@ class BatchingSink(Bolt):
 
     def execute(self, tup: Tuple[Record], out: Collector[Never]) -> Awaitable[None] | None:
         """Takes a tuple, to be acked when it is durable. What it returns, where the sink is full, waits for room."""
-        if self.room() < 1:
+        if self.inputs_room() < 1:
             return self._execute_later(tup, out)
-        self.take_all((tup,), out)
+        self.take_inputs((tup,), out)
         return None
 
-    def room(self) -> int:
+    def inputs_room(self) -> int:
         """How many tuples it can take now."""
         return self.batch * BATCHES_HELD - len(self._waiting)
 
-    def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+    def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
         """As `execute` for each of these tuples, at least one and no more than there is room for; where it raises, it
         has taken none. In a run many come at once: a tenth of the time."""
         self._check()
@@ -155,11 +155,11 @@ class BatchingSink(Bolt):
     # -- taking
 
     async def _execute_later(self, tup: Tuple[Any], out: Collector[Never]) -> None:
-        while self.room() < 1 and self.broken is None:
+        while self.inputs_room() < 1 and self.broken is None:
             self._check()
             self._room.clear()
             await self._room.wait()
-        self.take_all((tup,), out)
+        self.take_inputs((tup,), out)
 
     def _check(self) -> None:
         """Raises where nobody would write what is taken. Where the store is broken, the process is about to end: what

@@ -89,9 +89,14 @@ class HandOverStore:
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(Tally())
-        rows = self._plain(tuples) or self._looked_at(tuples, written)
+        again: dict[int, int] = {}  # place in the batch → that of the row that is the same
+        rows = self._plain(tuples) or self._looked_at(tuples, written, again)
         for part in rows.segments():
             self._write(part, written)
+        for place, first in again.items():
+            if first in written.refused:  # nothing of it is there
+                written.refused[place] = written.refused[first]
+                written.tally.duplicates -= 1
         return written
 
     def close(self) -> None:
@@ -135,12 +140,13 @@ class HandOverStore:
         """Whether none is known, and none is there twice."""
         return len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
 
-    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written) -> Rows:
-        """The same one by one: says in `written` what is refused, and what is there already."""
+    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written, again: dict[int, int]) -> Rows:
+        """The same one by one: says in `written` what is refused, and what is there already (C9, B2), and in `again`
+        what is in this batch more than once."""
         rows = Rows([], [], tuples, [], [])
         places: list[int] = []
-        first: dict[bytes, int] = {}  # pair of a row → its first content
-        cls, content_of, known = self._cls, self._columns.content, self.remembered.contents
+        first: dict[tuple[bytes, int], int] = {}  # pair and content of a row → its place
+        cls, content_of, remembered = self._cls, self._columns.content, self.remembered
         for place, tup in enumerate(tuples):
             record = tup.record
             if type(record) is not cls:
@@ -152,25 +158,20 @@ class HandOverStore:
                 written.refused[place] = self._why(record, error)
                 continue
             pair, hashed = pair_of(tup.origin, tup.identity), content_hash(content)
-            if (pair in known or pair in first) and self._is_there(pair, hashed, tup, first, rows):
+            if remembered.holds(pair, hashed):
+                remembered.again(pair, messages_of(tup))
                 written.tally.duplicates += 1
                 continue
-            first.setdefault(pair, hashed)
+            if (same := first.setdefault((pair, hashed), place)) != place:
+                again[place] = same
+                written.tally.duplicates += 1
+                continue
             rows.pairs.append(pair)
             rows.contents.append(hashed)
             rows.sizes.append(len(content))
             places.append(place)
         rows.tuples, rows.places = [tuples[place] for place in places], places
         return rows
-
-    def _is_there(self, pair: bytes, content: int, tup: Tuple[Any], first: Mapping[bytes, int], rows: Rows) -> bool:
-        """Whether what has a known pair is there with this content, or among these rows (C9, B2)."""
-        if self.remembered.holds(pair, content):
-            self.remembered.again(pair, messages_of(tup))
-            return True
-        if first.get(pair, content) == content:
-            return pair in first
-        return (pair, content) in zip(rows.pairs, rows.contents, strict=True)  # the third of one identity: very rare
 
     def _write(self, rows: Rows, written: Written) -> None:
         """One segment."""
@@ -214,7 +215,7 @@ class HandOverStore:
     def _why(self, record: Record, error: RecordError) -> str:
         try:
             self._columns.arrays([record])
-        except BadValue as better:
+        except (BadValue, RecordError) as better:
             return str(better)
         return str(error)
 

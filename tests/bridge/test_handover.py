@@ -26,6 +26,7 @@ from handover_kit import (
 )
 
 import bridge.segments
+from bridge.engine_handover import HandOverBytes
 from bridge.handover import HandOver
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -84,6 +85,31 @@ async def test_a_record_that_has_no_place_fails_alone_with_class_and_field_C9_F4
         "SinkItem.text: '\\udc80' has a lone surrogate, which is no character",
     ]
     assert numbers_stored(tmp_path) == [1, 2]
+
+
+async def test_what_is_in_a_batch_twice_and_has_no_place_fails_twice_and_is_not_acked_F46(tmp_path: Path) -> None:
+    """As two attempts of one message are, where the first was given up while the disk was full."""
+    bad = SinkItem(2**63, 1, "", 0.0)
+    async with opened(tmp_path, batch=4, within_ms=1_000) as bolt:
+        out = await feed(bolt, [tuple_of(1), tuple_of(7, record=bad), tuple_of(7, record=bad), tuple_of(1)])
+        assert (bolt.stored, bolt.duplicates, bolt.refused) == (1, 1, 2)
+    assert [tup.record.number for tup, _ in out.failed] == [2**63] * 2
+    assert len({why for _, why in out.failed}) == 1
+    assert out.numbers == [1, 1]
+    assert numbers_stored(tmp_path) == [1]
+
+
+async def test_a_record_without_a_byte_form_fails_alone_where_records_stay_bytes_C9_F46(tmp_path: Path) -> None:
+    bolt = HandOverBytes(SinkItem, "items")
+    await bolt.open(task_of(tmp_path))
+    try:
+        tuples = [tuple_of(1), tuple_of(2, record=SinkItem(2, 1, "\udc80", 0.0)), tuple_of(3)]
+        out = await feed(bolt, tuples)
+    finally:
+        await bolt.close()
+    assert [tup.record.number for tup, _ in out.failed] == [2]
+    assert out.failed[0][1].startswith("a SinkItem can't be encoded: ")
+    assert out.numbers == [1, 3]
 
 
 async def test_a_record_of_another_class_fails_with_both_names(tmp_path: Path) -> None:

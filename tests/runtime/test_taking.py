@@ -26,14 +26,14 @@ class Takes(Bolt):
         self.kept: list[Tuple[Any]] = []
         self.calls: list[int] = []  # inputs of each call
 
-    def room(self) -> int:
+    def inputs_room(self) -> int:
         return self.most - len(self.kept)
 
-    def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
-        assert 0 < len(tuples) <= self.room()
+    def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+        assert 0 < len(tuples) <= self.inputs_room()
         self.calls.append(len(tuples))
         self.kept += tuples
-        if not self.room():
+        if not self.inputs_room():
             self.done(out)
 
     def execute(self, tup: Tuple[Number | Pair], out: Collector[Never]) -> None:
@@ -82,8 +82,8 @@ def test_without_room_execute_is_asked_for_one_and_waited_for() -> None:
             self.waited += 1
             return self.makes_room(tup, out)
 
-        def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
-            assert 0 < len(tuples) <= self.room()
+        def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+            assert 0 < len(tuples) <= self.inputs_room()
             self.kept += tuples
 
     topology, watch = taken(Full(4))
@@ -99,11 +99,11 @@ def test_a_nearer_execute_is_called_for_each_input() -> None:
 
         def execute(self, tup: Tuple[Number | Pair], out: Collector[Never]) -> None:
             self.seen += 1
-            self.take_all([tup], out)
+            self.take_inputs([tup], out)
 
     class Both(Looks):
-        def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
-            super().take_all(tuples, out)
+        def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+            super().take_inputs(tuples, out)
 
     topology, watch = taken(Looks())
     run_topology(topology, watch=watch)
@@ -119,14 +119,56 @@ def test_a_nearer_execute_is_called_for_each_input() -> None:
     assert takes_many(SqliteSink("x.db"))
 
 
+def test_a_users_method_of_that_name_and_nonsense_about_room_cost_no_run_f6() -> None:
+    class Named(Bolt):
+        """Nothing of ours but the name of a method."""
+
+        def execute(self, tup: Tuple[Number | Pair], out: Collector[Never]) -> None:
+            self.take_inputs(out, tup)
+
+        def take_inputs(self, out: Any, tup: Any) -> None:
+            out.ack(tup)
+
+    class Nonsense(Takes):
+        def inputs_room(self) -> Any:
+            return "kitchen"
+
+        def flush(self, out: Collector[Never]) -> None:
+            """Nothing was taken."""
+
+    topology, watch = taken(Named())
+    assert run_topology(topology, watch=watch).snapshot.total("acked") == 20
+    assert type(watch.executor("takes")) is CollectingExecutor
+    topology, watch = taken(Nonsense(), 3, Config(max_replays=0))
+    report = run_topology(topology, watch=watch)
+    assert report.snapshot.total("dead") == 3, "`execute` says that there was room"
+    assert balanced(report)
+
+
+def test_an_execute_that_the_bolt_is_given_when_it_opens_is_called() -> None:
+    class Late(Takes):
+        seen = 0
+
+        def open(self, task: Any) -> None:
+            self.execute = self.looks  # type: ignore[method-assign]
+
+        def looks(self, tup: Tuple[Any], out: Any) -> None:
+            self.seen += 1
+            out.ack(tup)
+
+    topology, watch = taken(Late())
+    assert run_topology(topology, watch=watch).snapshot.total("acked") == 20
+    assert watch.executor("takes").bolt.seen == 20
+
+
 @pytest.mark.parametrize("error", [ValueError("not now"), SystemExit(3), Reject("never")])
 def test_what_it_raises_fails_each_of_these_inputs_and_they_come_again_f6(error: BaseException) -> None:
     class Raises(Takes):
-        def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+        def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
             if not self.calls:
                 self.calls.append(len(tuples))
                 raise error
-            super().take_all(tuples, out)
+            super().take_inputs(tuples, out)
 
     topology, watch = taken(Raises(64))
     report = run_topology(topology, watch=watch)
@@ -167,8 +209,8 @@ def test_a3_a4_each_input_may_be_acked_failed_or_touched_alone_but_once() -> Non
 
 def test_a1_it_may_emit_anchored_to_what_it_was_given() -> None:
     class Pairs(Takes):
-        def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Any]) -> None:
-            super().take_all(tuples, out)  # as a nearer class's own `execute` alone would be called
+        def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Any]) -> None:
+            super().take_inputs(tuples, out)  # as a nearer class's own `execute` alone would be called
 
         def execute(self, tup: Tuple[Number | Pair], out: Collector[Pair]) -> None:  # type: ignore[override]
             raise AssertionError("there was room")
@@ -227,9 +269,9 @@ def test_a13_what_it_has_forgotten_fails_at_the_hard_cap_and_is_told_of_as_held_
     held: list[int] = []
 
     class Forgets(Takes):
-        def take_all(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+        def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
             first = not self.calls
-            super().take_all(tuples, out)
+            super().take_inputs(tuples, out)
             if first:
                 held.append(executor_of(watch).in_hand)
                 del self.kept[0]

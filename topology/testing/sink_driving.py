@@ -138,15 +138,15 @@ async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str
 
 
 async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tuple[Any]]:
-    """Hands the tuples over as a run does: to `take_all` as many as there is room for, where the sink has that, else to
-    `execute`, one after the other; and waits where it waits for room. Returns them. What the sink raises fails these
+    """Hands the tuples over as a run does: as many as there is room for to `take_inputs`, where the sink has that, else
+    one after the other to `execute`; and waits where it waits for room. Returns them. What the sink raises fails these
     tuples, as in a run; what the suite itself has to say goes on."""
     given, rest = [], iter(tuples)
-    while part := [*islice(rest, max(1, min(SLICE_MAX, sink.room())) if takes_many(sink) else 1)]:
+    while part := [*islice(rest, max(1, min(SLICE_MAX, sink.inputs_room())) if takes_many(sink) else 1)]:
         given += part
         try:
-            if takes_many(sink) and sink.room() > 0:
-                sink.take_all(part, out)
+            if takes_many(sink) and sink.inputs_room() > 0:
+                sink.take_inputs(part, out)
             else:
                 await _awaited(sink.execute(part[0], out))
         except (AssertionError, TupleStateError):
