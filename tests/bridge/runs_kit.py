@@ -55,9 +55,11 @@ class Run:
         parts = self.text().split("spark: it starts (pid ")[1:]
         return [int(part.split(")")[0]) for part in parts]
 
-    def hurry(self) -> None:
-        """To a `Slowly` beside the store: what had to be done in the middle is done."""
-        (self.folder / "hurry").touch()
+    def hurry(self, until: int | None = None) -> None:
+        """To a `Slowly` beside the store: up to this item it need not be slow, or to the last one."""
+        beside = self.folder / ".hurry"
+        beside.write_text("" if until is None else str(until))
+        beside.rename(self.folder / "hurry")
 
     def until_ready(self, lives: int) -> psutil.Process:
         """The driver in this life of its."""

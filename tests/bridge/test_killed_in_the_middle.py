@@ -22,7 +22,7 @@ from runs_kit import PLANNER, READER, Run, java_of, python_of, runs_of
 from spark_kit import needs_spark
 
 RECORDS: Final = 200_000
-RATE: Final = 2_000  # a second, by how many are killed, until all of them are: so that there is a middle for each
+RATE: Final = 200  # a second, of those that wait for the next to be killed: so that there is a middle for each
 WITHIN_S: Final = 400.0
 
 pytestmark = [
@@ -119,12 +119,12 @@ def test_all_numbers_are_in_their_windows_once_whoever_is_killed_in_the_middle(
     run: Callable[..., Run], tmp_path: Path, victims: str
 ) -> None:
     """C4, C7, D16: each once there are further results, and before the last record."""
-    rate = RATE // len(ONE_BY_ONE[victims])
-    print(f"{victims}: {RECORDS:,} records, {rate:,} a second")
-    one = run(f"rate={rate}", f"count={RECORDS}", "--workers 2")
+    one = run(f"rate={RATE}", f"count={RECORDS}", "--workers 2")
     one.until_ready(1)
-    for victim in ONE_BY_ONE[victims]:
+    listed = ONE_BY_ONE[victims]
+    for at, victim in enumerate(listed, start=1):
         before = one.batches("known")
+        one.hurry(RECORDS * at // (len(listed) + 1))
         one.until(lambda before=before: has_gone_on(one, before), WITHIN_S)  # type: ignore[misc]
         kill(one, victim)
         stored = len(asked(tmp_path / "counted-known.db", "select number from known"))
@@ -152,10 +152,11 @@ def test_all_numbers_are_in_their_windows_once_when_executors_of_a_cluster_are_k
     """C4, C7, D16."""
     with standalone(tmp_path) as master:
         settings = [f"--spark {master}", "--spark-conf spark.executor.memory=512m", "--workers 2"]
-        one = run(f"rate={RATE // 2}", f"count={RECORDS}", *settings)
+        one = run(f"rate={RATE}", f"count={RECORDS}", *settings)
         one.until_ready(1)
-        for _ in range(2):
+        for at in (1, 2):
             before = one.batches("known")
+            one.hurry(RECORDS * at // 3)
             one.until(lambda before=before: one.batches("known") > before, WITHIN_S)  # type: ignore[misc]
             one.until(lambda: bool(executors()))
             killed = executors()[0]
