@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from math import inf, nan
 from pathlib import Path
@@ -34,7 +34,7 @@ from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.exposed import blind
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
-from topology.cli.undoing import held, interruptible
+from topology.cli.undoing import interruptible
 from topology.codes.comparing import K701, K702, K703
 from topology.errors import ConfigurationError
 from topology.text import printable
@@ -151,18 +151,23 @@ def _check_libraries(drawn: bool) -> None:
 
 def _check_files(files: dict[str, Path | None]) -> None:
     """Raises ConfigurationError for a file that could not be written at the end. Leaves nothing."""
-    given = {option: path for option, path in files.items() if path is not None}
-    for option, path in given.items():
-        if path.is_dir() or not path.name:
-            raise _unwritable(option, path, "it is a folder")
+    taken: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is None:
+            continue
         try:
-            made, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
+            real = path.resolve()
+            if real.is_dir():
+                raise _unwritable(option, path, "it is a folder")
+            if real.exists() and not real.is_file():
+                raise _unwritable(option, path, "it is no file")  # and would be one afterwards, /dev/null too
+            made, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
             os.close(made)
             os.unlink(name)
-        except OSError as error:
-            raise _unwritable(option, path, error.strerror or str(error)) from error
-    if len({path.resolve() for path in given.values()}) < len(given):
-        raise _unwritable("--png", next(iter(given.values())), "--report writes there")
+        except (OSError, RuntimeError) as error:  # the latter of a link that leads to itself
+            raise _unwritable(option, path, getattr(error, "strerror", None) or str(error)) from error
+        if (other := taken.setdefault(real, option)) != option:
+            raise _unwritable(option, path, f"{other} writes there")
 
 
 def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
@@ -174,22 +179,19 @@ def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
 
 def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json: bool) -> int:
     """Returns the exit status. From the last measurement on no signal keeps the figures from being shown."""
+    from bridge.compare.interrupts import Interrupts
     from bridge.compare.live import display
     from bridge.compare.measuring import compare as measure
 
-    with display(job) as shown:
-        comparison = measure(job, shown)
-    interrupted = comparison.interrupted
-    status = _status(comparison)
-    try:
-        with held():
-            try:
-                _show(comparison, as_json)
-            finally:  # a stdout that is full must not cost the report
-                _write(comparison, job, report, png)
-    except KeyboardInterrupt:  # it came in the meantime, and all is shown by now
-        interrupted = True
-    return INTERRUPTED if interrupted else status
+    interrupts = Interrupts()
+    with interrupts.taken():
+        with display(job) as shown:
+            comparison = measure(job, shown, interrupts)
+        try:
+            _show(comparison, as_json)
+        finally:  # a stdout that is full must not cost the report
+            _write(comparison, job, report, png)
+        return INTERRUPTED if interrupts.came or comparison.interrupted else _status(comparison)
 
 
 def _status(comparison: "Comparison") -> int:
@@ -219,17 +221,23 @@ def _write(comparison: "Comparison", job: Job, report: Path | None, png: Path | 
     from bridge.compare import plots
     from bridge.compare import report as reports
 
-    made: dict[str, tuple[Path, bytes]] = {}
-    if report is not None:
-        made["--report"] = (report, reports.as_html(comparison, again(job)).encode())
-    if png is not None:
-        made["--png"] = (png, plots.png(comparison))
-    for option, (path, data) in made.items():
+    wanted: tuple[tuple[str, Path | None, Callable[[], bytes]], ...] = (
+        ("--report", report, lambda: reports.as_html(comparison, again(job)).encode()),
+        ("--png", png, lambda: plots.png(comparison)),
+    )
+    failed: ConfigurationError | None = None
+    for option, path, made in wanted:
+        if path is None:
+            continue
+        data = made()
         try:
             reports.write(path, data)
         except OSError as error:
-            raise _unwritable(option, path, error.strerror or str(error)) from error
-        terminal.say(f"written: {printable(str(path))}")
+            failed = failed or _unwritable(option, path, error.strerror or str(error))
+        else:
+            terminal.say(f"written: {printable(str(path))}")
+    if failed is not None:
+        raise failed
 
 
 def again(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C in a comparison: the first one ends it early, further ones do not keep it from ending its processes."""
+"""Ctrl-C in a comparison: it ends what may be ended in the middle, and keeps nobody from noting or showing figures."""
 
 import signal
 import threading
@@ -11,17 +11,18 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Within `taken`, the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt, or `check` after it where it comes
-    within `held`; others do nothing. In another thread than the main one, where there are none, it changes nothing."""
+    """Within `taken`, a SIGINT, SIGTERM or SIGHUP is noted as `came`. The first one raises KeyboardInterrupt, once: at
+    that moment within `raising`, else at the next one's begin, or at the next `check`. In another thread than the main
+    one, where there are none, it changes nothing."""
 
     def __init__(self) -> None:
         self.came = False
         self._told = False
-        self._held = 0
+        self._raising = False
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Takes the signals; gives them back as they were."""
+        """Takes the signals; gives them back as they were. May be within another one."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -33,20 +34,22 @@ class Interrupts:
                 signal.signal(number, handler)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Nothing is raised in here by a signal; the next `check` does it."""
-        self._held += 1
+    def raising(self) -> Iterator[None]:
+        """For what may end at any point. Who catches what it raises does so around it."""
+        self._raising = True
         try:
+            self.check()
             yield
         finally:
-            self._held -= 1
+            self._raising = False
 
     def check(self) -> None:
         """Raises KeyboardInterrupt where a signal came that has raised nothing yet."""
-        if self.came and not self._told and not self._held:
+        if self.came and not self._told:
             self._told = True
             raise KeyboardInterrupt
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
         self.came = True
-        self.check()
+        if self._raising:
+            self.check()

@@ -5,16 +5,16 @@ filter, which is the most that Spark can do of it there. Beside them real-time m
 has to be forced to take. Imports no pyspark; how a round goes is `jvm_round`'s.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare import jvm_jar
+from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job, Row
 from bridge.compare.jvm_round import Round, Task
-from bridge.compare.problem import Problem
 from bridge.compare.results import ModeResult
-from bridge.compare.script import Script
+from bridge.compare.script import Script, Tell
 from bridge.masters import SETTINGS
 
 MODES: Final = ("spark:continuous", "spark:real-time", "spark:real-time-python")
@@ -69,19 +69,22 @@ def why_not() -> str:
     return jvm_jar.why_not()
 
 
-def measure(row: Row, job: Job, script: Script, folder: Path, tell: Callable[[str, float, float], None]) -> ModeResult:
+def measure(
+    row: Row, job: Job, script: Script, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
+) -> ModeResult:
     """One round of a row, in an empty folder: blocks until all results are there, or no more come. `tell` is given the
     phase, and how many seconds of how many. Whatever ends it, its processes are ended first. KeyboardInterrupt in the
     measured part is the result's problem, "interrupted"; before that it is raised.
 
-    Raises Problem where it can't run, or has not come to its end; with what was measured by then.
+    Raises Problem where it can't run, or has not come to its end; with what was measured by then. OSError where files
+    of its own can't be written.
     """
-    if why := why_not():
-        raise Problem(why)
     pattern, passing = PATTERNS.get(script.topology, ALL)
+    with interrupts.raising():
+        jar = jvm_jar.jar(folder)
     told: dict[str, Any] = {
         "master": job.spark_master if job.spark_master.startswith("local") else MASTER,
-        "jar": str(jvm_jar.jar(folder)),
+        "jar": str(jar),
         "settings": _forced(row.mode) | _pairs(job.spark_conf),
         "trigger": TRIGGERS[row.mode],
         "output": "append" if row.mode == "spark:continuous" else "update",
@@ -89,7 +92,7 @@ def measure(row: Row, job: Job, script: Script, folder: Path, tell: Callable[[st
         "python": row.mode == "spark:real-time-python",
     }
     behind = BEHIND if told["python"] else 0
-    result = Round(Task(row, script, folder, pattern, told, job.kill, behind), tell).measured()
+    result = Round(Task(row, script, folder, pattern, told, job.kill, behind), tell, mark, interrupts).measured()
     result.settings["filter"] = passing
     return result
 

@@ -43,7 +43,7 @@ def why_not() -> str:
 
 def jar(folder: Path) -> Path:
     """Theirs, compiled unless it was before; in `folder` where there is no cache that can be written. Raises Problem
-    where there is no javac, or it does not compile them."""
+    where there is no javac, or it does not compile them, and OSError where nothing can be written there either."""
     if why := why_not():
         raise Problem(why)
     kept = _kept()
@@ -61,10 +61,10 @@ def jar(folder: Path) -> Path:
 
 
 def compiled(path: Path) -> None:
-    """Compiles the sources into a jar, over what is there. Raises Problem with what javac has said."""
+    """Compiles the sources into a jar, over what is there. Raises Problem with what javac has said, and OSError."""
     javac, jars = _javac(), _jars()
     assert javac is not None, "asked before"
-    with tempfile.TemporaryDirectory(prefix="kedge-java-") as classes:
+    with tempfile.TemporaryDirectory(prefix="java-", dir=path.parent) as classes:
         options = ["--release", str(JAVA_MIN), "-encoding", "UTF-8", "-proc:none", "-nowarn"]
         command = [str(javac), *options, "-cp", f"{jars}/*", "-d", classes, *map(str, sources())]
         try:

@@ -21,12 +21,14 @@ from struct import Struct
 from typing import Any, Final
 
 from bridge.compare.feeder import FIFO, RELEASED, FeederError, Feeding, make, mapped
+from bridge.compare.folder import unmade
+from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Row
 from bridge.compare.judging import Arrival, Trial, figures
 from bridge.compare.problem import Problem
-from bridge.compare.processes import end_all, environment, new_mark
+from bridge.compare.processes import end_all, environment
 from bridge.compare.results import ModeResult
-from bridge.compare.script import Script
+from bridge.compare.script import Script, Tell
 from bridge.compare.usage import Usage
 
 START_S: Final = 180.0  # for Spark to start, and the first message to come through
@@ -98,27 +100,28 @@ class Round:
     """Is measured once."""
 
     task: Task
-    tell: Callable[[str, float, float], None]
+    tell: Tell
+    mark: str
+    interrupts: Interrupts
     trial: Trial = field(default_factory=Trial)
-    mark: str = field(default_factory=new_mark)
     process: "subprocess.Popen[bytes] | None" = None
 
     def measured(self) -> ModeResult:
-        """Raises Problem; all that it has started has ended."""
+        """Raises Problem, and OSError before anything of it runs; all that it has started has ended."""
         folder = self.task.folder
         (folder / "arrived").mkdir()
         self.arrived = Arrived(folder / "arrived")
         self.passing = self._texts()
         make(folder, 1)
         try:
-            with self._feeding() as self.feeding:
+            with self._feeding() as self.feeding, self.interrupts.raising():
                 self._begin()
                 self._warm_up()
                 self._measure()
-        except (FeederError, OSError) as error:
-            raise Problem(str(error), self._result()) from error
-        except Problem as problem:
-            raise Problem(str(problem), self._result()) from problem
+        except OSError as error:
+            raise Problem(unmade(error), self._known()) from error
+        except (FeederError, Problem) as problem:
+            raise Problem(str(problem), self._known()) from problem
         except KeyboardInterrupt:
             if not self.trial.start_ns:
                 raise
@@ -272,7 +275,8 @@ class Round:
 
     def _reap(self) -> None:
         if self.process is not None:
-            self.process.wait(REAPED_S)
+            with suppress(subprocess.TimeoutExpired):  # the disk holds it
+                self.process.wait(REAPED_S)
             if self.process.stdin is not None:
                 with suppress(OSError):
                     self.process.stdin.close()
@@ -286,6 +290,12 @@ class Round:
         return (words or ["it said nothing"])[-1].strip()[:SAID_MAX]
 
     # -- what was found
+
+    def _known(self) -> ModeResult | None:
+        try:
+            return self._result()
+        except OSError:  # its folder is gone, say
+            return None
 
     def _result(self) -> ModeResult:
         script, trial = self.task.script, self.trial

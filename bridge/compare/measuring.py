@@ -1,13 +1,13 @@
 """A whole comparison: rows in rounds, what each has given, and the same results asked of all of them."""
 
 import shutil
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare import jvm
 from bridge.compare.feeder import FeederError
+from bridge.compare.folder import Folder, sweep, unmade, without_room
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import PHASES, Job, Progress, Quiet, Row
 from bridge.compare.judging import Name, Trial, agreed, figures, merged, names_of, origins_of
@@ -19,24 +19,26 @@ from bridge.compare.processes import end_all, new_mark
 from bridge.compare.results import Comparison, ModeResult
 from bridge.compare.script import Script
 from bridge.compare.surroundings import machine, versions
+from topology.errors import KedgeError
 
 __all__ = ["PHASES", "Job", "Progress", "Quiet", "Row", "compare"]
 
-PREFIX: Final = "kedge-compare-"
 INTERRUPTED: Final = "interrupted"
 UNNAMED: Final = "Some results are of several messages, or of timers: they are counted, and neither timed nor compared."
 
 
-def compare(job: Job, progress: Progress) -> Comparison:
+def compare(job: Job, progress: Progress, interrupts: Interrupts | None = None) -> Comparison:
     """Measures each row in each round, in turns; blocks until all are, in the main thread.
 
     A row that can't run, or crashes, has its `problem`, and the others go on. Ctrl-C (KeyboardInterrupt) at any point
-    ends it early: all processes are ended, and what was measured by then is returned, `interrupted`.
+    ends it early: all processes are ended, and what was measured by then is returned, `interrupted`. `interrupts` are
+    those of a caller who has taken them already, so that none comes in between who would cost what was measured.
 
     Raises ConfigurationError for what a user has to mend before anything can be measured: a mode that there is none of,
-    a topology that can't be loaded, has companions or no spout that gives anything, a rate or times that are none.
+    a topology that can't be loaded, has companions or no spout that gives anything, a rate or times that are none; and
+    StartError where it can't make its own files.
     """
-    interrupts = Interrupts()
+    interrupts = interrupts or Interrupts()
     with interrupts.taken():
         whole = Whole(job, progress, interrupts)
         try:
@@ -44,8 +46,7 @@ def compare(job: Job, progress: Progress) -> Comparison:
         except KeyboardInterrupt:
             whole.made.interrupted = True
         finally:
-            with interrupts.held():
-                whole.close()
+            whole.close()
         return whole.made
 
 
@@ -64,20 +65,22 @@ class Whole:
     def __init__(self, job: Job, progress: Progress, interrupts: Interrupts) -> None:
         self._job, self._progress, self._interrupts = job, progress, interrupts
         self._mark = new_mark()
-        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._rows: list[Seen] = []
+        self._turns = 0
         self.made = Comparison(job.target, _settings(job), machine(), versions())
+        self._folder = Folder()
 
     def run(self) -> None:
-        """Everything. Raises KeyboardInterrupt, and ConfigurationError where nothing can be measured."""
+        """Everything. Raises KeyboardInterrupt, and ConfigurationError and StartError where nothing can be measured."""
         job = self._job
         counts_of(job)
-        offer = offer_of(job)
-        ways = ways_of(job.modes or default_modes(), offer.guarantee)
-        self._rows = [Seen(way) for way in ways]
-        self._progress.planned([way.row for way in ways])
-        self._folder.joinpath("script").mkdir()
-        script = read(job, offer, self._folder / "script", self._mark)
+        with self._interrupts.raising():
+            sweep()
+            offer = offer_of(job)
+            ways = ways_of(job.modes or default_modes(), offer.guarantee)
+            self._rows = [Seen(way) for way in ways]
+            self._progress.planned([way.row for way in ways])
+            script = read(job, offer, self._folder.path / "script", self._mark)
         self.made.settings |= {"messages": script.count - script.warm, "warm_up_messages": script.warm}
         for text in script.notes:
             self._note(text)
@@ -90,7 +93,7 @@ class Whole:
     def close(self) -> None:
         """Ends all that is left, and says what each row has missed."""
         end_all(self._mark)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
         _judge(self._rows)
         self.made.modes = [seen.result for seen in self._rows if seen.result is not None]
 
@@ -100,19 +103,28 @@ class Whole:
             return
         row = seen.way.row
         self._progress.begun(row, number)
-        folder = self._folder / "run"
-        folder.mkdir()
+        self._turns += 1
+        folder = self._folder.path / f"run-{self._turns}"
         try:
-            if problem := why_not(seen.way):
-                found = _failed(row, Problem(problem))
-            elif seen.way.is_jvm:
+            with self._interrupts.raising():
+                problem = why_not(seen.way)
+            folder.mkdir()
+            if problem:
+                raise Problem(problem)
+            if seen.way.is_jvm:
                 found = self._on_the_jvm(row, script, folder)
             else:
                 found = self._by_kedge(seen, script, offer, origins, folder)
+        except (FeederError, Problem, KedgeError) as error:
+            found = _failed(row, error)
+        except OSError as error:
+            found = _failed(row, Problem(unmade(error)))
         finally:
-            with self._interrupts.held():
-                end_all(self._mark)
-                shutil.rmtree(folder, ignore_errors=True)
+            end_all(self._mark)
+            room = without_room(self._folder.path)
+            shutil.rmtree(folder, ignore_errors=True)
+        if found.problem and found.problem != INTERRUPTED and room:
+            found.problem += f"; {room}"
         seen.result = found if seen.result is None else merged(seen.result, found)
         self._progress.ended(row, replace(seen.result))
         self._interrupts.check()
@@ -121,13 +133,7 @@ class Whole:
 
     def _by_kedge(self, seen: Seen, script: Script, offer: Offer, origins: dict[int, int], folder: Path) -> ModeResult:
         tell = self._tell_of(seen.way.row)
-        try:
-            trial = one_round(seen.way, self._job, script, offer, folder, tell, self._mark, self._interrupts)
-        except FeederError as error:
-            return _failed(seen.way.row, Problem(str(error)))
-        except OSError as error:
-            text = f"a file or process of the comparison's own can't be made: {error.strerror or error}"
-            return _failed(seen.way.row, Problem(text))
+        trial = one_round(seen.way, self._job, script, offer, folder, tell, self._mark, self._interrupts)
         for text in trial.notes:
             self._note(text)
         if not trial.problem:
@@ -137,10 +143,7 @@ class Whole:
         return figures(seen.way.row, _told(trial), script, origins)
 
     def _on_the_jvm(self, row: Row, script: Script, folder: Path) -> ModeResult:
-        try:
-            return jvm.measure(row, self._job, script, folder, self._tell_of(row))
-        except Problem as problem:
-            return _failed(row, problem)
+        return jvm.measure(row, self._job, script, folder, self._tell_of(row), self._mark, self._interrupts)
 
     def _tell_of(self, row: Row) -> Any:
         return lambda phase, done_s, of_s: self._progress.phase(row, phase, done_s, of_s)
@@ -155,9 +158,10 @@ def _told(trial: Trial) -> Trial:
     return replace(trial, problem=INTERRUPTED) if trial.interrupted else trial
 
 
-def _failed(row: Row, problem: Problem) -> ModeResult:
-    made = problem.result or ModeResult(row.mode, row.title, row.guarantee, settings=dict(row.settings))
-    made.problem = str(problem)
+def _failed(row: Row, error: Exception) -> ModeResult:
+    measured = error.result if isinstance(error, Problem) else None
+    made = measured or ModeResult(row.mode, row.title, row.guarantee, settings=dict(row.settings))
+    made.problem = str(error)
     return made
 
 

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bridge.compare.folder import can_not_begin, unmade, without_room
 from bridge.compare.job import Job
 from bridge.compare.processes import environment, started
 from bridge.compare.reading import ALL_S, QUIET_S
@@ -21,11 +23,13 @@ from topology.codes.catalogue import CODES
 from topology.codes.comparing import K705, K706, K707
 from topology.config import Config
 from topology.errors import ConfigurationError
+from topology.graph import Topology
 from topology.guarantees import Guarantee, guarantees
 
 AT_ONCE_A_SECOND: Final = 10_000  # with `--rate max`: how many messages stand for a second of `--for`
 WARM_RATE: Final = 1_000.0  # of the warm-up, with `--rate max`
 OFFERED_MAX: Final = 3_000_000  # messages of one round
+COUNTED_MAX: Final = 1e15  # how many are told as a number
 HELD_MAX: Final = 1_000_000  # messages that are read; more are these once more
 FIRST_S: Final = 15.0  # how long all spouts together may take to give their first message
 READING_S: Final = ALL_S + 90.0  # for the process that reads, importing and closing included
@@ -35,14 +39,15 @@ SAID_MAX: Final = 300  # characters of what it has said as it died
 
 @dataclass(frozen=True)
 class Offer:
-    """What is compared: where the topology is, with its values; its name, spouts and config, and what its results get
-    from Kedge."""
+    """What is compared: where the topology is, with its values; its name and spouts, and what its results get from
+    Kedge. `notes`: where they get less in a run of its own."""
 
     target: Target
     values: dict[str, str]
     topology: str
     sources: tuple[Source, ...]
     guarantee: str
+    notes: tuple[str, ...] = ()
 
     def told(self, **beside: Any) -> dict[str, Any]:
         """As other processes are told, which load it once more."""
@@ -62,28 +67,66 @@ def offer_of(job: Job) -> Offer:
         raise ConfigurationError(f"{target} has processes beside it ({names}), and can't be compared", code=K705)
     sources = sources_of(made)
     name, config = made.name, made.config
+    notes = tuple(_unrepeatable(made))
     promised = guarantees(replaced(made, "", ""))
     assert isinstance(config, Config), "validated"
     weakest = max((one.guarantee for one in promised), key=[*Guarantee].index, default=Guarantee.EXACTLY_ONCE)
-    return Offer(target, values, name, sources, weakest.value)
+    return Offer(target, values, name, sources, weakest.value, notes)
+
+
+def _unrepeatable(made: Topology) -> Iterator[str]:
+    """What a run of its own does not get of its spouts, and a comparison does, which gives messages again for them."""
+    missed = {
+        "never": "can't give a message again, and is stood in for by what can: in a run of its own, what is in flight "
+        "when a worker dies is lost",
+        "other ids": "gives messages again under other ids, and is stood in for by what keeps them: in a run of its "
+        "own, what comes again may be counted twice",
+    }
+    for one in made.components:
+        if one.kind == "spout" and (text := missed.get(one.prototype.given_again)):
+            yield f"The spout {one.name!r} {text}."
 
 
 def counts_of(job: Job) -> tuple[int, int, float]:
     """How many messages are offered in all, how many of these are not measured, and how many a second those are."""
     rate = job.rate if job.rate is not None else WARM_RATE
-    warm = 1 + math.ceil(rate * job.warm_up_s)
-    measured = math.ceil((job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds)
-    if warm + measured > OFFERED_MAX:
-        text = f"that is {warm + measured:,} messages a round, and {OFFERED_MAX:,} are the most"
-        raise ConfigurationError(text, code=K707)
-    return warm + max(1, measured), warm, rate
+    warm = 1 + rate * job.warm_up_s
+    measured = (job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds
+    if not warm + measured <= OFFERED_MAX:
+        many = f"{warm + measured:,.0f}" if warm + measured < COUNTED_MAX else "more than anybody counts"
+        raise ConfigurationError(f"that is {many} messages a round, and {OFFERED_MAX:,} are the most", code=K707)
+    return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
 
 
 def read(job: Job, offer: Offer, folder: Path, mark: str) -> Script:
     """Reads the messages into `folder`; takes some seconds, a minute at most. Raises ConfigurationError where there are
-    none."""
+    none, and StartError where they can't be written."""
     count, warm, warm_rate = counts_of(job)
-    told = offer.told(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S)
+    try:
+        said = _read(offer.told(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S), folder, mark)
+    except OSError as error:
+        raise can_not_begin(unmade(error)) from error
+    if "unmade" in said:
+        raise can_not_begin(said["unmade"])
+    if "error" in said:
+        wrong = _unread(said["error"], said["code"], said["next"])
+        wrong.trace = said.get("trace", "")
+        raise wrong
+    if not said["held"]:
+        raise _unread(_nothing(offer, said["why"]))
+    (folder / SCRIPT).unlink()
+    notes = [*_notes(said["held"], count, said["why"]), *offer.notes]
+    return Script(folder, offer.topology, offer.sources, said["held"], count, warm, job.rate, warm_rate, tuple(notes))
+
+
+def _unread(why: str, code: str = "", next: str = "") -> ConfigurationError:
+    """The error where there is nothing to be offered."""
+    return ConfigurationError(why, code=CODES.get(code, K706), next=next)
+
+
+def _read(told: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:
+    """What the process says that reads. Raises OSError, and ConfigurationError where it says nothing."""
+    folder.mkdir(exist_ok=True)
     request = folder / "request.json"
     with open(os.open(request, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         json.dump(told, file)  # a file and no argument: values may be secrets
@@ -95,19 +138,11 @@ def read(job: Job, offer: Offer, folder: Path, mark: str) -> Script:
         process.kill()
         process.wait()
     try:
-        said = kept(folder)
+        return kept(folder)
     except FileNotFoundError:
-        raise ConfigurationError(f"the spouts could not be read: {_last(folder, process)}", code=K706) from None
-    if "error" in said:
-        code = CODES.get(said["code"], K706)
-        error = ConfigurationError(said["error"], code=code, next=said["next"])
-        error.trace = said.get("trace", "")
-        raise error
-    if not said["held"]:
-        raise ConfigurationError(_nothing(offer, said["why"]), code=K706)
-    (folder / SCRIPT).unlink()
-    notes = _notes(said["held"], count, said["why"])
-    return Script(folder, offer.topology, offer.sources, said["held"], count, warm, job.rate, warm_rate, tuple(notes))
+        if why := without_room(folder):
+            raise OSError(why) from None
+        raise _unread(f"the spouts could not be read: {_last(folder, process)}") from None
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:

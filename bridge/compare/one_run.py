@@ -23,6 +23,7 @@ from typing import Any, Final
 from bridge.compare import feeder
 from bridge.compare.arrivals import Arrivals
 from bridge.compare.feeder import Feeding
+from bridge.compare.folder import unmade
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job
 from bridge.compare.judging import Trial
@@ -335,21 +336,21 @@ class OneRun:
 def one_round(
     way: Way, job: Job, script: Script, offer: Offer, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
 ) -> Trial:
-    """A whole round in `folder`, which is empty; what it has come to, `problem` and `interrupted` included."""
-    with interrupts.held():
-        running = OneRun(way, job, script, offer, folder, tell, mark)
+    """A whole round in `folder`, which is empty; what it has come to, `problem` and `interrupted` included. Raises
+    FeederError and OSError before anything of it runs, and where what has arrived can't be read."""
+    running = OneRun(way, job, script, offer, folder, tell, mark)
     trial = running.trial
     try:
-        try:
-            interrupts.check()
+        with interrupts.raising():
             running.run()
-        except (Over, feeder.FeederError) as error:
-            trial.problem = str(error)
-        except KeyboardInterrupt:
-            trial.problem, trial.interrupted = "interrupted", True
+    except (Over, feeder.FeederError) as error:
+        trial.problem = str(error)
+    except OSError as error:
+        trial.problem = unmade(error)
+    except KeyboardInterrupt:
+        trial.problem, trial.interrupted = "interrupted", True
     finally:
-        with interrupts.held():
-            running.end()
+        running.end()
     return trial
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from bridge.compare.script import SCRIPT, Writer
+from bridge.compare.folder import end_with, unmade
+from bridge.compare.script import INDEX, RECORDS, SCRIPT, NoRoom, Writer
 from topology.cli.loading import Target, load
 from topology.components import Message, Positions, Task
 from topology.errors import KedgeError
@@ -110,7 +111,7 @@ class SpoutError(Exception):
 
 
 async def read(topology: Topology, writer: Writer, seen: Seen, folder: Path) -> str:
-    """Reads all tasks of its spouts; returns why it has ended: "" where they have. Raises SpoutError."""
+    """Reads all tasks of its spouts; returns why it has ended: "" where they have. Raises SpoutError and NoRoom."""
     loop = asyncio.get_running_loop()
     seen.last_at = begun = loop.time()
     tasks = [
@@ -145,6 +146,7 @@ def main() -> int:
     """Reads what its file says; the exit status is 0 where `script.json` tells how it was."""
     told: dict[str, Any] = json.loads(Path(sys.argv[1]).read_bytes())
     folder = Path(told["folder"])
+    end_with(folder.parent)
     said: dict[str, Any]
     try:
         topology = load(Target(told["where"], told["attribute"], _path(told["file"])), told["values"])
@@ -157,6 +159,10 @@ def main() -> int:
         said = {"error": str(error), "code": error.code.name if error.code else "", "next": error.next}
     except SpoutError as error:
         said = _said(error)
+    except OSError as error:
+        for name in (RECORDS, INDEX):  # so that there is room for the word
+            (folder / name).unlink(missing_ok=True)
+        said = {"unmade": unmade(error)}
     beside = folder / f".{SCRIPT}"
     beside.write_text(json.dumps(said))
     os.replace(beside, folder / SCRIPT)
@@ -174,7 +180,7 @@ def _said(error: SpoutError) -> dict[str, Any]:
 async def _blamed(one: SpoutTask, doing: str, work: Any) -> None:
     try:
         await work
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, NoRoom):
         raise
     except BaseException as error:
         raise SpoutError(one.declared.name, doing, error) from error

@@ -32,24 +32,32 @@ class Source:
     streams: tuple[type[Record], ...]
 
 
+class NoRoom(OSError):
+    """The script's own files can't be written; no error of a spout's."""
+
+
 class Writer:
     """Writes `records` and `index`. `close` gives the files back."""
 
     def __init__(self, folder: Path) -> None:
+        """Raises OSError."""
         self.held = self.size = 0
         self._records: BinaryIO = open(folder / RECORDS, "wb")  # noqa: SIM115 – until `close`
         self._index: BinaryIO = open(folder / INDEX, "wb")  # noqa: SIM115 – so is this one
 
     def add(self, spout: int, stream: int, record: Record) -> None:
-        """One more. Raises RecordError for a record that has no bytes, OSError where there is no room."""
+        """One more. Raises RecordError for a record that has no bytes, and NoRoom."""
         content = encode(record)
-        self._index.write(ENTRY.pack(self.size, len(content), spout, stream))
-        self._records.write(content)
+        try:
+            self._index.write(ENTRY.pack(self.size, len(content), spout, stream))
+            self._records.write(content)
+        except OSError as error:
+            raise NoRoom(*error.args) from error
         self.held += 1
         self.size += len(content)
 
     def close(self) -> None:
-        """What was added is in the files."""
+        """What was added is in the files. Raises OSError."""
         self._records.close()
         self._index.close()
 

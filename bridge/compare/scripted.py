@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any, ClassVar, Final, Never
 
 from bridge.compare.feeder import FIFO, mapped
+from bridge.compare.folder import end_with
 from bridge.compare.script import Messages, Source, Turns
 from topology.cli.loading import Target, load
 from topology.components import Bolt, Collector, Message, Positions, Spout, Task, Tuple
@@ -54,6 +55,7 @@ class Scripted(Spout):
         self._loop = asyncio.get_running_loop()
         self._fifo = os.open(run / f"{FIFO}{self.source}", os.O_RDONLY | os.O_NONBLOCK)
         self._loop.add_reader(self._fifo, self._woken)
+        self._woken()  # the end of a feeder that was gone before wakes nobody
 
     async def poll(self, limit: int) -> Sequence[Message[Record]]:
         """Waits until something is released; ends with the feeder, or where it has said that this was all."""
@@ -139,8 +141,9 @@ def acks(run: Path, *, writes: bool = False) -> "memoryview[int]":
 
 def topology(job: str) -> Topology:
     """What a job's file says: `where`, `attribute`, `file`, `values` of the user's topology; `script` and `run`, its
-    folders; `sources` by name. Raises as loading does."""
+    folders; `sources` by name. This process ends with the comparison. Raises as loading does."""
     told: Mapping[str, Any] = json.loads(Path(job).read_bytes())
+    end_with(Path(told["run"]).parent)
     file = Path(told["file"]) if told["file"] else None
     made = load(Target(told["where"], told["attribute"], file), told["values"])
     return replaced(made, told["script"], told["run"])

@@ -106,7 +106,8 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         yield f"p99.9 of fewer than {FEW:,} results is their maximum; some modes had only {least:,}"
     yield from comparison.notes
     if comparison.interrupted:
-        yield "interrupted: these are the figures of what was measured until then"
+        until = "these are the figures of what was measured until then"
+        yield f"interrupted{f': {until}' if any(map(measured, comparison.modes)) else ' before anything was measured'}"
 
 
 def at_once(comparison: Comparison) -> bool:

@@ -16,11 +16,12 @@ import pytest
 
 from benchmarks.feeder import lines
 from bridge.compare import jvm, jvm_jar
+from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import PHASES, Job
 from bridge.compare.jvm_driver import ClockError, javas, same_clock
 from bridge.compare.jvm_round import ROW, Arrived
 from bridge.compare.problem import Problem
-from bridge.compare.processes import marked
+from bridge.compare.processes import marked, new_mark
 from bridge.compare.results import ModeResult
 from bridge.compare.script import Script, Source, Writer
 from bridge.java import pips
@@ -60,7 +61,11 @@ def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tup
     phases: dict[str, None] = {}
     folder.mkdir()
     job = Job("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
-    return jvm.measure(row, job, script, folder, lambda phase, done, of: phases.update({phase: None})), [*phases]
+
+    def tell(phase: str, done: float, of: float) -> None:
+        phases[phase] = None
+
+    return jvm.measure(row, job, script, folder, tell, new_mark(), Interrupts()), [*phases]
 
 
 def passing(script: Script, first: int) -> list[int]:
@@ -250,7 +255,7 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
     folder.mkdir()
     job = Job("ssh_alerts.py", spark_conf=("spark.sql.streaming.realTimeMode.minBatchDuration=1000000",))
     with pytest.raises(Problem, match=r"Spark has ended it: .*real-time trigger interval") as raised:
-        jvm.measure(row, job, script, folder, lambda *_: None)
+        jvm.measure(row, job, script, folder, lambda *_: None, new_mark(), Interrupts())
     assert "\n" not in str(raised.value)
     assert raised.value.result is not None
 
@@ -259,10 +264,8 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
 @rare
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("phase", ["starting", "measuring"])
-def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
-) -> None:
-    monkeypatch.setattr("bridge.compare.jvm_round.new_mark", lambda: f"interrupted {phase}")
+def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(tmp_path: Path, phase: str) -> None:
+    mark = new_mark()
     script = scripted(tmp_path / "script")
     (row,) = jvm.rows("spark:continuous")
     folder = tmp_path / "run"
@@ -272,16 +275,16 @@ def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(
     def tell(told: str, done: float, of: float) -> None:
         nonlocal seen
         if told == phase and (phase == "starting" or done > SECONDS / 2):
-            seen = len(marked(f"interrupted {phase}"))
+            seen = len(marked(mark))
             raise KeyboardInterrupt
 
     if phase == "starting":
         with pytest.raises(KeyboardInterrupt):
-            jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
+            jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 2  # the feeder, the driver
     else:
-        result = jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell)
+        result = jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 3  # the driver's JVM, too
         assert result.problem == "interrupted"
         assert 0 < result.arrived < len(passing(script, WARM))
-    assert marked(f"interrupted {phase}") == []
+    assert marked(mark) == []

@@ -55,3 +55,10 @@ K707: Final = Code(
     "Each message has a place in memory, from when it is due until it is counted: rate × (warm-up + seconds) of them.",
     "give a lower --rate, or fewer seconds, --for.",
 )
+K708: Final = Code(
+    "K708",
+    "A comparison's own files can't be written",
+    "What a comparison offers, and what arrives, is kept in a folder of its own in the temporary directory, which is "
+    "gone with it. It can't be made there, or there is no room for it.",
+    "make room there, or name another directory that can be written: TMPDIR=/var/tmp, say.",
+)

@@ -2,6 +2,7 @@ package kedge.compare;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
@@ -78,8 +79,13 @@ public final class Arrivals extends ForeachWriter<Row> {
             if (chunks == CHUNKS_MAX) {
                 throw new IllegalStateException("more rows have come than there can be");
             }
+            long begins = (long) chunks++ * CHUNK_BYTES;
+            ByteBuffer zeros = ByteBuffer.allocate(CHUNK_BYTES); // its room: a page that finds none later kills
             try {
-                chunk = file.map(FileChannel.MapMode.READ_WRITE, (long) chunks++ * CHUNK_BYTES, CHUNK_BYTES);
+                while (zeros.hasRemaining()) {
+                    file.write(zeros, begins + zeros.position());
+                }
+                chunk = file.map(FileChannel.MapMode.READ_WRITE, begins, CHUNK_BYTES);
                 chunk.order(ByteOrder.LITTLE_ENDIAN);
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
