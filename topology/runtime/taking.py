@@ -8,7 +8,7 @@ where a class of theirs has its own, that is called. Must not know batches, stor
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol
 
 from acker.floors import Floors
 from acker.identity import edge
@@ -25,14 +25,16 @@ class TakesMany(Protocol):
 
     def inputs_room(self) -> int:
         """How many inputs it can take now; for less than one `execute` is called, which waits for room."""
+        ...
 
     def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Any]) -> None:
         """As `execute` for each of these inputs, which are no more than there is room for. Where it raises, it has
         taken none."""
+        ...
 
 
-def takes_many(bolt: Any) -> TypeGuard[TakesMany]:
-    """Whether its inputs may come many at once: not where a nearer class, or the object itself, has another
+def takes_many(bolt: Any) -> bool:
+    """Whether it is a `TakesMany` whose inputs may come many at once: not where a nearer class, or the object itself, has another
     `execute`."""
     own = next((cls for cls in type(bolt).__mro__ if {"execute", "take_inputs"} & vars(cls).keys()), object)
     return "take_inputs" in vars(own) and hasattr(bolt, "inputs_room") and "execute" not in vars(bolt)
@@ -58,8 +60,9 @@ class TakingExecutor(CollectingExecutor):
         if tuples:
             begun = self._loop.time()
             self.given.update(zip(map(id, tuples), zip(tuples, repeat(begun)), strict=True))
+            bolt: TakesMany = self.bolt
             try:
-                self.bolt.take_inputs(tuples, self._out)
+                bolt.take_inputs(tuples, self._out)
             except BaseException as error:
                 for tup in tuples:
                     self._unfold(tup, kept=False)
