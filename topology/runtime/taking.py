@@ -34,8 +34,8 @@ class TakesMany(Protocol):
 
 
 def takes_many(bolt: Any) -> bool:
-    """Whether it is a `TakesMany` whose inputs may come many at once: not where a nearer class, or the object itself, has another
-    `execute`."""
+    """Whether it is a `TakesMany` whose inputs may come many at once: not where a nearer class, or the object itself,
+    has another `execute`."""
     own = next((cls for cls in type(bolt).__mro__ if {"execute", "take_inputs"} & vars(cls).keys()), object)
     return "take_inputs" in vars(own) and hasattr(bolt, "inputs_room") and "execute" not in vars(bolt)
 
