@@ -81,6 +81,23 @@ class Doing(Bolt):
         return self.function(self, tup, out)
 
 
+class Overlapping(Bolt):
+    """Pairs each with the one before, so that trees overlap."""
+
+    def __init__(self) -> None:
+        self.last: Tuple[Number] | None = None
+
+    def execute(self, tup: Tuple[Number], out: Collector[Pair]) -> None:
+        last, self.last = self.last, tup
+        if last is not None:
+            out.emit(Pair(last.record.n, tup.record.n), anchors=[last, tup])
+            out.ack(last)
+
+    def flush(self, out: Collector[Pair]) -> None:
+        if self.last is not None:
+            out.ack(self.last)
+
+
 class Given(Bolt):
     """`process` is the function that was given; it takes and gives numbers."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Never
 
 import pytest
-from runtime_kit import Doing, Number, Pair, balanced, numbers
+from runtime_kit import Doing, Number, Overlapping, Pair, balanced, numbers
 
 from topology import Bolt, Collector, Config, Topology, Tuple, TupleStateError
 from topology.runtime.collecting import CollectingExecutor
@@ -29,23 +29,6 @@ class Gathers(Bolt):
     def flush(self, out: Collector[Never]) -> None:
         kept, self.kept = self.kept, []
         assert not ack_all(out, kept)
-
-
-class Overlapping(Bolt):
-    """Pairs each with the one before, so that trees overlap."""
-
-    def __init__(self) -> None:
-        self.last: Tuple[Number] | None = None
-
-    def execute(self, tup: Tuple[Number], out: Collector[Pair]) -> None:
-        last, self.last = self.last, tup
-        if last is not None:
-            out.emit(Pair(last.record.n, tup.record.n), anchors=[last, tup])
-            out.ack(last)
-
-    def flush(self, out: Collector[Pair]) -> None:
-        if self.last is not None:
-            out.ack(self.last)
 
 
 def of_four(function: Any, config: Config | None = None) -> tuple[Topology, Watch]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 import pytest
-from runtime_kit import Number, Pair, balanced, numbers
+from runtime_kit import Number, Overlapping, Pair, balanced, numbers
 
 from acker.floors import Floors
 from acker.progress import Progress
@@ -232,20 +232,6 @@ def test_a1_it_may_emit_anchored_to_what_it_was_given() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a1_what_is_in_several_trees_is_acked_at_each_of_their_homes(workers: int) -> None:
-    class Overlapping(Bolt):
-        def __init__(self) -> None:
-            self.last: Tuple[Number] | None = None
-
-        def execute(self, tup: Tuple[Number], out: Collector[Pair]) -> None:
-            last, self.last = self.last, tup
-            if last is not None:
-                out.emit(Pair(last.record.n, tup.record.n), anchors=[last, tup])
-                out.ack(last)
-
-        def flush(self, out: Collector[Pair]) -> None:
-            if self.last is not None:
-                out.ack(self.last)
-
     topology = Topology("joined")
     lines = [topology.spout(name, ScriptedSpout(numbers(20))) for name in ("left", "right")]
     joined = topology.bolt("pairs", Overlapping(), *(one.global_() for one in lines))
