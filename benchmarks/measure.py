@@ -59,6 +59,9 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "spark-read": lambda seconds: _late("spark_alone").read_a_second(seconds),
     "spark-roundtrip": lambda seconds: _late("spark_alone").round_trip(seconds),
     "spark-window": lambda seconds: _late("spark_alone").windowed_a_second(seconds),
+    "spark-window-batches": lambda seconds: _late("spark_alone").windowed_a_second(
+        seconds, files_each=_late("spark_alone").FILES_EACH
+    ),
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 

@@ -39,6 +39,7 @@ from bridge.schema import arrow_schema, to_table
 from topology import Record
 
 FILES: Final = 20  # that a million records are in
+FILES_EACH: Final = 3  # of one batch, where Spark has to take them in several, as it takes a hand-over's
 EVERY_S: Final = 0.02  # a file of stamped records: as the hand-over gathers a segment
 MASTER: Final = "local[2]"  # as runs have it unless told otherwise
 
@@ -67,6 +68,7 @@ class Query:
         cls: type[Record],
         function: Callable[[Any], Any],
         takes: Callable[[pa.Table], None] | None,
+        files_each: int = 0,
     ) -> None:
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -74,7 +76,10 @@ class Query:
         self.folder.mkdir(parents=True)
         self.beside = folder / "beside"
         self.beside.mkdir()
-        given = spark.readStream.schema(from_arrow_schema(arrow_schema(cls))).parquet(str(self.folder))
+        reader = spark.readStream.schema(from_arrow_schema(arrow_schema(cls)))
+        if files_each:
+            reader = reader.option("maxFilesPerTrigger", files_each)
+        given = reader.parquet(str(self.folder))
         writer = function(given).writeStream.option("checkpointLocation", str(folder / "checkpoint"))
         if takes is None:
             writer = writer.format("noop")
@@ -121,11 +126,14 @@ def read_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) 
     return {"value": count / took, "took": took}
 
 
-def windowed_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) -> dict[str, float]:
-    """`value`: records a second from when the files are there to when the last result of their window is in Python."""
+def windowed_a_second(
+    seconds: float, count: int = RECORDS, warm_up: int = WARM_UP, files_each: int = 0
+) -> dict[str, float]:
+    """`value`: records a second from when the files are there to when the last result of their window is in Python.
+    With `files_each`, Spark takes them in batches of so many, and goes through its state once for each."""
     found: list[pa.Table] = []
     with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
-        query = Query(spark, Path(temporary), Login, by_address, found.append)
+        query = Query(spark, Path(temporary), Login, by_address, found.append, files_each)
         query.give(query.write("warm", warming(warm_up)))
         query.until(lambda: _rows(found, FIRST)[0] == min(warm_up, KEYS))
         paths = query.write("measured", measured(count), FILES)

@@ -50,7 +50,8 @@ def test_shares_are_above_1_where_ours_is_the_faster_one() -> None:
     alone: Figures = {"value": 200.0}
     assert bridge.beside([ours, alone]) == {"value": 100.0, "spark": 200.0, "ratio": 0.5}
     assert bridge.sooner([ours, alone]) == {"value": 100.0, "spark": 200.0, "ratio": 2.0}
-    assert bridge.ratio([ours, alone]) == {"value": 0.5, "ours": 100.0, "spark": 200.0}
+    told = bridge.ratio([ours, alone, {"value": 125.0}])
+    assert told == {"value": 0.5, "ours": 100.0, "spark": 200.0, "spark_batches": 125.0, "like": 0.8}
 
 
 def test_a_round_trip_is_told_in_its_parts() -> None:
