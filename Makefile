@@ -144,15 +144,20 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-spark: pyproject.toml | $(VENV)/.installed
 	@echo "installing Spark and a Java for it into $(VENV) (once, 900 MB, a minute or two) ..." >&2
 	@$(PIP) install --editable '.[spark,spark-jre]'
-	@echo "archiving Spark's classes, so that it starts faster (once, about a minute) ..." >&2
-	@$(BIN)/python -m bridge.startup >/dev/null 2>&1 || true
+	@$(call archive)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml
 	@$(call environment)
 	@echo "installing Kedge, its tests' and checkers' needs into $(VENV) (once, a minute or two) ..." >&2
 	@$(PIP) install --editable '.[dev]'
+	@$(call archive)
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-spark
+
+define archive
+	echo "archiving Spark's classes, so that it starts faster (once, about a minute) ..." >&2; \
+	$(BIN)/python -m bridge.startup >/dev/null 2>&1 || true
+endef
 
 define environment
 	command -v $(PYTHON) >/dev/null 2>&1 || { \

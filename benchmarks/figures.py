@@ -30,6 +30,7 @@ ALERTS: Final = "examples/ssh_alerts.py"
 LOG: Final = ROOT / "build" / "figures" / "auth.log"
 LOG_LINES: Final = 600_000  # enough for a minute at 10,000 a second: an address that comes again raises no alert
 RATE: Final = 1_000  # lines a second, by their own times
+SECONDS: Final = 10  # of each mode in each round of a comparison: there are nine, and some take as long to start
 PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"',:]*")
 NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without one, all of its figures would be lost
 IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
@@ -44,7 +45,7 @@ def _own(name: str, *options: str) -> list[str]:
 
 def _compare(*options: str) -> list[str]:
     settings = ("--set", f"path={LOG.relative_to(ROOT)}")
-    return [sys.executable, "-m", "kedge", "compare", ALERTS, "--json", *settings, *options]
+    return [sys.executable, "-m", "kedge", "compare", ALERTS, "--json", *settings, *options, "--for", str(SECONDS)]
 
 
 FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its object on stdout
