@@ -61,6 +61,7 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its 
     "compare-kill": _compare("--rate", "1000", "--kill"),
     "recovery": _own("recovery"),
     "bridge": _own("bridge"),
+    "fraud": _own("fraud"),
 }
 
 

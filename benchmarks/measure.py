@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from benchmarks import alerts, baseline, counts, embedded, failing, kills, pending, restart, stores, workers
+from benchmarks import alerts, baseline, counts, embedded, failing, kills, payments, pending, restart, stores, workers
 
 
 def _late(name: str) -> Any:
@@ -53,6 +53,13 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "state-disk": lambda seconds: counts.counted_a_second("disk", seconds),
     "state-disk-latency": lambda seconds: counts.count_latency("disk", seconds),
     "state-restart": lambda _: restart.restarted(),
+    "fraud-most": payments.at_most,
+    "fraud-most-2w": lambda seconds: payments.at_most(seconds, 2),
+    "fraud-alert-1k": lambda seconds: payments.latency(1_000, seconds),
+    "fraud-alert-10k": lambda seconds: payments.latency(10_000, seconds),
+    "fraud-alert-20k": lambda seconds: payments.latency(20_000, seconds),
+    "fraud-alert-47k": lambda seconds: payments.latency(47_000, seconds),
+    "fraud-profile": payments.profile,
     "bridge-handover": lambda seconds: _late("handing_over").handed_over_a_second(seconds),
     "bridge-roundtrip": lambda seconds: _late("through_spark").round_trip(seconds),
     "bridge-window": lambda seconds: _late("through_spark").windowed_a_second(seconds),

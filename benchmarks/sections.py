@@ -20,6 +20,7 @@ TITLES: Final = {
     "state": "What keeping state costs",
     "recovery": "What the kill of a worker costs",
     "bridge": "The way to Spark and back",
+    "fraud": "Card fraud at the rate of a payment network",
 }
 WORKLOADS: Final = {"identity": "Identity", "word_count": "Word count", "ssh_alerts": "SSH alerts"}
 

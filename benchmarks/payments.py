@@ -1,0 +1,165 @@
+"""What the benchmark of examples/fraud.py runs: its part that takes milliseconds, fed from a file of payments.
+
+Latency is of an open loop: from the time for which a payment was scheduled to the entry of a sink's `process`, with
+every wait between, that for the commit of the card's state too. Of the cards, 60 % fall to thieves, so that there are
+alerts enough to measure. `kedge run` takes this file for a topology. Must not know which rates are asked, nor a bar.
+"""
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # `kedge run` takes this file by its path
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks.alerts import percentile_ms  # noqa: E402 - where it finds them is above
+from benchmarks.where import Where  # noqa: E402
+from examples.cards import TRANSACTIONS_MIN, cards, write  # noqa: E402
+from examples.fraud import Alert, ParseTransaction, WatchCards  # noqa: E402
+from examples.fraud import topology as fraud  # noqa: E402
+from spouts import Line  # noqa: E402
+from topology import Bolt, Config, Message, Spout, Task, Topology  # noqa: E402
+from topology.runtime.embedded import EmbeddedRun  # noqa: E402
+from topology.runtime.hosting import settle_heap  # noqa: E402
+
+SHARE: Final = 0.2  # of all cards, for each kind of fraud
+WARM_UP: Final = 0.2  # of the payments: their alerts are not measured
+LEAD_S: Final = 0.5  # from `open` to the first payment
+LIMIT_S: Final = 110.0  # for one run
+PAYMENTS_A_SECOND: Final = 20_000  # of a measurement, in the file that is read as fast as it can be
+STATE: Final = (
+    "topology/durable/",
+    *(f"topology/runtime/{name}.py" for name in ("committing", "keeping", "kept_state", "remembering", "put_out")),
+)
+DURABILITY: Final = "process"  # state survives every process, and a loss of power up to a fifth of a second
+
+
+class Scheduled(Spout):
+    """Line n of a file, n / rate seconds after the start, whatever became of those before. Writes down the start."""
+
+    def __init__(self, path: str, rate: float) -> None:
+        self.path, self.rate = path, rate
+
+    def open(self, task: Task, positions: object) -> None:
+        self.lines = Path(self.path).read_text().splitlines()[1:]
+        self.next, self.start = 0, time.perf_counter() + LEAD_S
+        Path(f"{self.path}.start").write_text(repr(self.start))
+
+    async def poll(self, limit: int) -> Sequence[Message[Line]]:
+        if self.next == len(self.lines):
+            return []
+        wait = self.start + self.next / self.rate - time.perf_counter()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        due = int((time.perf_counter() - self.start) * self.rate) + 1
+        begun, self.next = self.next, min(max(due, self.next + 1), self.next + limit, len(self.lines))
+        return [Message(Line(self.lines[number]), number) for number in range(begun, self.next)]
+
+
+class Probe(Bolt):
+    """Writes down when each payment's alert came in."""
+
+    seen: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def process(self, alert: Alert) -> None:
+        self.seen.append((alert.number, time.perf_counter()))
+
+    def close(self) -> None:
+        Path(f"{self.path}.seen").write_text(json.dumps(self.seen))
+
+
+def topology(path: str, rate: float) -> Topology:
+    """As the example declares it, but for both ends."""
+    topology = Topology("fraud")
+    lines = topology.spout("lines", Scheduled(path, rate))
+    payments = topology.bolt("payments", ParseTransaction(), lines.shuffle())
+    alerts = topology.bolt("alerts", WatchCards(), payments.fields("card"), tasks=2)
+    topology.bolt("probe", Probe(path), alerts.global_())
+    return topology
+
+
+def at_most(seconds: float, workers: int = 1) -> dict[str, float]:
+    """`value`: payments a second, of a file that is read as fast as it can be, from the first line to the end of
+    `kedge run` as it is; `of_cpu`: a second of CPU time of all its processes, their start included, so that other
+    programs are not in it; `cores` that it took of the machine."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(cards(seed=1, count=_count(PAYMENTS_A_SECOND * seconds)), folder)
+        settings = [f"path={folder / 'transactions.csv'}", f"store={folder / 'fraud.db'}", "spark=false"]
+        begun = _cpu_s()
+        report = _run(folder / "state", ROOT / "examples" / "fraud.py", settings, workers)
+    acked, took = report["spouts"]["lines"]["acked"], _cpu_s() - begun
+    return {"value": acked / report["seconds"], "of_cpu": acked / took, "cores": took / report["seconds"]}
+
+
+def latency(rate: int, seconds: float, workers: int = 1) -> dict[str, float]:
+    """Milliseconds: `value` and `p50`, `p99`, `max`; `alerts` that they are of. Raises RuntimeError where there are
+    none."""
+    made = cards(seed=rate, count=_count(rate * seconds), share=SHARE)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(made, folder)
+        path = folder / "transactions.csv"
+        _run(folder / "state", Path(__file__), [f"path={path}", f"rate={rate}"], workers)
+        start = float(Path(f"{path}.start").read_text())
+        seen = json.loads(Path(f"{path}.seen").read_text())
+    first = WARM_UP * len(made.payments)
+    took = [at - (start + number / rate) for number, at in seen if number >= first]
+    if not took:
+        raise RuntimeError("no alerts")
+    p50, p99 = (percentile_ms(took, percent) for percent in (50, 99))
+    return {"value": p50, "p50": p50, "p99": p99, "max": 1_000 * max(took), "alerts": len(took)}
+
+
+def profile(seconds: float) -> dict[str, float]:
+    """`value`: microseconds of CPU time a payment, in one process, and by samples those of `rules` (the example's own),
+    `state` (codecs, commits, what is remembered, the store's thread) and `rest` (reading, trees, routing, the loop)."""
+    count = _count(PAYMENTS_A_SECOND * seconds)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(cards(seed=1, count=count), folder)
+        made = fraud(str(folder / "transactions.csv"), store=str(folder / "fraud.db"), spark=False)
+        made.config = Config(durability=DURABILITY)
+        settle_heap()
+        with Where({"rules": ("examples/",), "state": STATE}, rest="rest", others="state") as where:
+            asyncio.run(_embedded(made, folder / "state"))
+    return {"value": where.cpu_s * 1e6 / count, **{part: each * 1e6 / count for part, each in where.seconds.items()}}
+
+
+def _count(payments: float) -> int:
+    """So many, or the fewest that the generator makes."""
+    return max(TRANSACTIONS_MIN, int(payments))
+
+
+async def _embedded(made: Topology, state: Path) -> None:
+    report = await EmbeddedRun(made, state_dir=state).finish()
+    if report.exit_status:
+        raise RuntimeError(f"the run has {report.ended}: {report.error}")
+
+
+def _run(state: Path, file: Path, settings: list[str], workers: int) -> Any:
+    command = [sys.executable, "-m", "kedge", "run", str(file), "--json", "--state-dir", str(state)]
+    command += ["--config", f"durability={DURABILITY}", *(["--workers", str(workers)] if workers > 1 else [])]
+    for setting in settings:
+        command += ["--set", setting]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"exit status {ran.returncode} of {' '.join(command)}\n{ran.stderr}")
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def _cpu_s() -> float:
+    """Of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
