@@ -127,11 +127,15 @@ def named(problem: str, query: str) -> str:
     return problem if not query or repr(query) in problem else f"query {query!r}: {problem}"
 
 
-def ended_by(error: BaseException, query: str, folder: Path, lasted_s: float, voice: Voice) -> None:
+def ended_by(
+    error: BaseException, query: str, folder: Path, lasted_s: float, voice: Voice, *, called: str = ""
+) -> None:
     """Says what a person has to mend, or waits for room; nothing where the next life may have more luck. `query`: whose
-    error it is, empty before there was one; `lasted_s`: how long it had run."""
+    error it is, empty before there was one, and `called` what people know it by, where that is another word;
+    `lasted_s`: how long it had run."""
+    called = called or f"query {query!r}"
     if isinstance(error, ConfigurationError) and error.code is not None:  # a file of ours that is damaged
-        which = f"query {query!r} can't go on: " if query else ""
+        which = f"{called} can't go on: " if query else ""
         voice.failed(f"{which}{error}; {error.next} ({error.code})")
         return
     log = folder.parent / "companions" / "spark.log"
@@ -139,13 +143,13 @@ def ended_by(error: BaseException, query: str, folder: Path, lasted_s: float, vo
     waits = f"there is no room ({words}); Spark goes on once there is, and nothing is lost"
     if words and until_room(folder, lambda: voice.status(waits)):
         return
-    problem, lines = users_mistake(error, query) if query else ("", list[str]())
+    problem, lines = users_mistake(error, query, called) if query else ("", list[str]())
     if not query and (why := not_started(error)):
         problem = f"Spark could not be started: {why}; see its settings, and what it wrote in {log}"
     for line in lines if problem else ():
         voice.status(f"| {line}")
     if not problem and Deaths(folder / query).one_more(lasted_s):
-        which = f"query {query!r}" if query else "Spark"
+        which = called if query else "Spark"
         why = ("" if query else java_said(log)) or first_line(str(error)) or type(error).__name__
         problem = (
             f"{which} has died {DEATHS_MAX} times, and nothing came of it in between: {why.rstrip('.')}; see {log}"

@@ -1,5 +1,5 @@
 """What the driver of a topology on Spark keeps beside Spark's checkpoint: counts, the timers of all keys, and the batch
-up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats changes nothing.
+up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats is counted once.
 
 Knows numbers, names and bytes; no Spark, no bolts. Every call blocks, from any thread.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bridge.engine_rows import DueNow, Timers
+from bridge.segments import damaged
 
 TABLES: Final = """
 create table if not exists kept (batch integer not null);
@@ -27,15 +28,28 @@ class Book:
     """The file of one topology."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file where there is none. Raises sqlite3.Error."""
+        """Makes the file where there is none. Raises ConfigurationError for one that is damaged, and sqlite3.Error."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
         self._lock = threading.Lock()
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._database.execute("pragma journal_mode = wal")
-        self._database.execute("pragma synchronous = full")
-        self._database.executescript(TABLES)
-        if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
-            self._database.execute("insert into kept values (-1)")
+        try:
+            self._database.execute("pragma journal_mode = wal")
+            self._database.execute("pragma synchronous = full")
+            self._database.executescript(TABLES)
+            if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
+                self._database.execute("insert into kept values (-1)")
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            raise damaged(path, f"can't be read ({error})") from error
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has kept no batch yet."""
+        with self._lock:
+            return bool(self._database.execute("select batch from kept").fetchone()[0] < 0)
 
     def close(self) -> None:
         """After it nothing else is called."""
@@ -43,16 +57,19 @@ class Book:
             self._database.close()
 
     def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[Timers]) -> None:
-        """What a batch has come to; durable when it returns. One that was kept before changes nothing."""
+        """What a batch has come to; durable when it returns. One that was kept before is not counted again, but its
+        timers are those of the repeat, as the state is that Spark commits: what was set for a time that was past is due
+        at another moment then."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
             (last,) = self._database.execute("select batch from kept").fetchone()
-            if batch <= last:
+            if batch < last:
                 return
-            self._database.executemany(
-                "insert into counts values (?, ?, ?) on conflict do update set count = count + excluded.count",
-                [(component, what, count) for (component, what), count in counts.items()],
-            )
+            if batch > last:
+                self._database.executemany(
+                    "insert into counts values (?, ?, ?) on conflict do update set count = count + excluded.count",
+                    [(component, what, count) for (component, what), count in counts.items()],
+                )
             for one in timers:
                 self._database.executemany(
                     "delete from timers where component = ? and key = ? and name = ?",
@@ -74,10 +91,10 @@ class Book:
         """Timers that are due by then, the earliest first; so many at most."""
         return self._asked("where due <= ? order by due limit ?", (until, AT_ONCE))
 
-    def all_of(self, components: Sequence[str]) -> list[DueNow]:
-        """All timers of these bolts, in their order."""
+    def first_of(self, components: Sequence[str]) -> list[DueNow]:
+        """Timers of these bolts, the earliest first; so many at most."""
         marks = ", ".join("?" * len(components))
-        return self._asked(f"where component in ({marks}) order by due", tuple(components))
+        return self._asked(f"where component in ({marks}) order by due limit ?", (*components, AT_ONCE))
 
     def fired(self, timers: Iterable[DueNow]) -> None:
         """These are on their way; durable when it returns. One that was moved since stays."""

@@ -17,7 +17,7 @@ from bridge.driver import Voice, ended_by, own_stdout
 from bridge.engine_handover import QUERY
 from bridge.mistakes import Deaths
 from bridge.results import query_folder
-from topology.errors import KedgeError, WorkerError
+from topology.errors import KedgeError
 
 
 def main() -> int:
@@ -37,8 +37,9 @@ def main() -> int:
 
 def drive(told: dict[str, Any], voice: Voice) -> int:
     """Starts Spark and the query, and waits until it can't go on."""
+    from bridge.engine_raised import told_of
     from bridge.engine_running import EngineRunning, Settings
-    from bridge.engine_seat import Seat, what_failed
+    from bridge.engine_seat import Seat
     from bridge.mistakes import NeedsMending
     from bridge.seen import check
     from bridge.session import parallelism, start
@@ -46,7 +47,7 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
     folder, begun = Path(told["folder"]), time.monotonic()
     spark = query_folder(folder, "")
     voice.status("Spark starts")
-    seat, query = Seat(told["again"], str(folder), secrets.token_hex(4), 2), ""
+    seat, query, called = Seat(told["again"], str(folder), secrets.token_hex(4), 2), "", "the topology on Spark"
     try:
         session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
         session.sparkContext.setLogLevel("ERROR")  # it warns of each key that has no state yet
@@ -54,26 +55,27 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
             check(session, spark, parallelism(session))
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
         seat = Seat(seat.again, seat.folder, seat.life, partitions)
-        running = EngineRunning(session, seat, Settings(told["trigger"], partitions), voice.status)
         Deaths(spark).forget()
         query = QUERY
+        running = EngineRunning(session, seat, Settings(told["trigger"], partitions), voice.status)
+        called = f"the topology {running.mapped.plan.topology!r} on Spark"
         running.begin()
         voice.say("ready")
         running.run()
     except NeedsMending as error:
         voice.failed(str(error))
     except Exception as error:
-        if isinstance(error, KedgeError) and not isinstance(error, WorkerError):  # the next life mends a broken store
-            voice.failed(f"{error}; {error.next} ({error.code})" if error.code is not None else str(error))
-            return 1
-        traceback.print_exception(error, file=sys.stderr)
-        said, lines = what_failed(seat)
+        said, lines = told_of(error)
+        if not isinstance(error, KedgeError):
+            traceback.print_exception(error, file=sys.stderr)
+        if not said:
+            said, lines = seat.raised.read()
         for line in lines:
             voice.status(f"| {line}")
         if said:
-            voice.failed(f"a bolt has raised on Spark: {said}")
+            voice.failed(said)
         else:
-            ended_by(error, query, spark, time.monotonic() - begun, voice)
+            ended_by(error, query, spark, time.monotonic() - begun, voice, called=called)
     return 1
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from acker.identity import timer_pair
 from bridge.engine_mapping import Mapped, is_timed, key_of
+from bridge.engine_raised import USERS, Raised, at_input
 from bridge.engine_rows import (
     DUE,
     REJECTED,
@@ -28,7 +29,7 @@ from bridge.engine_rows import (
     unsigned,
 )
 from topology.components import Source, Task, Tuple
-from topology.errors import Reject
+from topology.errors import KedgeError, RecordError, Reject
 from topology.groupings import All
 from topology.key_forms import values_of
 from topology.records import Record, decoder, encode
@@ -124,8 +125,13 @@ class Routing:
         return b"\0\0" + bytes([sum(position[-8:]) % SPREAD])
 
     def tuple(self, row: Row) -> Tuple[Any]:
-        """A row as its bolt is given it."""
-        record = self.decoders[row.to](row.record)
+        """A row as its bolt is given it. Raises Raised, of who has emitted what is none of its class."""
+        try:
+            record = self.decoders[row.to](row.record)
+        except RecordError as error:
+            read = self.subscriptions[row.to]
+            at = f"a {read.cls.__name__} for {read.subscriber!r}"
+            raise Raised(read.emitter, "process", error, at) from error
         return Tuple(record, unsigned(row.origin), unsigned(row.identity), 0, (), self.sources[row.to])
 
     def _is_keyed(self, number: int) -> bool:
@@ -159,16 +165,27 @@ class Part:
     # -- its life
 
     def open(self) -> None:
-        """Opens each bolt. Raises what that raises."""
+        """Opens each bolt. Raises its KedgeError, or Raised."""
         for name, declared in self._declared.items():
             bolt = self._bolts[name] = prototype_copy(declared)
-            self._awaited(bolt.open(self._task_of(name)))
+            try:
+                self._awaited(bolt.open(self._task_of(name)))
+            except KedgeError:
+                raise
+            except USERS as error:
+                raise Raised(name, "open", error) from error
 
     def close(self) -> None:
-        """Closes each bolt that was opened."""
+        """Closes each bolt that was opened, whatever others raise. Raises Raised for the first that does."""
+        first: Raised | None = None
         while self._bolts:
-            _, bolt = self._bolts.popitem()
-            self._awaited(bolt.close())
+            name, bolt = self._bolts.popitem()
+            try:
+                self._awaited(bolt.close())
+            except USERS as error:
+                first = first or Raised(name, "close", error)
+        if first is not None:
+            raise first
 
     # -- rows
 
@@ -210,19 +227,22 @@ class Part:
         return self._routing.plan.components[name].known_as
 
     def _run(self, name: str, tup: Tuple[Any], key: bytes, position: bytes, held: Held | None) -> Iterator[Row]:
-        """One input, and what bolts of this stage make of what it has caused."""
+        """One input, and what bolts of this stage make of what it has caused. Raises Raised."""
         waiting = deque([(name, tup, position)])
         while waiting:
             name, tup, position = waiting.popleft()
+            staged: Staged = []
             try:
                 records = self._records(name, tup, key, held)
+                self._outboxes[name].stage_all(staged, records, tup)
             except Reject as error:
                 yield self._rejected(name, tup, position, error)
                 continue
+            except USERS as error:
+                call = "on_timer" if type(tup.record) is DueNow else "process"
+                raise at_input(name, call, error, tup.record) from error
             if held is not None and self._timers is not None:
                 yield self._of_timers(tup, key, position, self._timers)
-            staged: Staged = []
-            self._outboxes[name].stage_all(staged, records, tup)
             self.counts[name, "executed"] += type(tup.record) is not DueNow
             self.counts[name, "emitted"] += len(records)
             yield from self._on(staged, position, waiting)
@@ -239,9 +259,12 @@ class Part:
                     waiting.append((name, tup, place))
                 continue
             number = self._routing.number(name, tup.source)
-            key = self._routing.key(number, tup.record, target.task)
+            try:
+                key, content = self._routing.key(number, tup.record, target.task), encode(tup.record)
+            except USERS as error:
+                raise at_input(tup.source.component, "process", error, tup.record) from error
             group = self._routing.group(name, number, key, place, self._stage + 1)
-            yield row_of(tup, number, target.task, group, key, place, encode(tup.record))
+            yield row_of(tup, number, target.task, group, key, place, content)
 
     # -- one call of a bolt
 

@@ -7,39 +7,38 @@ knows what it has had. The checkpoint stays the same for all runs on one state d
 """
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bridge.batches import Ends, Epoch, QueryFolder, lowest, place
+from bridge.agreeing import ADVICE, disagreement, unbegun
+from bridge.batches import Ends, Epoch, QueryFolder, place
 from bridge.engine_book import Book
-from bridge.engine_handover import RECORD, SUMMARY
+from bridge.engine_handover import SUMMARY
+from bridge.engine_log import checkpoint, has_committed, newest, offsets, reached
 from bridge.engine_mapping import Mapped
 from bridge.engine_query import CountsParam, chained, storing
+from bridge.engine_raised import Raised, told_of
 from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, rejected_of, rows_of, timers_of
 from bridge.engine_seat import Process, Seat
 from bridge.engine_sinks import TOLD, Sinks
 from bridge.engine_source import FORMAT, Messages
+from bridge.engine_timers import TIMERS_INPUT, TimersInput
 from bridge.mistakes import NeedsMending
 from bridge.schema import to_table
-from bridge.segments import Segments
 from bridge.stream import Stream
 from bridge.triggers import AVAILABLE_NOW, DEFAULT
 from topology.components import Task
-from topology.records import encode
 from topology.runtime.kept_state import due_of as micros_of
 
 LOOKS_S: Final = 0.1  # between two looks whether the query lives, and which timers are due
 STATUS_S: Final = 5.0  # between two words about how far it is
-TIMERS_INPUT: Final = "timers"  # the input that the driver writes itself; no other has a name without a dot
 PLAN: Final = "plan"  # the fingerprint of what the checkpoint is of
 
 
@@ -72,7 +71,7 @@ class EngineRunning:
         here = [name for name in self.mapped.sinks if name not in self.mapped.shared]
         self._sinks = self._sinks_of((name, task) for name in here for task in range(components[name].tasks))
         self._book = Book(seat.query / "book.sqlite")
-        self._timers = _TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
+        self._timers = TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
         self._at_end_fire = [name for name in self.mapped.timed if components[name].prototype.fires_at_end]
         self._counts = session.sparkContext.accumulator({}, CountsParam())
         self._storing = storing(seat, self._counts) if self.mapped.shared else None
@@ -92,6 +91,7 @@ class EngineRunning:
         """Starts it, where there is anything to do. Raises NeedsMending."""
         self._session.dataSource.register(Messages)
         self._check_plan()
+        self._check_files()
         epoch = self.folder.epoch()
         if epoch is None:
             epoch = Epoch()
@@ -114,7 +114,7 @@ class EngineRunning:
         if not self._begun:
             ends = self.folder.ended() or {}
             if self._due() or any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
-                self._epoch = Epoch(self._epoch.number + 1)
+                self._epoch = Epoch(self._epoch.number + 1, begin=ends)
                 self.folder.begin(self._epoch)
                 self._start()
             return
@@ -141,6 +141,14 @@ class EngineRunning:
         if self._timers is not None:
             self._timers.close()
 
+    def _check_files(self) -> None:
+        """What was deleted of them would else be waited for without an end, or be missing with nothing said."""
+        problem = unbegun(self.folder) or disagreement(self.folder, Epoch(), self.inputs)
+        if not problem and has_committed(self.folder) and self._book.is_new:
+            problem = f"{self._book.path} is missing, and the timers of the checkpoint's keys were in it: {ADVICE}"
+        if problem:
+            raise NeedsMending(problem)
+
     def _check_plan(self) -> None:
         path, now = self.folder.folder / PLAN, self.mapped.plan.fingerprint
         if path.exists() and path.read_text() != now:
@@ -156,7 +164,7 @@ class EngineRunning:
         self._try_shared()
         self._begun, self._fired_all = True, False
         if self._timers is not None:
-            self._timers.begin()
+            self._timers.begin(newest(self.folder).get(TIMERS_INPUT, {}).get("0", 0))
         if self._settings.trigger != AVAILABLE_NOW:
             self._start_query()
 
@@ -166,7 +174,8 @@ class EngineRunning:
         tried = self._sinks_of((name, 0) for name in self.mapped.shared)
         try:
             tried.open()
-            tried.close()
+            _, raised = tried.close()
+            self._say_raised(raised)
         finally:
             tried.end()
 
@@ -174,7 +183,7 @@ class EngineRunning:
         frames = [self._frame(name, number) for number, name in enumerate(self._all_inputs)]
         made = chained(frames, self.mapped, self._seat, self._settings.partitions, self._counts)
         writer = made.writeStream.queryName(self.mapped.plan.topology).outputMode("append").foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", str(self.folder.checkpoint(Epoch())))
+        writer = writer.option("checkpointLocation", str(checkpoint(self.folder)))
         trigger = self._settings.trigger
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
@@ -214,7 +223,8 @@ class EngineRunning:
             query.processAllAvailable()
             query.stop()
         self._query, self._at_end, self._begun = None, None, False
-        said = self._sinks.close()
+        said, raised = self._sinks.close()
+        self._say_raised(raised)
         place(self.folder.folder / SUMMARY, json.dumps([*self._summary(said)]).encode())
         self.folder.end(self._epoch, ends)
         self._say_done(ends)
@@ -228,6 +238,13 @@ class EngineRunning:
             yield f"{name}: {taken:,} in{emits}"
             for line in _told_of(name, counts) if name in self.mapped.shared else said.get(name, ()):
                 yield f"  {line}" if line.startswith(" ") else f"{name}: {line}"
+
+    def _say_raised(self, raised: Iterable[Raised]) -> None:
+        """What ends nothing: all rows are stored."""
+        for one in raised:
+            text, lines = told_of(one)
+            for line in [*(f"| {line}" for line in lines), text]:
+                self._say(line)
 
     def _sinks_of(self, places: Iterable[tuple[str, int]]) -> Sinks:
         process, components = self._process, self.mapped.plan.components
@@ -244,7 +261,9 @@ class EngineRunning:
         try:
             if self._storing is not None:
                 frame = frame.mapInArrow(self._storing, DDL)
-            self._keep(frame.toArrow(), batch)
+            table = frame.toArrow()
+            self._seat.raised.forget()
+            self._keep(table, batch)
         except BaseException as error:
             self._trouble = error
             raise
@@ -257,18 +276,19 @@ class EngineRunning:
             self.folder.write(batch, pa.Table.from_batches([to_table(Rejected, rejected)]))
         self._book.keep(batch, counts + self._newly_counted(), _timers(rows))
         if batch:
-            self._say_done(self._reached(batch - 1))
-        offsets = self._offsets(batch)
-        if all(offsets[name]["ended"] == self._seat.life for name in self.inputs):
-            self._inputs_ended(offsets)
+            self._say_done(reached(offsets(self.folder, batch - 1)))
+        read = offsets(self.folder, batch)
+        if all(read[name]["ended"] == self._seat.life for name in self.inputs):
+            self._inputs_ended(read)
 
-    def _inputs_ended(self, offsets: Mapping[str, dict[str, Any]]) -> None:
+    def _inputs_ended(self, read: dict[str, dict[str, Any]]) -> None:
         if self._timers is not None and not self._fired_all and self.folder.closing() is None:
-            self._fire(self._book.all_of(self._at_end_fire))
+            while self._fire(self._book.first_of(self._at_end_fire)):
+                continue
             self._timers.end()
             self._fired_all = True
-        if all(one["ended"] == self._seat.life for one in offsets.values()):
-            ends = {name: lowest([one["next"]]) for name, one in offsets.items()}
+        if all(one["ended"] == self._seat.life for one in read.values()):
+            ends = reached(read)
             if self.folder.closing() is None:
                 self.folder.close(self._epoch, ends)
             self._at_end = ends
@@ -279,25 +299,20 @@ class EngineRunning:
         self._counted = now
         return new
 
-    def _offsets(self, batch: int) -> dict[str, dict[str, Any]]:
-        lines = (self.folder.checkpoint(Epoch()) / "offsets" / str(batch)).read_text().splitlines()[2:]
-        found = [json.loads(line) for line in lines if line.startswith("{")]
-        return {one["input"]: one for one in found}
-
-    def _reached(self, batch: int) -> Ends:
-        return {name: lowest([one["next"]]) for name, one in self._offsets(batch).items()}
-
     # -- timers
 
     def _due(self) -> list[DueNow]:
-        if self._timers is None or self._fired_all:
-            return []
+        if self._timers is None or self._fired_all or self.folder.closing() is not None:
+            return []  # at the end: what is due from now on is for the next run
         return self._book.due(micros_of(self._process.clock.utc()))
 
-    def _fire(self, timers: list[DueNow]) -> None:
-        """These go to their bolts; written before they are forgotten: what comes twice has fired already."""
-        if timers and self._timers is not None and self._timers.write(timers):
-            self._book.fired(timers)
+    def _fire(self, timers: list[DueNow]) -> bool:
+        """These go to their bolts; written before they are forgotten: what comes twice has fired already. Whether any
+        does."""
+        if not timers or self._timers is None or not self._timers.write(timers):
+            return False
+        self._book.fired(timers)
+        return True
 
     # -- telling
 
@@ -319,52 +334,6 @@ class EngineRunning:
     def _line(self) -> str:
         counts = self._book.counts()
         return ", ".join(f"{name} {counts.get((name, 'executed'), 0):,}" for name in self.mapped.level)
-
-
-class _TimersInput:
-    """Timers that are due, as an input of the query like any other, whose one task is the driver."""
-
-    def __init__(self, folder: Path) -> None:
-        self._segments = Segments(folder / "0")
-        self._segments.open()
-        self._lock = threading.Lock()
-        self._next = 0
-        self._ended = False
-        place(folder / "tasks", b"1")
-
-    def close(self) -> None:
-        """Another process may write from now on."""
-        self._segments.close()
-
-    def begin(self) -> None:
-        """More may come from now on."""
-        self._segments.goes_on()
-        self._ended = False
-        self._next = max(self._segments.done(), self._segments.following(self._segments.done()))
-
-    def write(self, timers: list[DueNow]) -> bool:
-        """One more segment; durable when it returns. False after the end: they stay where they are."""
-        batch = pa.RecordBatch.from_arrays(
-            [
-                pa.array([encode(one) for one in timers], pa.binary()),
-                pa.array([bytes(16)] * len(timers), pa.binary(16)),
-            ],
-            names=[RECORD, "_id"],
-        )
-        with self._lock:
-            if self._ended:
-                return False
-            self._segments.write(self._next, batch)
-            self._next += 1
-            done = self._segments.done()
-            self._segments.remove(number for number in self._segments.numbers() if number < done)
-        return True
-
-    def end(self) -> None:
-        """No more comes until the next `begin`."""
-        with self._lock:
-            self._segments.end(self._next)
-            self._ended = True
 
 
 def _done(stream: Stream) -> dict[str, int]:

@@ -2,20 +2,22 @@
 
 Bolts are opened once in a process, for each of Spark's partitions that comes there, and stay open as long as it lives:
 opening them for each batch would cost more than most batches. So are sinks that run there, but once for all partitions,
-as each may hold a connection. What they raise is written into a file for the driver, with the traceback from the user's
-first frame on. Knows no DataFrame.
+as each may hold a connection. Where Spark ends a process, by a signal or `_exit`, nothing is closed. What they raise is
+noted for the driver. Knows no DataFrame.
 """
 
 import asyncio
 import atexit
-import json
-import os
+import contextlib
+import secrets
+import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import xxhash
 
@@ -24,15 +26,12 @@ from bridge.engine_away import AwayNotes
 from bridge.engine_handover import QUERY
 from bridge.engine_mapping import Mapped, mapped
 from bridge.engine_parts import Part, Routing
+from bridge.engine_raised import Notes, Raised
 from bridge.engine_sinks import Sinks
 from bridge.results import query_folder
 from topology.cli.loading import again
 from topology.components import Task
-from topology.frames import users_frames
 from topology.runtime.clock import LoopClock
-from topology.runtime.failures import described
-
-FAILED: Final = "failed"  # JSON in the query's folder: what a bolt has raised, in which life of the driver
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,18 @@ class Seat:
         """The folder of the query."""
         return query_folder(Path(self.folder), QUERY)
 
+    @property
+    def raised(self) -> Notes:
+        """What was raised in this life of the driver."""
+        return Notes(self.query, self.life)
+
 
 class FolderNotes:
     """`topology.components.Notes` in files, one a note, which all processes of Spark's share."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writer = f"-{secrets.token_hex(8)}"  # another one may be on another machine, under the same pid
 
     def get(self, name: str) -> str | None:
         try:
@@ -64,7 +69,7 @@ class FolderNotes:
             return None
 
     def set(self, name: str, text: str) -> None:
-        place(self._path(name), text.encode(), writer=f"-{os.getpid()}")
+        place(self._path(name), text.encode(), writer=self._writer)
 
     def _path(self, name: str) -> Path:
         return self._folder / xxhash.xxh3_128_hexdigest(name.encode())  # a name may be longer than a file's
@@ -92,7 +97,8 @@ class Process:
             try:
                 part.open()
             except BaseException:
-                part.close()
+                with contextlib.suppress(Raised):  # the first that was raised says why
+                    part.close()
                 raise
             self._parts[stage, index] = part
         return part
@@ -127,13 +133,20 @@ class Process:
         )
 
     def close(self) -> None:
-        """Closes all bolts and sinks. After it nothing else is called; it may be called again."""
+        """Closes all bolts and sinks, and prints what they raise then. After it nothing else is called; it may be
+        called again."""
+        raised: list[Raised] = []
         if self._sinks is not None:
-            self._sinks.close()
+            raised += self._sinks.close()[1]
             self._sinks.end()
             self._sinks = None
         while self._parts:
-            self._parts.popitem()[1].close()
+            try:
+                self._parts.popitem()[1].close()
+            except Raised as error:
+                raised.append(error)
+        for one in raised:
+            traceback.print_exception(one, file=sys.stderr)
         atexit.unregister(self.close)
         self.loop.close()
 
@@ -153,23 +166,10 @@ def process_of(seat: Seat) -> Process:
 
 @contextmanager
 def told(seat: Seat) -> Iterator[None]:
-    """What is raised within is written down for the driver, and goes on."""
+    """What is raised within is noted for the driver, and goes on."""
     try:
         yield
-    except GeneratorExit:
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # then Spark's own words have to do
+            seat.raised.write(error)
         raise
-    except Exception as error:
-        content = {"life": seat.life, "said": described(error), "frames": users_frames(error), "pid": os.getpid()}
-        place(seat.query / FAILED, json.dumps(content).encode(), durable=False)
-        raise
-
-
-def what_failed(seat: Seat) -> tuple[str, list[str]]:
-    """What a bolt has raised in this life of the driver, as a sentence's end, and its traceback; empty where none."""
-    try:
-        found = json.loads((seat.query / FAILED).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return "", []
-    if found["life"] != seat.life:
-        return "", []
-    return str(found["said"]), str(found["frames"]).splitlines()

@@ -7,18 +7,20 @@ that is repeated meets sinks that know its identities. Knows the contract of bol
 
 import asyncio
 import concurrent.futures
+import contextlib
 import inspect
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from bolts.contract import StoreAway
 from bridge.engine_parts import Routing
+from bridge.engine_raised import USERS, Raised, at_input
 from bridge.engine_rows import Rejected, Row
 from topology.codes.tuples import K612
 from topology.components import Task, Tuple
-from topology.errors import ConfigurationError, Reject, TupleStateError
+from topology.errors import ConfigurationError, KedgeError, Reject, TupleStateError
 from topology.runtime.copying import prototype_copy
 from topology.runtime.failures import described, shown
 from topology.runtime.outputs import waits
@@ -27,6 +29,7 @@ LOOK_S: Final = 0.002  # between two looks whether all rows of a batch are answe
 AWAY_S: Final = 0.05  # the same where a store is away
 TELL_S: Final = 1.0  # between two looks whether a store is away
 SHOWN_MAX: Final = 1_000  # characters of a rejected record
+FLUSHES: Final = "on Spark no more come before that, so let it have a flush(self, out) that answers for what it holds"
 TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is told of those without a summary
 
 T = TypeVar("T")
@@ -35,16 +38,18 @@ Away = Mapping[str, str]  # sink → why its store can't be used now
 
 
 class Answers:
-    """The collector of one sink's task: what of a batch was acked, and what has failed."""
+    """The collector of one sink's task for one batch: what was acked, and what has failed. `moved` counts what the sink
+    has done about any of it."""
 
     def __init__(self) -> None:
         self.failed: list[tuple[Tuple[Any], str]] = []
+        self.moved = 0
         self._open: set[int] = set()
 
     @property
-    def waits(self) -> bool:
-        """Whether something is neither acked nor failed."""
-        return bool(self._open)
+    def waits(self) -> int:
+        """How many are neither acked nor failed."""
+        return len(self._open)
 
     def given(self, tup: Tuple[Any]) -> None:
         """This one goes to the sink."""
@@ -61,7 +66,7 @@ class Answers:
         self.failed.append((tup, reason))
 
     def touch(self, tup: Tuple[Any]) -> None:
-        """Nothing has a deadline here."""
+        self.moved += 1
 
     async def drain(self) -> None:
         """Nothing is below a sink."""
@@ -73,6 +78,7 @@ class Answers:
         if id(tup) not in self._open:
             raise TupleStateError("a sink has acked or failed a tuple twice", code=K612)
         self._open.discard(id(tup))
+        self.moved += 1
 
 
 class Sinks:
@@ -92,31 +98,34 @@ class Sinks:
     ) -> None:
         self._routing, self._task_of, self._tell = routing, task_of, tell
         self._places = tuple(places)
-        self._sinks: dict[tuple[str, int], tuple[Any, Answers]] = {}
+        self._silent_s = routing.plan.config.tree_timeout_s
+        self._sinks: dict[tuple[str, int], Any] = {}
         self._closed: dict[str, str] = {}  # those that can't be opened yet, and why
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="sinks")
         self._thread.start()
 
     def open(self, *, patient: bool = False) -> None:
-        """Opens them. Raises what that raises, ConfigurationError for what a user has to mend; that is a store that is
-        away too, unless it is waited for as long as it takes, `patient`."""
+        """Opens them, or none. Raises Raised, and ConfigurationError for what a user has to mend; that is a store that
+        is away too, unless it is waited for as long as it takes, `patient`."""
         self._done(self._open(patient))
 
     def take(self, rows: Iterable[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
         """Gives each its rows, in their order, and returns once all are acked or failed: counts, and those that have
-        failed for good. Raises what a `process` raises, but for Reject."""
+        failed for good. Raises Raised for what a sink raises, but for Reject, and what one is `broken` by. After it
+        the same rows may be given again."""
         return self._done(self._take([*rows]))
 
     def tally(self) -> Counter[tuple[str, str]]:
         """What those that count it have stored since they were opened, and known already."""
         found: Counter[tuple[str, str]] = Counter()
-        for (name, _), (sink, _) in self._sinks.items():
+        for (name, _), sink in self._sinks.items():
             found.update({(name, what): getattr(sink, what) for what in TOLD if hasattr(sink, what)})
         return found
 
-    def close(self) -> dict[str, list[str]]:
-        """Closes them; what they say at the end, by name. They may be opened again."""
+    def close(self) -> tuple[dict[str, list[str]], list[Raised]]:
+        """Closes them: what they say at the end, by name, and what any has raised then, which keeps no other from being
+        closed. They may be opened again."""
         return self._done(self._close())
 
     def end(self) -> None:
@@ -128,7 +137,7 @@ class Sinks:
     def _done(self, doing: Coroutine[Any, Any, T]) -> T:
         future, told = asyncio.run_coroutine_threadsafe(doing, self.loop), False
         while not concurrent.futures.wait([future], TELL_S).done:
-            away = {**self._closed, **{name: sink.away for (name, _), (sink, _) in [*self._sinks.items()] if sink.away}}
+            away = {**self._closed, **{name: sink.away for (name, _), sink in [*self._sinks.items()] if sink.away}}
             if away or told:
                 self._tell(away)
             told = bool(away)
@@ -137,18 +146,25 @@ class Sinks:
         return future.result()
 
     async def _open(self, patient: bool) -> None:
-        for name, task in self._places:
-            while (sink := await self._opened(name, task, patient)) is None:
-                continue
-            self._sinks[name, task] = sink, Answers()
+        try:
+            for name, task in self._places:
+                while (sink := await self._opened(name, task, patient)) is None:
+                    continue
+                self._sinks[name, task] = sink
+        except BaseException:
+            await self._close()
+            raise
 
     async def _opened(self, name: str, task: int, patient: bool) -> Any:
         """A sink that is open; None where its store is away, for which it has waited, and that is to be tried again."""
         sink = prototype_copy(self._routing.plan.components[name])
         try:
             await _awaited(sink.open(self._task_of(name, task)))
-        except BaseException as error:
-            await _awaited(sink.close())
+        except USERS as error:
+            with contextlib.suppress(*USERS):  # the first that was raised says why
+                await _awaited(sink.close())
+            if not isinstance(error, KedgeError):
+                raise Raised(name, "open", error) from error
             if not patient or not isinstance(error, ConfigurationError) or not isinstance(error.__cause__, StoreAway):
                 raise
             self._closed[name] = str(error)
@@ -161,43 +177,66 @@ class Sinks:
         rejected: list[Rejected] = []
         rows.sort(key=lambda row: row.position)
         alive = []  # ids name them while they are here
+        answers = {place: Answers() for place in self._places}  # anew: what a batch that has failed left is no answer
         for row in rows:
             name = self._routing.component(row)
             tup = self._routing.tuple(row)
             alive.append(tup)
-            sink, answers = self._sinks[name, row.task]
+            sink = self._sinks[name, row.task]
             counts[name, "executed"] += 1
-            if hasattr(sink, "execute"):
-                await _executed(sink, tup, answers)
-            elif (error := await _processed(sink, tup)) is not None:
-                rejected.append(_told(name, tup, described(error)))
-        for name, task in self._places:
-            rejected += [one async for one in self._answers(name, task)]
+            try:
+                if call_of(sink) == "execute":
+                    await _executed(sink, tup, answers[name, row.task])
+                elif (error := await _processed(sink, tup)) is not None:
+                    rejected.append(_told(name, tup, described(error)))
+            except USERS as error:
+                raise sink.broken or at_input(name, call_of(sink), error, tup.record) from error
+        for (name, task), given in answers.items():
+            await self._until_answered(name, self._sinks[name, task], given)
+            rejected += [_told(name, tup, why) for tup, why in given.failed]
         return counts, rejected
 
-    async def _answers(self, name: str, task: int) -> AsyncIterator[Rejected]:
-        """What has failed of what this one was given, once it has answered for all of it."""
-        sink, answers = self._sinks[name, task]
+    async def _until_answered(self, name: str, sink: Any, answers: Answers) -> None:
+        """Returns once a sink has acked or failed all that it was given. One that does nothing about it is given as
+        long as a tree is in Kedge's workers; a store that is away, as long as it takes."""
         flush = getattr(sink, "flush", None)
+        moved, since = -1, 0.0
         while answers.waits:
             if sink.broken is not None:
                 raise sink.broken
             if flush is not None:
-                await _awaited(flush(answers))
+                try:
+                    await _awaited(flush(answers))
+                except USERS as error:
+                    raise sink.broken or Raised(name, "flush", error) from error
+            if moved != answers.moved or sink.away:
+                moved, since = answers.moved, self.loop.time()
+            elif self.loop.time() - since > self._silent_s:
+                text = f"{answers.waits:,} tuples were neither acked nor failed within {self._silent_s:g} s; {FLUSHES}"
+                raise Raised(name, call_of(sink), TimeoutError(text))
             if answers.waits:
                 await asyncio.sleep(AWAY_S if sink.away else LOOK_S)
-        failed, answers.failed = answers.failed, []
-        for tup, why in failed:
-            yield _told(name, tup, why)
 
-    async def _close(self) -> dict[str, list[str]]:
+    async def _close(self) -> tuple[dict[str, list[str]], list[Raised]]:
         said: dict[str, list[str]] = {}
+        raised: list[Raised] = []
         while self._sinks:
-            (name, _), (sink, _) = self._sinks.popitem()
-            if lines := [str(line) for line in sink.summary()]:
-                said.setdefault(name, []).extend(lines)
-            await _awaited(sink.close())
-        return said
+            (name, _), sink = self._sinks.popitem()
+            try:
+                if lines := [str(line) for line in sink.summary()]:
+                    said.setdefault(name, []).extend(lines)
+            except USERS as error:
+                raised.append(Raised(name, "summary", error))
+            try:
+                await _awaited(sink.close())
+            except USERS as error:
+                raised.append(Raised(name, "close", error))
+        return said, raised
+
+
+def call_of(sink: Any) -> str:
+    """Which of its methods a sink is given a tuple by."""
+    return "execute" if hasattr(sink, "execute") else "process"
 
 
 async def _executed(sink: Any, tup: Tuple[Any], answers: Answers) -> None:

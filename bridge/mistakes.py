@@ -45,12 +45,14 @@ class NeedsMending(Exception):
     """What a user has to do something about, in a sentence: the run ends with it."""
 
 
-def users_mistake(error: BaseException, query: str) -> tuple[str, list[str]]:
+def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[str, list[str]]:
     """What to tell of what a query's code has raised, or Spark of the query, as a sentence, and its traceback from the
-    user's first frame on. An empty sentence for what may pass: a JVM that is gone, say."""
+    user's first frame on. An empty sentence for what may pass: a JVM that is gone, say. `called`: what people know the
+    query by, where that is no name of a query."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    called = called or f"query {query!r}"
     place, lines = users_place(error), users_frames(error).splitlines()
     said = f"{type(error).__name__}: {str(error)[:SAID_MAX].strip()}"
     if isinstance(error, PySparkException):
@@ -58,9 +60,9 @@ def users_mistake(error: BaseException, query: str) -> tuple[str, list[str]]:
         if found := ANOTHER.search(text):
             said = first_line(text[max(text.rfind("\n", 0, found.start()), 0) :])
             advice = "run it as it was, give it another name, or begin anew with --fresh"
-            return f"query {query!r} is not the one that its checkpoint is of; {advice}; Spark says: {said}", []
+            return f"{called} is not the one that its checkpoint is of; {advice}; Spark says: {said}", []
         if found := DAMAGED.search(text):
-            return f"query {query!r} can't read what was handed over to it: {found[1]}; {found[2]} ({found[3]})", []
+            return f"{called} can't read what was handed over to it: {found[1]}; {found[2]} ({found[3]})", []
         state = _state(error) or "".join(STATE.findall(text)[:1])
         if not state.startswith(USERS_STATES) or (state.startswith(RAISED) and TRACEBACK not in text):
             return "", []
@@ -71,7 +73,7 @@ def users_mistake(error: BaseException, query: str) -> tuple[str, list[str]]:
             place = "{}:{}, in {}".format(*frames[-1]) if frames else ""
     elif not place or isinstance(error, Py4JError | ConnectionError):
         return "", []
-    return f"query {query!r} has raised {said}{f' ({place})' if place else ''}", lines
+    return f"{called} has raised {said}{f' ({place})' if place else ''}", lines
 
 
 def not_started(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from engine_topology import Numbered, topology
 from spark_kit import needs_spark
 
 from bridge.batches import QueryFolder
-from bridge.engine_seat import Seat, what_failed
+from bridge.engine_seat import Seat
 from bridge.segments import Segments
 from bridge.triggers import AVAILABLE_NOW, DEFAULT
 from topology import Topology
@@ -77,10 +77,10 @@ def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_t
 
     with pytest.raises(PySparkException):
         lives.until(running, lambda: False)
-    said, frames = what_failed(running._seat)
-    assert said == f"ValueError: {why}"
+    said, frames = running._seat.raised.read()
+    assert said.startswith(f"raised in {raises!r}: ValueError: {why} (K501); at ")
     assert "engine_topology.py" in frames[1]
-    assert frames[-1] == said
+    assert frames[-1] == f"ValueError: {why}"
     running.close()
 
 

@@ -53,7 +53,7 @@ def bolts_of(driver: psutil.Process) -> list[psutil.Process]:
 def test_a_bolt_that_raises_ends_the_run_with_its_own_traceback(run: Callable[..., Run]) -> None:
     ended = run("--engine spark", "raises=deal")
     assert ended.end() == 1, ended.text()
-    assert "a bolt has raised on Spark: ValueError: no such number" in ended.text()
+    assert "raised in 'deal': ValueError: no such number (K501); at Numbered(number=5); on Spark" in ended.text()
     assert "raise ValueError(" in ended.text()
     assert "bridge/engine_parts.py" not in ended.text()
 

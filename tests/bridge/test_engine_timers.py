@@ -76,7 +76,7 @@ def test_a_timer_that_was_moved_or_taken_away_meanwhile_does_not_fire(stages: St
     assert [record for _, _, record in stages.batch([], [moved])["kept"]] == [Silent("a", 4)]
 
 
-def test_a_batch_that_is_repeated_changes_no_count_and_no_timer(tmp_path: Path) -> None:
+def test_a_batch_that_is_repeated_is_counted_once_and_an_earlier_one_changes_nothing(tmp_path: Path) -> None:
     book = Book(tmp_path / "book.sqlite")
     for _ in range(2):
         book.keep(0, {("watch", "executed"): 3}, [Timers("watch", b"a", (("silent", 5), ("gone", 7)), ())])
@@ -86,7 +86,7 @@ def test_a_batch_that_is_repeated_changes_no_count_and_no_timer(tmp_path: Path) 
     again = Book(tmp_path / "book.sqlite")
     assert again.counts() == {("watch", "executed"): 4}
     assert again.due(5) == []
-    assert again.due(6) == again.all_of(["watch"]) == [DueNow("watch", b"a", "silent", 6)]
+    assert again.due(6) == again.first_of(["watch"]) == [DueNow("watch", b"a", "silent", 6)]
     again.fired([DueNow("watch", b"a", "silent", 5)])
     assert again.due(6), "it was moved since"
     again.fired(again.due(6))
