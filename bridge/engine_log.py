@@ -3,10 +3,13 @@ directory, as the state of bolts is in it. Knows files; no session.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bridge.agreeing import ADVICE, disagreement, unbegun
 from bridge.batches import Ends, Epoch, QueryFolder, lowest
+from bridge.engine_book import Book
 
 
 def checkpoint(folder: QueryFolder) -> Path:
@@ -26,9 +29,13 @@ def reached(read: dict[str, dict[str, Any]]) -> Ends:
     return {name: lowest([one["next"]]) for name, one in read.items()}
 
 
-def has_committed(folder: QueryFolder) -> bool:
-    """Whether a batch is done, for all that is in the checkpoint."""
-    return any(checkpoint(folder).glob("commits/[0-9]*"))
+def missing(folder: QueryFolder, inputs: Sequence[str], book: Book) -> str:
+    """What somebody has deleted, in a sentence: it would else be waited for without an end, or be missing from what is
+    put out with nothing said. Empty where all is there, or nothing has begun."""
+    problem = unbegun(folder) or disagreement(folder, Epoch(), inputs)
+    if not problem and book.is_new and any(checkpoint(folder).glob("commits/[0-9]*")):
+        problem = f"{book.path} is missing, and the timers of the checkpoint's keys were in it: {ADVICE}"
+    return problem
 
 
 def newest(folder: QueryFolder) -> Ends:

@@ -17,11 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bridge.agreeing import ADVICE, disagreement, unbegun
 from bridge.batches import Ends, Epoch, QueryFolder, place
 from bridge.engine_book import Book
 from bridge.engine_handover import SUMMARY
-from bridge.engine_log import checkpoint, has_committed, newest, offsets, reached
+from bridge.engine_log import checkpoint, missing, newest, offsets, reached
 from bridge.engine_mapping import Mapped
 from bridge.engine_query import CountsParam, chained, storing
 from bridge.engine_raised import Raised, told_of
@@ -91,7 +90,8 @@ class EngineRunning:
         """Starts it, where there is anything to do. Raises NeedsMending."""
         self._session.dataSource.register(Messages)
         self._check_plan()
-        self._check_files()
+        if problem := missing(self.folder, self.inputs, self._book):
+            raise NeedsMending(f"it can't go on: {problem}")
         epoch = self.folder.epoch()
         if epoch is None:
             epoch = Epoch()
@@ -127,7 +127,8 @@ class EngineRunning:
         elif not self._query.isActive:
             self._stopped(self._query)
         else:
-            self._fire(self._due())
+            if self.folder.closing() is None:  # else it is for the next run
+                self._fire(self._due())
             self._tell()
 
     def close(self) -> None:
@@ -140,14 +141,6 @@ class EngineRunning:
         self._book.close()
         if self._timers is not None:
             self._timers.close()
-
-    def _check_files(self) -> None:
-        """What was deleted of them would else be waited for without an end, or be missing with nothing said."""
-        problem = unbegun(self.folder) or disagreement(self.folder, Epoch(), self.inputs)
-        if not problem and has_committed(self.folder) and self._book.is_new:
-            problem = f"{self._book.path} is missing, and the timers of the checkpoint's keys were in it: {ADVICE}"
-        if problem:
-            raise NeedsMending(problem)
 
     def _check_plan(self) -> None:
         path, now = self.folder.folder / PLAN, self.mapped.plan.fingerprint
@@ -302,8 +295,8 @@ class EngineRunning:
     # -- timers
 
     def _due(self) -> list[DueNow]:
-        if self._timers is None or self._fired_all or self.folder.closing() is not None:
-            return []  # at the end: what is due from now on is for the next run
+        if self._timers is None or self._fired_all:
+            return []
         return self._book.due(micros_of(self._process.clock.utc()))
 
     def _fire(self, timers: list[DueNow]) -> bool:

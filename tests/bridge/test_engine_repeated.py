@@ -1,0 +1,163 @@
+"""A topology on Spark after a death in the middle: timers of a batch that is repeated, segments of timers whose numbers
+were taken, and files that somebody has deleted meanwhile. Without Spark."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from engine_kit import Stages
+
+from bridge import engine_book
+from bridge.batches import Epoch, QueryFolder
+from bridge.engine_book import Book
+from bridge.engine_log import checkpoint, missing, newest
+from bridge.engine_rows import DueNow, Timers
+from bridge.engine_timers import TIMERS_INPUT, TimersInput
+from bridge.segments import Segments
+from bridge.stream import Stream
+from spouts import Items
+from topology import Bolt, Record, State, Topology
+from topology.errors import ConfigurationError
+from topology.testing import Captured
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+INPUT = "numbers.Numbered"
+
+
+class Heard(Record):
+    host: str
+
+
+class Late(Bolt):
+    """Sets a timer for a time that is past: it is due at once."""
+
+    def process(self, heard: Heard, state: State[int]) -> Iterator[Heard]:
+        state.timer(LONG_AGO, "late")
+        yield from ()
+
+    def on_timer(self, key: tuple[str], name: str, state: State[int]) -> Iterator[Heard]:
+        yield Heard(key[0])
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Iterator[Stages]:
+    one = Topology("hosts")
+    late = one.bolt("late", Late(), one.spout("hosts", Items([Heard("a")])).fields("host"))
+    one.bolt("kept", Captured[Heard](), late.global_())
+    stages = Stages(one, tmp_path)
+    yield stages
+    stages.close()
+
+
+def test_a_timer_for_a_time_that_is_past_fires_where_its_batch_was_repeated(stages: Stages, tmp_path: Path) -> None:
+    """B10, D9: the driver had kept it, and died before Spark's commit; what Spark commits then is the repeat's state,
+    in which the timer is due some microseconds later."""
+    book = Book(tmp_path / "book.sqlite")
+    stages.batch([(1, 2, Heard("a"))])
+    book.keep(0, {}, stages.timers)
+    first = stages.timers[0].due
+    stages.states.clear()
+    stages.timers.clear()
+    stages.batch([(1, 2, Heard("a"))])
+    assert stages.timers[0].due != first
+    book.keep(0, {}, stages.timers)
+    fired = stages.batch([], book.due(2**62))["kept"]
+    assert [record for _, _, record in fired] == [Heard("a")]
+    book.close()
+
+
+def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is a segment: with all in one, a batch would have no bound."""
+    monkeypatch.setattr(engine_book, "AT_ONCE", 2)
+    book = Book(tmp_path / "book.sqlite")
+    book.keep(0, {}, [Timers("watch", bytes([key]), (("silent", key),), ()) for key in range(5)])
+    parts = []
+    while part := book.first_of(["watch"]):
+        parts.append([one.due for one in part])
+        book.fired(part)
+    assert parts == [[0, 1], [2, 3], [4]]
+    assert not book.first_of([])
+    book.close()
+
+
+def test_a_segment_of_timers_gets_no_number_that_spark_has_read(tmp_path: Path) -> None:
+    """F17: `done` is not durable, and segments below it are gone."""
+    folder = QueryFolder(tmp_path)
+    begun(folder, {"0": 7}, TIMERS_INPUT)
+    timers = TimersInput(folder.input(TIMERS_INPUT))
+    timers.begin(newest(folder)[TIMERS_INPUT]["0"])
+    assert timers.write([DueNow("watch", b"a", "silent", 1)])
+    assert Segments(folder.input(TIMERS_INPUT) / "0").numbers() == [7]
+    timers.end()
+    assert not timers.write([DueNow("watch", b"a", "silent", 1)]), "nothing comes after the end"
+    timers.begin(0)
+    assert timers.write([DueNow("watch", b"a", "silent", 1)])
+    assert Segments(folder.input(TIMERS_INPUT) / "0").numbers() == [7, 8]
+    timers.close()
+
+
+def begun(folder: QueryFolder, read: dict[str, int], name: str = INPUT) -> None:
+    """As after a batch that Spark has committed."""
+    folder.begin(Epoch())
+    for log in ("offsets", "commits"):
+        (checkpoint(folder) / log).mkdir(parents=True)
+        (checkpoint(folder) / log / "0").write_text(
+            f"v1\n{{}}\n{json.dumps({'input': name, 'next': read, 'ended': ''})}"
+        )
+
+
+def handed_over(folder: QueryFolder, count: int) -> None:
+    segments = Segments(folder.input(INPUT) / "0")
+    segments.open()
+    for number in range(count):
+        segments.write(number, pa.RecordBatch.from_arrays([pa.array([number])], names=["number"]))
+    segments.close()
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Book]:
+    book = Book(tmp_path / "book.sqlite")
+    yield book
+    book.close()
+
+
+def test_nothing_is_missing_before_the_first_batch_and_after_one(tmp_path: Path, book: Book) -> None:
+    folder = QueryFolder(tmp_path)
+    assert missing(folder, [INPUT], book) == ""
+    handed_over(folder, 2)
+    assert missing(folder, [INPUT], book) == ""
+    begun(folder, {"0": 2})
+    book.keep(0, {}, [])
+    assert missing(folder, [INPUT], book) == ""
+
+
+def test_a_checkpoint_that_was_deleted_is_told_and_not_waited_for(tmp_path: Path, book: Book) -> None:
+    folder = QueryFolder(tmp_path)
+    handed_over(folder, 2)
+    folder.begin(Epoch())
+    Stream(folder.input(INPUT)).say_done({"0": 1})
+    assert "is empty, and what was read of 'numbers.Numbered' until now is done" in missing(folder, [INPUT], book)
+
+
+def test_segments_that_were_deleted_are_told(tmp_path: Path, book: Book) -> None:
+    folder = QueryFolder(tmp_path)
+    handed_over(folder, 2)
+    begun(folder, {"0": 3})
+    book.keep(0, {}, [])
+    assert "seg-000000000002.arrow is missing, and the checkpoint has read it" in missing(folder, [INPUT], book)
+
+
+def test_a_book_that_was_deleted_is_told_as_the_timers_were_in_it(tmp_path: Path, book: Book) -> None:
+    folder = QueryFolder(tmp_path)
+    handed_over(folder, 2)
+    begun(folder, {"0": 2})
+    assert "book.sqlite is missing, and the timers" in missing(folder, [INPUT], book)
+
+
+def test_a_book_that_is_damaged_is_told(tmp_path: Path) -> None:
+    (tmp_path / "book.sqlite").write_bytes(b"no book" * 1_000)
+    with pytest.raises(ConfigurationError, match=r"book.sqlite can't be read \(file is not a database\)"):
+        Book(tmp_path / "book.sqlite")
