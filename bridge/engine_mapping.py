@@ -121,55 +121,60 @@ def mistakes(topology: Topology) -> list[Mistake]:
             found += [(one.place, f"{one.name!r}: {text}") for text in _of_bolt(one)]
             found += [(read.place, f"{one.name!r}: {text}") for read in one.inputs for text in _of_input(read)]
         elif one.prototype.ends_last:
-            found.append((one.place, f"{one.name!r}: it reads what a companion gives, and has no place here; {KEDGE}"))
+            found.append(
+                (one.place, f"{one.name!r}: it reads the results of a Spark query beside the topology; {KEDGE}")
+            )
     made = [topology.mistake(Problem(K247, text), place) for place, text in found]
     return sorted(made, key=lambda mistake: (mistake.file, mistake.line))
 
 
 KEDGE: Final = "run this topology without --engine"
-STATE: Final = "keep it as process(self, record, state: State[…]) behind fields(…)"
+STATE: Final = "keep it in a state, process(self, record, state: State[…]) behind fields(…)"
 
 
 def _of_companions(topology: Topology) -> Iterator[tuple[Place, str]]:
     for one, place in zip(topology.companions, topology.companion_places, strict=True):
         if one.name == COMPANION:
-            yield place, f"it has a Spark of its own beside it, by spark_query say, and would run that twice; {KEDGE}"
+            yield place, f"this puts a Spark query beside the topology, and then there would be two Sparks; {KEDGE}"
 
 
 def _of_bolt(one: Declared) -> Iterator[str]:
     name, bolt = called(one.prototype), one.prototype
     if one.every is not None:
-        yield f"every={one.every!r} calls {name}.tick, and nothing ticks in a micro-batch; {KEDGE}, or use timers"
+        yield f"every={one.every!r} calls {name}.tick, and nothing ticks in a micro-batch; use timers, or {KEDGE}"
     if is_sink(one):
         return
     if one.shape == "execute":
         yield (
-            f"{name} has `execute`, which may hold tuples and ack them later, and Spark is done with a row once it has "
-            "given it; write process(self, record)"
+            f"{name} has `execute`, which may hold a tuple and ack it later, and on Spark an input is done when its "
+            "call returns; write process(self, record), and keep in a state what is to wait"
         )
         return
     if getattr(bolt, "deterministic", True) is False:
         yield (
-            f"{name}.deterministic is False, and Spark computes a batch anew that was cut short, with other results "
-            f"perhaps; make them a function of the record, or {KEDGE}"
+            f"{name}.deterministic is False, and Spark computes a batch that was cut short once more, then with other "
+            f"results; make what it gives a function of its record and state, or {KEDGE}"
         )
     if callable(getattr(bolt, "flush", None)):
-        yield f"{name} has `flush`, and on Spark no task knows that its input has ended; use a timer with fires_at_end"
+        ended = "on Spark no task knows that its input has ended"
+        yield f"{name} has `flush`, and {ended}; use timers, and fires_at_end = True"
     if not getattr(bolt, "may_be_split", False):
         for attribute in instance_state.kept(one):
             yield (
-                f"{name} keeps self.{attribute} from record to record, and Spark has any number of copies of it, begun "
-                f"anew at any time; {STATE}, or say may_be_split = True where each copy may have its own"
+                f"{name} keeps self.{attribute} from record to record, and Spark runs any number of copies of {name}, "
+                f"begun anew at any time; {STATE}, or say may_be_split = True in the class where each copy may have "
+                "its own"
             )
 
 
 def _of_input(read: Any) -> Iterator[str]:
     if isinstance(read.grouping, Direct):
-        yield f"{said(read)}: the emitter names a task, and Spark has none that it could name; read by fields(…)"
+        text = "its emitter names the task that reads, and on Spark there is none to name; read by fields(…)"
+        yield f"{said(read)}: {text}"
     if isinstance(read.grouping, Custom):
         yield (
-            f"{said(read)}: it chooses among tasks, and Spark has none that stay; put what it goes by into a field, "
-            "and read by fields(…)"
+            f"{said(read)}: it chooses among tasks, and on Spark there are none that stay; put what it goes by into a "
+            "field, and read by fields(…)"
         )
     if read.dead:
-        yield f"{said(read)}: what Spark's batches reject is kept for `kedge dead`, and served to no bolt; {KEDGE}"
+        yield f"{said(read)}: dead letters of Spark's batches are kept for `kedge dead`, and go to no bolt; {KEDGE}"

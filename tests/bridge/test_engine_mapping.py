@@ -91,11 +91,11 @@ def told(one: Topology) -> list[str]:
     [
         (
             Naming(),
-            "'it': Naming has `execute`, which may hold tuples and ack them later, and Spark is done with a row",
+            "'it': Naming has `execute`, which may hold a tuple and ack it later, and on Spark an input is done when",
         ),
-        (Remembering(), "'it': Remembering keeps self.seen from record to record, and Spark has any number of copies"),
-        (Chancy(), "'it': Chancy.deterministic is False, and Spark computes a batch anew that was cut short"),
-        (Flushing(), "'it': Flushing has `flush`, and on Spark no task knows that its input has ended; use a timer"),
+        (Remembering(), "'it': Remembering keeps self.seen from record to record, and Spark runs any number of copies"),
+        (Chancy(), "'it': Chancy.deterministic is False, and Spark computes a batch that was cut short once more"),
+        (Flushing(), "'it': Flushing has `flush`, and on Spark no task knows that its input has ended; use timers"),
     ],
     ids=lambda one: type(one).__name__,
 )
