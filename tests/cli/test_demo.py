@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from cli_kit import KEDGE, Started, environment, kedge
@@ -18,6 +19,13 @@ from kedge_examples.demo import _make
 from topology.cli.main import status_of
 from topology.codes.loading import K142
 from topology.errors import ConfigurationError
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Short, as paths of sockets have to be: pytest's own is not, where several processes share out the tests."""
+    with TemporaryDirectory(prefix="kedge-test-") as place:
+        yield Path(place)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
