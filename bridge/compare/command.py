@@ -157,6 +157,8 @@ def _check_files(files: dict[str, Path | None]) -> None:
             continue
         try:
             real = path.resolve()
+            if real.is_symlink():  # as one that leads to itself is left from Python 3.13 on
+                raise RuntimeError
             if real.is_dir():
                 raise _unwritable(option, path, "it is a folder")
             if real.exists() and not real.is_file():
@@ -164,8 +166,10 @@ def _check_files(files: dict[str, Path | None]) -> None:
             made, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
             os.close(made)
             os.unlink(name)
-        except (OSError, RuntimeError) as error:  # the latter of a link that leads to itself
-            raise _unwritable(option, path, getattr(error, "strerror", None) or str(error)) from error
+        except RuntimeError as error:
+            raise _unwritable(option, path, "it is a link that leads to itself") from error
+        except OSError as error:
+            raise _unwritable(option, path, error.strerror or str(error)) from error
         if (other := taken.setdefault(real, option)) != option:
             raise _unwritable(option, path, f"{other} writes there")
 

@@ -24,6 +24,7 @@ from topology.errors import KedgeError
 __all__ = ["PHASES", "Job", "Progress", "Quiet", "Row", "compare"]
 
 INTERRUPTED: Final = "interrupted"
+TOO_EARLY: Final = "interrupted before it was measured"
 UNNAMED: Final = "Some results are of several messages, or of timers: they are counted, and neither timed nor compared."
 
 
@@ -95,6 +96,9 @@ class Whole:
         end_all(self._mark)
         self._folder.close()
         _judge(self._rows)
+        if self.made.interrupted and any(seen.result is not None for seen in self._rows):
+            for seen in self._rows:
+                seen.result = seen.result or _failed(seen.way.row, Problem(TOO_EARLY))
         self.made.modes = [seen.result for seen in self._rows if seen.result is not None]
 
     def _turn(self, seen: Seen, number: int, script: Script, offer: Offer, origins: dict[int, int]) -> None:

@@ -93,8 +93,9 @@ def counts_of(job: Job) -> tuple[int, int, float]:
     warm = 1 + rate * job.warm_up_s
     measured = (job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds
     if not warm + measured <= OFFERED_MAX:
-        many = f"{warm + measured:,.0f}" if warm + measured < COUNTED_MAX else "more than anybody counts"
-        raise ConfigurationError(f"that is {many} messages a round, and {OFFERED_MAX:,} are the most", code=K707)
+        all_ = warm + measured
+        many = f"{all_:,.0f} messages" if all_ < COUNTED_MAX else "more messages than anybody counts"
+        raise ConfigurationError(f"that is {many} a round, and {OFFERED_MAX:,} are the most", code=K707)
     return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
 
 

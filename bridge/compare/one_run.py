@@ -86,6 +86,7 @@ class OneRun:
         self._still: tuple[Any, float] = ((), 0.0)  # how far all was when it was looked at last, and since when
         self._stood_at = 0.0  # when that was
         self._kill_at: float | None = None
+        self._checkpoint: Path | None = None  # Spark's, once it is there
         self._committed = 0  # micro-batches that were when something was killed
         self._feeding = Feeding(folder, len(script.sources), environment(mark))
         self._usage: Usage | None = None
@@ -249,10 +250,10 @@ class OneRun:
 
     def _batches(self) -> tuple[int, int]:
         """How many micro-batches Spark has begun, and committed, by its own logs."""
-        checkpoint = next(iter(self._folder.glob("state/**/checkpoint/0")), None)
-        if checkpoint is None:
+        self._checkpoint = self._checkpoint or _checkpoint_in(self._folder / "state")
+        if self._checkpoint is None:
             return 0, 0
-        return _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+        return _newest(self._checkpoint / "offsets"), _newest(self._checkpoint / "commits")
 
     # -- its process
 
@@ -352,6 +353,14 @@ def one_round(
     finally:
         running.end()
     return trial
+
+
+def _checkpoint_in(state: Path) -> Path | None:
+    """Where Spark keeps how far its query is; None before it does. What goes while it is looked for, is passed over."""
+    for where, folders, _ in os.walk(state):
+        if Path(where).name == "checkpoint" and "0" in folders:
+            return Path(where, "0")
+    return None
 
 
 def _newest(folder: Path) -> int:

@@ -30,7 +30,7 @@ th .soft{font-weight:400}
 .wide{overflow-x:auto;border:1px solid var(--faint);border-radius:.5rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.4rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
-tr:last-child>*,tr.more>*{border-bottom:0}
+tr:last-child>*,tr.more>td{border-bottom:0}
 .remark td{padding-top:0}
 .said{position:sticky;left:10rem;max-width:calc(100vw - 12.5rem)}
 thead th{color:var(--soft);font-weight:600}

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bridge.compare.results import Comparison, ModeResult, percentile
-from bridge.compare.table import at_once, headline, measured, name_of
+from bridge.compare.table import at_once, called, headline, measured, name_of, with_kill
 from topology.cli.numbers import short
 from topology.text import printable
 
@@ -189,6 +189,8 @@ def conditions(comparison: Comparison) -> str:
         parts.append(f"for {seconds:g} s")
     if rounds is not None:
         parts.append("in one round" if rounds == 1 else f"in each of {rounds} rounds")
+    if with_kill(comparison):
+        parts.append("with a kill in the middle")
     return " ".join(parts)
 
 
@@ -200,7 +202,7 @@ def _percentiles(axes: Axes, modes: Sequence[ModeResult], looks: Looks, ink: Ink
     for one in modes:
         if one.latencies:
             xs, ys = curve(one.latencies)
-            axes.plot(xs, ys, label=printable(one.title), drawstyle="steps-post", **_line(looks[one.title], ink))
+            axes.plot(xs, ys, label=printable(called(one)), drawstyle="steps-post", **_line(looks[one.title], ink))
     ticks = [
         1 / (1 - share / 100) for share in (50, 90, 99, 99.9, 99.99, 99.999) if 1 / (1 - share / 100) <= most * 1.01
     ]
@@ -290,7 +292,7 @@ def _bars(
             alpha=0.55 if look.dashes else 1.0,
             linewidth=0,
         )
-        axes.text(0, place - 0.12, printable(one.title), va="bottom", color=ink.text, fontsize=9.5)
+        axes.text(0, place - 0.12, printable(called(one)), va="bottom", color=ink.text, fontsize=9.5)
         axes.annotate(
             said,
             (number or 0.0, place + 0.16),

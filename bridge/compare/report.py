@@ -6,6 +6,7 @@ Says what the table says, with plots, conditions and how to repeat it. Knows fil
 import contextlib
 import html
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Any, Final
 
 from bridge.compare import plots
 from bridge.compare.page import page
-from bridge.compare.results import Comparison, ModeResult, percentiles
+from bridge.compare.results import JVM_ONLY, Comparison, ModeResult, percentiles
 from bridge.compare.table import (
-    JVM_ONLY,
     at_once,
+    called,
     exactness,
     measured,
     megabytes,
@@ -29,6 +30,29 @@ from topology.cli.numbers import NONE, duration, rate
 from topology.text import printable
 
 LATENCIES: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "max": "max"}
+PERCENTILE: Final = re.compile(r"p\d")
+WORDS: Final = {  # of settings and of the machine, for people, with their units
+    "rate": "messages a second",
+    "seconds": "seconds measured, a round",
+    "warm_up_s": "seconds of warm-up before",
+    "kill": "a kill in the middle",
+    "values": "values set (--set)",
+    "config": "settings of Kedge's (--config)",
+    "spark": "Spark's master (--spark)",
+    "spark_conf": "settings of Spark's (--spark-conf)",
+    "messages": "messages measured, a round",
+    "warm_up_messages": "messages of warm-up",
+    "memory_mb": "memory, MB",
+    "load_before": "load average before",
+    "java": "Java",
+}
+KILL_TOLD: Final = (
+    "Gap: the longest time without a result after the kill, less that of before. Recovered: from the kill to the first "
+    "result of a message that was due after it. First replay acked: from the kill, too; – where a mode does not tell. "
+    "Exact: each result was there once; in effect: some came again, which a sink drops, as it knows them by their "
+    "identities; – where a mode did not end."
+)
+HIDDEN: Final = "Of values and of Spark's settings only the names are told: they may be secrets."
 HOW: Final = (
     "Messages were read from the topology's own sources beforehand, and offered to each mode by the same schedule: "
     "the next one is due whether or not the system keeps up. Latency is the time from when a message was due to the "
@@ -89,6 +113,8 @@ def _parts(comparison: Comparison, again: str) -> Iterator[str]:
         yield f"<p>{_text(JVM_NOTE)}</p>"
     yield "<h2>Settings</h2>"
     yield _pairs(comparison.settings)
+    if comparison.settings.get("values") or comparison.settings.get("spark_conf"):
+        yield f'<p class="soft">{_text(HIDDEN)}</p>'
     for one in modes:
         if one.settings:
             yield f"<details><summary>{_text(one.title)}</summary>{_pairs(one.settings)}</details>"
@@ -152,10 +178,7 @@ def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'<th scope="col" class="text">killed</th>{head}</tr></thead>\n<tbody>{rows}</tbody>\n</table></div>'
     )
-    yield (
-        '<p class="soft">Gap: the longest time without a result after the kill, less that of before. Recovered: from '
-        "the kill to the first result of a message that was due after it.</p>"
-    )
+    yield f'<p class="soft">{_text(KILL_TOLD)}</p>'
     timed = [one for one, _ in killed if one.latencies]
     if timed:
         plot = plots.kill_svg(timed, looks)
@@ -196,7 +219,7 @@ def _key(shown: Sequence[ModeResult], looks: plots.Looks) -> str:
         look = looks[one.title]
         dashes = f' stroke-dasharray="{" ".join(f"{part * 1.7:g}" for part in look.dashes)}"' if look.dashes else ""
         line = f'<line x1="0" y1="4" x2="28" y2="4" stroke="var(--series-{look.colour})" stroke-width="3"{dashes}/>'
-        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg>{_text(one.title)}</li>'
+        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg>{_text(called(one))}</li>'
     return f'<ul class="key">{entries}</ul>'
 
 
@@ -205,7 +228,7 @@ def _key(shown: Sequence[ModeResult], looks: plots.Looks) -> str:
 
 def _pairs(values: Mapping[str, Any]) -> str:
     entries = "".join(
-        f"<dt>{_text(str(name).replace('_', ' '))}</dt><dd>{_text(_value(one))}</dd>" for name, one in values.items()
+        f"<dt>{_text(WORDS.get(name, str(name)))}</dt><dd>{_text(_value(one))}</dd>" for name, one in values.items()
     )
     return f"<dl>{entries}</dl>"
 
@@ -223,10 +246,11 @@ def _value(value: object) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital and a full stop, where it begins with a word."""
+    """With a full stop, and a capital where it begins with a word."""
     if not text:
         return ""
-    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+    first = text[0] if PERCENTILE.match(text) else text[0].upper()
+    return f"{first}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 
 
 def _text(text: str) -> str:

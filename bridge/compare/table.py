@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from bridge.compare.results import Comparison, ModeResult, percentile, percentiles
+from bridge.compare.results import JVM_ONLY, Comparison, ModeResult, percentile, percentiles
 from topology.cli.numbers import NONE, counted, duration, rate, short
 from topology.cli.table import wrapped
 from topology.text import printable
@@ -17,14 +17,13 @@ from topology.text import printable
 INDENT: Final = "  "
 SAID_LINES_MAX: Final = 12  # that one sentence may take
 FEW: Final = 1_000  # results, of which fewer have no 99.9th percentile but their maximum
-# What these run is not the topology itself.
-JVM_ONLY: Final = frozenset({"spark:continuous", "spark:real-time", "spark:real-time-python"})
 WHAT_IT_IS: Final = (
     "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds a million messages"
 )
 WHAT_KILLED_IS: Final = (
     "gap: the longest time without a result after the kill, less that of before; recovered: until the first one that "
-    "was due after it; replayed: until the first replay was acked"
+    "was due after it; replayed: until the first replay was acked; exact: whether each result was there once, or in "
+    "effect, as a sink drops what it has already"
 )
 
 
@@ -100,6 +99,8 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     """What is to be said of all modes together: who was the fastest, what the figures can't tell, and the notes."""
     if found := headline(comparison):
         yield found
+    if with_kill(comparison) and any(map(measured, comparison.modes)):
+        yield "a process of each mode was killed in the middle: its latencies are those of that, too"
     few = [one for one in comparison.modes if 0 < len(one.latencies) < FEW]
     if few:
         least = min(len(one.latencies) for one in few)
@@ -115,26 +116,43 @@ def at_once(comparison: Comparison) -> bool:
     return "rate" in comparison.settings and not isinstance(comparison.settings["rate"], int | float)
 
 
+def with_kill(comparison: Comparison) -> bool:
+    """Whether a process of each mode was killed in the middle."""
+    return bool(comparison.settings.get("kill"))
+
+
 def headline(comparison: Comparison) -> str:
-    """The lowest and the highest median, or throughput; empty where there is nothing to compare. Of modes that ran the
-    topology to its end, and were not held up by the feeder."""
+    """The lowest and the highest median, or throughput, or gap where each was killed in the middle, which is what most
+    latencies are of then; empty where there is nothing to compare. Of modes that ran the topology to its end, and were
+    not held up by the feeder."""
     fair = [one for one in comparison.modes if not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY]
     unit: Callable[[float], str]
     if at_once(comparison):
         what, unit, how = "messages a second", rate, "as many"
         found = sorted((one.throughput_per_s, one.title) for one in fair if one.throughput_per_s)
+    elif with_kill(comparison):
+        what, unit, how = "after a kill no result for", milliseconds, "as long"
+        found = sorted((one.kill.gap_ms, one.title) for one in fair if one.kill and one.kill.gap_ms)
     else:
         what, unit, how = "p50", milliseconds, "as long"
         found = sorted((percentile(sorted(one.latencies), 50), one.title) for one in fair if one.latencies)
     if len(found) < 2 or found[0][0] <= 0:
         return ""
     (low, first), (high, last) = found[0], found[-1]
-    return f"{what} from {unit(low)} ({first}) to {unit(high)} ({last}), {times(high / low)} {how}"
+    from_ = "" if with_kill(comparison) and not at_once(comparison) else "from "
+    return f"{what} {from_}{unit(low)} ({first}) to {unit(high)} ({last}), {times(high / low)} {how}"
 
 
 def times(ratio: float) -> str:
     """How many times, in two digits or more: "1.4 times", "250 times"."""
     return f"{ratio:.1f} times" if ratio < 9.95 else f"{float(f'{ratio:.2g}'):,.0f} times"
+
+
+def called(one: ModeResult) -> str:
+    """A row's name where its figures stand without their remarks, as in a picture: with what they are not."""
+    if one.problem:
+        return f"{one.title}, did not end" if measured(one) else one.title
+    return f"{one.title}, the feeder was the limit" if one.feeder_limited else one.title
 
 
 def remarks_of(one: ModeResult) -> Iterator[str]:
@@ -157,13 +175,17 @@ def inexact(one: ModeResult) -> str:
     """Results that were not there once each, in a few words; empty where all were."""
     results = counted(one.arrived, "result")
     if not (one.missing or one.extra):
-        return f"{one.repeated:,} of {results} came again, which a sink drops" if one.repeated else ""
+        again = f"{results} came, and {counted(one.repeated, 'repeat')}"
+        return f"{again}{'' if one.mode in JVM_ONLY else ', which a sink drops'}" if one.repeated else ""
     parts = (("missing", one.missing), ("repeated", one.repeated), ("that no other mode gave", one.extra))
     return f"not exact: {', '.join(f'{count:,} {what}' for what, count in parts if count)}, of {results}"
 
 
 def exactness(one: ModeResult) -> str:
-    """Whether each result was there once, or would be behind a sink that drops what it has: in a word or two."""
+    """Whether each result was there once, or would be behind a sink that drops what it has: in a word or two. Of what
+    did not come to its end nobody knows."""
+    if one.problem:
+        return NONE
     return "yes" if one.exact else "in effect" if one.exact_in_effect else "no"
 
 

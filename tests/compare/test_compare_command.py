@@ -37,6 +37,16 @@ WRONG = {
         "--report 'counting.py/a.html' can't be written: Not a directory",
         "K702",
     ),
+    "a report that is a device": (
+        ["--report", "/dev/null"],
+        "--report '/dev/null' can't be written: it is no file",
+        "K702",
+    ),
+    "a report that is a link to itself": (
+        ["--report", "round.html"],
+        "--report 'round.html' can't be written: it is a link that leads to itself",
+        "K702",
+    ),
     "a picture in no folder": (["--png", "nowhere/a.png"], "--png 'nowhere/a.png' can't be written", "K702"),
     "both in one file": (
         ["--report", "a", "--png", "./a"],
@@ -52,6 +62,7 @@ def test_a_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
     folder: Path, arguments: list[str], said: str, code: str
 ) -> None:
     (folder / "folder").mkdir()
+    (folder / "round.html").symlink_to("round.html")
     before = sorted(folder.rglob("*"))
     result = kedge_here("compare", "counting.py", *arguments, cwd=folder)
     assert (result.returncode, result.stdout) == (2, ""), result.stderr
@@ -122,10 +133,12 @@ def test_a_library_that_is_broken_is_told_as_such(folder: Path) -> None:
     ("target", "said", "code"),
     [
         ("nowhere.py", "there is no file nowhere.py", "K112"),
+        ("round.py", "there is no file round.py", "K112"),
         ("counting.py:nothing", "counting.py has no 'nothing'", "K120"),
     ],
 )
 def test_a_topology_that_is_not_there_is_told_as_by_run(folder: Path, target: str, said: str, code: str) -> None:
+    (folder / "round.py").symlink_to("round.py")
     result = kedge("compare", target, cwd=folder)
     assert (result.returncode, told(result.stderr).code) == (2, code)
     assert said in one_sentence(result)
@@ -136,6 +149,23 @@ def test_a_topology_with_mistakes_is_told_with_all_of_them(folder: Path) -> None
     result = kedge("compare", "wrong.py", cwd=folder)
     assert result.returncode == 2
     assert told(result.stderr).code == "K200"
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        ("1e9", "that is 25,000,000,001 messages a round, and 3,000,000 are the most"),
+        ("1e300", "that is more messages than anybody counts a round"),
+    ],
+)
+def test_a_rate_of_more_messages_than_can_be_kept_is_told_before_any_is_read(
+    folder: Path, rate: str, said: str
+) -> None:
+    result = kedge("compare", "counting.py", "--rate", rate, "--report", "a.html", cwd=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert said in one_sentence(result)
+    assert told(result.stderr).code == "K707"
+    assert not (folder / "a.html").exists()
 
 
 def test_the_line_to_repeat_it_has_all_that_counts_wherever_it_came_from() -> None:

@@ -178,6 +178,22 @@ def test_whatever_was_measured_there_is_a_report_of_it(shown: Comparison) -> Non
     assert plots.png(shown).startswith(b"\x89PNG")
 
 
+def test_it_says_that_there_was_a_kill_where_its_conditions_are() -> None:
+    settings = {"rate": 1000.0, "seconds": 5.0, "rounds": 1, "kill": True, "values": ["password"], "warm_up_s": 2.0}
+    text = Page(as_html(comparison(result("record"), settings=settings), AGAIN)).text
+    assert "1,000 messages a second for 5 s in one round with a kill in the middle." in text
+    assert "values set (--set) password" in text
+    assert "they may be secrets" in text
+    assert "seconds of warm-up before 2" in text
+
+
+def test_a_plot_names_what_did_not_end_and_what_the_feeder_held_up() -> None:
+    text = as_html(comparison(result("record", problem="it fell"), result("embedded", feeder_limited=True)), AGAIN)
+    page = Page(text)
+    for said in ("record, did not end", "embedded, the feeder was the limit"):
+        assert page.text.count(said) >= 3, said  # beside both curves, and a bar at least
+
+
 def test_where_all_was_due_at_one_time_nothing_is_drawn_over_time() -> None:
     text = as_html(comparison(result("record"), result("embedded"), settings={"rate": None, "rounds": 2}), AGAIN)
     assert "Latency over time" not in text

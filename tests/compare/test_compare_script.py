@@ -97,6 +97,30 @@ def topology() -> Topology:
     assert str(caught.value.code) == "K705"
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("never", "what is in flight when a worker dies is lost."),
+        ("other ids", "what comes again may be counted twice."),
+    ],
+)
+def test_of_a_spout_that_can_not_give_again_as_it_was_it_is_said_what_a_run_of_its_own_would_lose(
+    tmp_path: Path, given: str, said: str
+) -> None:
+    target = counting(tmp_path)
+    asked = offer_of(job_of(target))
+    assert asked.notes == ()
+    target.write_text(
+        COUNTING.replace("class Numbers(Spout):", f"class Numbers(Spout):\n    given_again = {given!r}\n")
+    )
+    offer = offer_of(job_of(target))
+    (note,) = offer.notes
+    assert note.startswith("The spout 'numbers' ")
+    assert "is stood in for by what" in note
+    assert note.endswith(said)
+    assert note in script_of(job_of(target, "count=20"), tmp_path / "script").notes
+
+
 def test_more_messages_than_fit_are_refused_before_anything_runs() -> None:
     with pytest.raises(ConfigurationError, match="3,000,000 are the most") as caught:
         counts_of(Job("x", rate=1e6, seconds=OFFERED_MAX / 1e6))

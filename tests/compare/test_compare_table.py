@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from bridge.compare.results import Comparison, Kill
-from bridge.compare.table import headline, lines, times
+from bridge.compare.table import called, exactness, headline, lines, times
 
 
 @given(
@@ -68,6 +68,13 @@ def test_figures_that_are_the_feeders_are_never_shown_as_the_modes() -> None:
     assert "embedded" not in headline(shown)
 
 
+def test_where_a_name_stands_alone_it_says_that_its_figures_are_not_the_modes_or_not_all() -> None:
+    assert called(result("record")) == "record"
+    assert called(result("record", feeder_limited=True)) == "record, the feeder was the limit"
+    assert called(result("record", problem="a worker has died")) == "record, did not end"
+    assert called(failed("record", "no javac")) == "record"
+
+
 def test_results_that_were_not_there_once_each_are_counted() -> None:
     said = "\n".join(lines(comparison(result(missing=3, repeated=1, extra=2)), 120))
     assert "not exact: 3 missing, 1 repeated, 2 that no other mode gave, of 40 results" in said
@@ -77,9 +84,31 @@ def test_results_that_were_not_there_once_each_are_counted() -> None:
 def test_what_came_again_is_told_and_is_exact_behind_a_sink_that_drops_it() -> None:
     again = result(repeated=3, kill=Kill("a worker", 10.0, 120.0, 180.0, None))
     said = "\n".join(lines(comparison(again), 120))
-    assert "3 of 40 results came again, which a sink drops" in said
+    assert "40 results came, and 3 repeats, which a sink drops" in said
     assert "in effect  a worker killed" in said
     assert "not exact" not in said
+
+
+def test_what_spark_gives_again_without_python_no_sink_could_drop() -> None:
+    again = result("spark:continuous", repeated=3, kill=Kill("the driver", 10.0, 120.0, 180.0, None))
+    said = "\n".join(lines(comparison(again), 120))
+    assert "40 results came, and 3 repeats\n" in said
+    assert "       no  the driver killed" in said
+    assert again.as_json()["exact_in_effect"] is False
+
+
+def test_whether_what_did_not_end_was_exact_is_not_known() -> None:
+    assert exactness(result(problem="interrupted")) == "–"
+    assert (exactness(result()), exactness(result(missing=1))) == ("yes", "no")
+
+
+def test_with_a_kill_in_the_middle_the_headline_compares_what_that_has_cost() -> None:
+    first = result("record", kill=Kill("a worker", 10.0, 120.0, 180.0, None))
+    second = result("spark:1s", ms=0.01, kill=Kill("the driver", 10.0, 12_000.0, 180.0, None))
+    shown = comparison(first, second, settings={"rate": 1000.0, "kill": True})
+    assert headline(shown) == "after a kill no result for 120 ms (record) to 12 s (spark:1s), 100 times as long"
+    said = " ".join(" ".join(lines(shown, 80)).split())
+    assert "a process of each mode was killed in the middle: its latencies are those of that, too" in said
 
 
 def test_a_kill_has_a_table_of_its_own() -> None:
