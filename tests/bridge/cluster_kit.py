@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
+from bridge.archives import archives, options
 from bridge.java import java_home
 
 WAIT_S = 120.0  # for a JVM to say that it is there: 5 s on a quiet machine
@@ -28,6 +30,19 @@ def spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
+@cache
+def faster() -> str:
+    """Java's options by which each of Spark's processes starts from the archive of classes that a run's driver has;
+    nothing where there is none."""
+    its = archives()
+    return options(its.found() if its is not None else None)
+
+
+def for_executors() -> list[str]:
+    """Settings of a run on such a cluster."""
+    return ["--spark-conf spark.executor.memory=512m", f"--spark-conf spark.executor.extraJavaOptions={faster()}"]
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Of Spark's own processes. They find Kedge, as they do where it is installed beside Spark."""
     home = java_home(folder)
@@ -37,24 +52,29 @@ def environment(folder: Path) -> dict[str, str]:
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false",
+        "SPARK_DAEMON_JAVA_OPTS": f"{faster()} -Dspark.master.rest.enabled=false",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(__file__).parent))),
     }
 
 
 @contextmanager
-def spoken(command: list[str], log: Path, environment: Mapping[str, str], word: str) -> Iterator[str]:
-    """What a process that is running has said by this pattern; its whole process group is killed at the end."""
+def running(command: list[str], log: Path, environment: Mapping[str, str], word: str) -> Iterator[Callable[[], str]]:
+    """Waits for what a process that is running says by this pattern; its whole process group is killed at the end."""
     with open(log, "wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=dict(environment), start_new_session=True)
-    try:
+
+    def said() -> str:
         pause, ends = threading.Event(), time.monotonic() + WAIT_S
         while (found := re.search(word, log.read_text(errors="replace"))) is None:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < ends, f"waited in vain for {word!r}\n{log.read_text()}"
             pause.wait(0.05)
-        yield found[1]
+        return found[1]
+
+    try:
+        yield said
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -68,19 +88,20 @@ def standalone(folder: Path, blind: Path | None = None) -> Iterator[str]:
     """A Master and two Workers with a core each; the cluster's URL. `blind`: a folder that both Workers, and executors
     of theirs, have another one in place of, as on another machine."""
     given, spark_class = environment(folder), str(spark_home() / "bin" / "spark-class")
-    with ExitStack() as running:
+    with ExitStack() as there:
         command = [spark_class, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        url = running.enter_context(
-            spoken(command, folder / "master.log", given, r"Starting Spark master at (spark://\S+)")
-        )
+        word = r"Starting Spark master at (spark://\S+)"
+        url = there.enter_context(running(command, folder / "master.log", given, word))()
+        registered = []
         for number in range(2):
             command = [spark_class, WORKER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             command += ["--cores", "1", "--memory", "600m", "--work-dir", str(folder / f"work-{number}"), url]
             if blind is not None:
                 command = ["unshare", "-rm", "sh", "-c", BLIND, "sh", str(blind), *command]
-            running.enter_context(
-                spoken(command, folder / f"worker-{number}.log", given, r"(Successfully registered) with master")
-            )
+            log, word = folder / f"worker-{number}.log", r"(Successfully registered) with master"
+            registered.append(there.enter_context(running(command, log, given, word)))
+        for said in registered:
+            said()
         yield url
 
 
@@ -97,9 +118,10 @@ def connect_server(folder: Path) -> Iterator[str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     command = [str(spark_home() / "bin" / "spark-submit"), "--class", CONNECT, "--master", "local[2]"]
+    command += ["--driver-java-options", faster()]
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
     port = r"Spark Connect server started at: \S+:(\d+)"
     given = environment(folder) | {"SPARK_DAEMON_MEMORY": "768m"}
-    with spoken([*command, "spark-internal"], folder / "connect.log", given, port) as found:
-        yield f"sc://127.0.0.1:{found}"
+    with running([*command, "spark-internal"], folder / "connect.log", given, port) as said:
+        yield f"sc://127.0.0.1:{said()}"

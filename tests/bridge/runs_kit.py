@@ -31,7 +31,7 @@ class Run:
         command = [*before, KEDGE, "run", str(topology), "--state-dir", str(folder / "state")]
         command += ["--set", f"store={folder / 'counted.db'}"]
         for setting in settings:
-            command += setting.split(" ") if setting.startswith("--") else ["--set", setting]
+            command += setting.split(" ", 1) if setting.startswith("--") else ["--set", setting]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env={**os.environ, **(environment or {})}, start_new_session=True

@@ -3,31 +3,66 @@ package.
 """
 
 import contextlib
-import os
+import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from cluster_kit import connect_server, standalone
+from cluster_kit import connect_server, for_executors, standalone
+from runs_kit import Run
 from spark_kit import needs_spark
 from spark_topology import numbered
+
+from topology.codes.starting import K457
 
 pytestmark = [needs_spark, pytest.mark.cluster, pytest.mark.timeout(420)]
 
 TOPOLOGY = Path(__file__).with_name("everywhere_topology.py")
-RUN_S = 300.0
+HOST = socket.gethostname()
 RECORDS = 5_000
 
 
-def run(folder: Path, master: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """A whole `kedge run` with its Spark there."""
-    kedge = str(Path(sys.executable).with_name("kedge"))
-    command = [kedge, "run", str(TOPOLOGY), "--state-dir", str(folder / "state"), "--set", f"store={folder / 'store'}"]
-    command += ["--set", f"records={RECORDS}", "--spark", master, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False, env={**os.environ})
+@dataclass(frozen=True)
+class Cluster:
+    """`blind`: a folder for a run whose state its Workers do not see; None where processes can't have folders of their
+    own."""
+
+    master: str
+    folder: Path
+    blind: Path | None
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all runs here."""
+    folder = tmp_path_factory.mktemp("cluster")
+    unshare = shutil.which("unshare")
+    blind = unshare is not None and not subprocess.run([unshare, "-rm", "true"], check=False).returncode
+    (folder / "blind").mkdir()
+    (folder / "blind" / "state").mkdir(mode=0o700)
+    with standalone(folder, folder / "blind" / "state" if blind else None) as master:
+        yield Cluster(master, folder, folder / "blind" if blind else None)
+
+
+@pytest.fixture
+def run_in() -> Iterator[Callable[..., Run]]:
+    """Begins a run in a folder."""
+    runs: list[Run] = []
+
+    def run_in(folder: Path, master: str, *settings: str, environment: dict[str, str] | None = None) -> Run:
+        given = [f"records={RECORDS}", f"--spark {master}", *settings]
+        runs.append(Run(TOPOLOGY, folder, *given, environment=environment))
+        return runs[-1]
+
+    yield run_in
+    for one in runs:
+        one.kill()
 
 
 def stored(path: Path, table: str) -> list[tuple[str, str, int, int]]:
@@ -50,30 +85,49 @@ def expected() -> list[tuple[str, str, int, int]]:
 
 
 def is_exact(folder: Path) -> None:
-    assert stored(folder / "store", "counted") == expected()
-    assert stored(folder / "store-windowed", "windowed") == expected()
+    assert stored(folder / "counted.db", "counted") == expected()
+    assert stored(folder / "counted.db-windowed", "windowed") == expected()
 
 
-def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(tmp_path: Path) -> None:
+def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
+    cluster: Cluster, run_in: Callable[..., Run], tmp_path: Path
+) -> None:
     """D16: a Master and two Workers, whose executors read the segments where the run has written them."""
-    with standalone(tmp_path) as master:
-        result = run(tmp_path, master, "--spark-conf", "spark.executor.memory=512m", "--workers", "2")
-        assert result.returncode == 0, result.stderr
-        is_exact(tmp_path)
-        listening = set()
-        for one in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # an executor ends a while after its run
-                there = one.net_connections("inet") if one.name() == "java" else []
-                listening |= {each.laddr.ip for each in there if each.status == "LISTEN"}
-        assert {one.removeprefix("::ffff:") for one in listening} == {"127.0.0.1"}
-    logs = [path.read_text() for path in tmp_path.glob("worker-*.log")]
-    assert ["Asked to launch executor" in one for one in logs] == [True, True]
+    one = run_in(tmp_path, cluster.master, *for_executors(), "--workers 2")
+    assert one.end() == 0, one.text()
+    is_exact(tmp_path)
+    listening = set()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # an executor ends a while after its run
+            there = process.net_connections("inet") if process.name() == "java" else []
+            listening |= {each.laddr.ip for each in there if each.status == "LISTEN"}
+    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    logs = [path.read_text() for path in cluster.folder.glob("worker-*.log")]
+    assert ["Asked to launch executor" in log for log in logs] == [True, True]
 
 
-def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_with_its_sources(tmp_path: Path) -> None:
+def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sentence(
+    cluster: Cluster, run_in: Callable[..., Run]
+) -> None:
+    """In time: state that is kept on a machine's own disk would be missing at the next start."""
+    if cluster.blind is None:
+        pytest.skip("a process can't have folders of its own here")
+    python = {"PYSPARK_PYTHON": sys.executable}  # as elsewhere: the one for this machine alone is in that folder
+    one = run_in(cluster.blind, cluster.master, *for_executors(), environment=python)
+    assert one.end() == 1, one.text()
+    spark = cluster.blind / "state" / "kept" / "spark"
+    said = f"{spark} is not there on {HOST}, where Spark works; {K457.next.rstrip('.')} (K457)"
+    assert said in one.text().replace(". (K457)", " (K457)")
+    assert len(one.starts()) == 1, "it is not tried again"
+    assert [one.batches("query"), one.batches("windowed")] == [-1, -1]
+
+
+def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_with_its_sources(
+    run_in: Callable[..., Run], tmp_path: Path
+) -> None:
     """D16: the driver is a client, and has no JVM: the windows that are open at the end are closed all the same."""
     pytest.importorskip("grpc_status", reason="needs pip install 'kedge[spark-connect]'")
     with connect_server(tmp_path) as master:
-        result = run(tmp_path, master)
-    assert result.returncode == 0, result.stderr
+        one = run_in(tmp_path, master)
+        assert one.end() == 0, one.text()
     is_exact(tmp_path)

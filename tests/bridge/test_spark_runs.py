@@ -42,7 +42,10 @@ def expected(count: int) -> list[tuple[str, str, int, int]]:
     return sorted((start, key, len(found), sum(found)) for (start, key), found in windows.items())
 
 
-# Each life of the driver takes 10 to 30 s until it has results: with CHAOS=1 one more of them dies.
+COUNT = 20_000
+FIRST = 6_000  # come at once, and give the first windows; further ones come when they are asked for, else at the rate
+MORE = 1_200  # two windows
+# Each life of the driver takes 5 to 30 s until it has results: with CHAOS=1 one more of them dies.
 KILLED = [
     ["java"],
     pytest.param(["java", "python"], marks=pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")),
@@ -55,10 +58,11 @@ def test_each_window_is_stored_once_whatever_is_killed_between_its_records_and_i
 ) -> None:
     """C4, C7, D16: the JVM, the driver and then the whole run are killed, one after the other, while records come. The
     next run is on a machine that has no Java any more, on the one that pip has brought."""
-    count = 30_000
-    first = run("count=30000", "rate=500", "tasks=2", "--workers 2")
+    (tmp_path / "hurry").write_text(str(FIRST))
+    first = run(f"count={COUNT}", "rate=50", "tasks=2", "--workers 2")
     for life, victim in enumerate([*killed, "run"], start=1):
         driver, before = first.until_ready(life), first.batches("windows")
+        first.hurry(FIRST + MORE * life)
         first.until(lambda before=before: first.batches("windows") > before)  # type: ignore[misc]
         java = java_of(driver)
         {"java": java, "python": driver, "run": first.process}[victim].send_signal(signal.SIGKILL)
@@ -66,11 +70,11 @@ def test_each_window_is_stored_once_whatever_is_killed_between_its_records_and_i
     psutil.wait_procs([driver, java], timeout=WAIT_S)
     assert not driver.is_running()
     assert not java.is_running()
-    assert 0 < len(stored(tmp_path)) < len(expected(count))
+    assert 0 < len(stored(tmp_path)) < len(expected(COUNT))
 
-    second = run("count=30000", "tasks=2", "--workers 2", environment=elsewhere(tmp_path))
+    second = run(f"count={COUNT}", "tasks=2", "--workers 2", environment=elsewhere(tmp_path))
     assert second.end() == 0, second.text()
-    assert stored(tmp_path) == expected(count)
+    assert stored(tmp_path) == expected(COUNT)
     wrapper = tmp_path / "state" / "kept" / "spark" / "java" / "bin" / "java"
     assert wrapper.is_file() is PIPS_JAVA, "on which one has it run?"
 
