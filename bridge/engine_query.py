@@ -22,6 +22,7 @@ from bridge.engine_mapping import Mapped
 from bridge.engine_parts import Held, Part
 from bridge.engine_rows import DDL, REJECTED, SCHEMA, Row, batch_of, rows_of
 from bridge.engine_seat import Process, Seat, process_of, told
+from bridge.engine_summary import OF
 from topology.records import encode
 
 STATE: Final = "content"
@@ -117,7 +118,10 @@ def stored(process: Process, batch: pa.RecordBatch, counts: "Accumulator[Counts]
         sinks = process.sinks(partition())
         before = sinks.tally()
         executed, rejected = sinks.take(row._replace(task=0) for row in rows)
-        counts.add({**executed, **(sinks.tally() - before)})
+        classes = Counter(
+            (subscriptions[row.to].subscriber, f"{OF}{subscriptions[row.to].cls.__name__}") for row in rows
+        )
+        counts.add({**executed, **classes, **(sinks.tally() - before)})
         yield batch_of(Row(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(one)) for one in rejected)
 
 

@@ -26,8 +26,9 @@ from bridge.engine_query import CountsParam, chained, storing
 from bridge.engine_raised import Raised, told_of
 from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, rejected_of, rows_of, timers_of
 from bridge.engine_seat import Process, Seat
-from bridge.engine_sinks import TOLD, Sinks
+from bridge.engine_sinks import Sinks
 from bridge.engine_source import FORMAT, Messages
+from bridge.engine_summary import counts_itself, told_of_all, with_counts
 from bridge.engine_timers import TIMERS_INPUT, TimersInput
 from bridge.mistakes import NeedsMending
 from bridge.schema import to_table
@@ -229,8 +230,14 @@ class EngineRunning:
             taken, given = counts.get((name, "executed"), 0), counts.get((name, "emitted"), 0)
             emits = f", {given:,} out" if self.mapped.plan.components[name].streams else ""
             yield f"{name}: {taken:,} in{emits}"
-            for line in _told_of(name, counts) if name in self.mapped.shared else said.get(name, ()):
+            for line in self._told_elsewhere(name, counts) if name in self.mapped.shared else said.get(name, ()):
                 yield f"  {line}" if line.startswith(" ") else f"{name}: {line}"
+
+    def _told_elsewhere(self, name: str, counts: Mapping[tuple[str, str], int]) -> list[str]:
+        if not counts_itself(self.mapped.plan.components[name].prototype):
+            return []
+        prepare = with_counts(self._process.routing, counts)
+        return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare))
 
     def _say_raised(self, raised: Iterable[Raised]) -> None:
         """What ends nothing: all rows are stored."""
@@ -239,13 +246,15 @@ class EngineRunning:
             for line in [*(f"| {line}" for line in lines), text]:
                 self._say(line)
 
-    def _sinks_of(self, places: Iterable[tuple[str, int]]) -> Sinks:
+    def _sinks_of(
+        self, places: Iterable[tuple[str, int]], prepare: Callable[[str, Any], None] = lambda name, sink: None
+    ) -> Sinks:
         process, components = self._process, self.mapped.plan.components
 
         def task_of(name: str, index: int) -> Task:
             return process.task(name, index, components[name].tasks)
 
-        return Sinks(process.routing, places, task_of, process.away.note)
+        return Sinks(process.routing, places, task_of, process.away.note, prepare)
 
     # -- its batches
 
@@ -332,13 +341,6 @@ class EngineRunning:
 def _done(stream: Stream) -> dict[str, int]:
     """Below which segments may be gone."""
     return {task: stream.of(task).done() for task in stream.tasks()}
-
-
-def _told_of(name: str, counts: Mapping[tuple[str, str], int]) -> Iterable[str]:
-    """What is said at the end of a sink that has run in Spark's processes, where it counts."""
-    stored, known = (counts.get((name, what)) for what in TOLD)
-    if stored is not None or known is not None:
-        yield f"{stored or 0:,} stored, {known or 0:,} known already"
 
 
 def _timers(rows: Iterable[Row]) -> list[Any]:

@@ -30,7 +30,7 @@ AWAY_S: Final = 0.05  # the same where a store is away
 TELL_S: Final = 1.0  # between two looks whether a store is away
 SHOWN_MAX: Final = 1_000  # characters of a rejected record
 FLUSHES: Final = "on Spark no more come before that, so let it have a flush(self, out) that answers for what it holds"
-TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is told of those without a summary
+TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is added up over processes
 
 T = TypeVar("T")
 OpenTask = Callable[[str, int], Task]
@@ -87,6 +87,7 @@ class Sinks:
     places  which they are: the name of each, and the number of a task of it.
     tell    is called from within a call that lasts, each second: why some of them wait for their stores; and with
             nothing, once none does any more.
+    prepare  is called with the name of each and the sink, before that is opened.
     """
 
     def __init__(
@@ -95,8 +96,9 @@ class Sinks:
         places: Iterable[tuple[str, int]],
         task_of: OpenTask,
         tell: Callable[[Away], None] = lambda away: None,
+        prepare: Callable[[str, Any], None] = lambda name, sink: None,
     ) -> None:
-        self._routing, self._task_of, self._tell = routing, task_of, tell
+        self._routing, self._task_of, self._tell, self._prepare = routing, task_of, tell, prepare
         self._places = tuple(places)
         self._silent_s = routing.plan.config.tree_timeout_s
         self._sinks: dict[tuple[str, int], Any] = {}
@@ -158,6 +160,7 @@ class Sinks:
     async def _opened(self, name: str, task: int, patient: bool) -> Any:
         """A sink that is open; None where its store is away, for which it has waited, and that is to be tried again."""
         sink = prototype_copy(self._routing.plan.components[name])
+        self._prepare(name, sink)
         try:
             await _awaited(sink.open(self._task_of(name, task)))
         except USERS as error:

@@ -85,11 +85,19 @@ def test_they_hold_what_they_hold_after_a_run_of_kedge_and_each_process_has_one_
     lives.segments.end(lives.next)
     lives.until(running, lambda: lives.query.ended() is not None)
     assert held(database) == wanted
-    said = re.search(r'"store: ([\d,]+) in", "store: ([\d,]+) stored, ([\d,]+) known already"', summary(lives))
+    tables = ", ".join(f"{database.schema}.{one}" for one in ("counted", "total"))
+    facts = rf", in {tables} of {re.escape(where(database))}\", \"store: PostgreSQL \d+\S*, fsync on, "
+    said = re.search(rf'"store: ([\d,]+) in", "store: ([\d,]+) stored, ([\d,]+) known already{facts}', summary(lives))
     assert said is not None, summary(lives)
     taken, fresh, known = (int(one.replace(",", "")) for one in said.groups())
     assert taken == fresh + known > 0
     running.close()
+
+
+def where(database: Database) -> str:
+    from bolts.postgres_dsn import Dsn
+
+    return Dsn(database.dsn).where
 
 
 def summary(lives: Lives) -> str:
@@ -152,7 +160,8 @@ def test_a_row_that_the_server_refuses_is_rejected_and_what_is_for_others_passes
     again = [one for part in stored(process, batch_of(good), added) for one in rows_of(part)]
     assert again == []
     assert {table: len(rows) for table, rows in held(database).items()} == {"counted": 1, "total": 1}
-    assert added.counts == {("store", "executed"): 5, ("store", "stored"): 2, ("store", "duplicates"): 2}
+    counted = {"executed": 5, "stored": 2, "duplicates": 2, "of Counted": 3, "of Total": 2}
+    assert added.counts == {("store", what): count for what, count in counted.items()}
 
 
 def test_a_server_that_goes_away_is_waited_for_and_told_until_it_is_back(

@@ -15,6 +15,7 @@ from bridge.engine_raised import Notes, Raised, at_input, told_of
 from bridge.engine_rows import DueNow, Row, position_of, row_of
 from bridge.engine_seat import FolderNotes
 from bridge.engine_sinks import Sinks
+from bridge.engine_summary import counts_itself, told_of_all, with_counts
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
 from topology.components import Source
@@ -314,3 +315,53 @@ def test_of_what_a_user_can_not_mend_there_is_no_note(tmp_path: Path) -> None:
         Notes(tmp_path, "now").write(error)
     assert not [*tmp_path.iterdir()]
     assert told_of(ConfigurationError("env:DSN is not set"))[0] == "env:DSN is not set"
+
+
+# -- at the end, of a sink that has run in Spark's processes
+
+
+class Counting(Bolt):
+    """A sink that counts, and knows the classes that it keeps, as ours do."""
+
+    def __init__(self) -> None:
+        self.stored = self.duplicates = 0
+        self.records: tuple[type[Record], ...] = ()
+        self.where = ""
+
+    def open(self, task: Task) -> None:
+        self.where = f"{[cls.__name__ for cls in self.records]} of a server"
+
+    def process(self, given: Numbered) -> None:
+        raise AssertionError("nothing is given to the copy that tells")
+
+    def summary(self) -> Iterator[str]:
+        yield f"{self.stored} stored, {self.duplicates} known already, in {self.where}"
+
+
+class Away(Counting):
+    def open(self, task: Task) -> None:
+        raise ConfigurationError("a server can't be reached")
+
+
+COUNTS = {("sink", "stored"): 7, ("sink", "duplicates"): 2, ("sink", "of Numbered"): 9}
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        (Counting(), ["7 stored, 2 known already, in ['Numbered'] of a server"]),
+        (Away(), ["7 stored, 2 known already", "where, can't be told now: a server can't be reached"]),
+    ],
+)
+def test_a_sink_in_many_processes_says_at_the_end_what_it_says_in_one(
+    task: Callable[..., Task], sink: Counting, said: list[str]
+) -> None:
+    routing = routed(sinks={"sink": sink})
+    prepare = with_counts(routing, COUNTS)
+    assert told_of_all("sink", COUNTS, lambda: Sinks(routing, [("sink", 0)], task, prepare=prepare)) == said
+
+
+def test_only_what_counts_itself_is_asked_at_the_end() -> None:
+    """Another sink would speak of a copy that was given nothing."""
+    assert counts_itself(Counting())
+    assert not counts_itself(Taking())
