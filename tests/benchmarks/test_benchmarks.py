@@ -35,7 +35,7 @@ LATENCY = {"alert-embedded-1k": "ms", "alert-embedded-10k": "ms", "alert-2w-1k":
 
 
 def run(*command: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, timeout=110)
 
 
 def short(benchmark: str, *options: str) -> "subprocess.CompletedProcess[str]":

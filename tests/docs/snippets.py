@@ -26,7 +26,8 @@ COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*
 WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "needs", "not run"}
 MARKS = {"figures begin", "figures end"}  # what one page takes over from another
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
-LOOSE = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?P<unit>µs|ms|s|%)(?!\w))|\d[\d,]*\.\d+|\bpid \d+|…")
+LOOSE = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?P<unit>µs|ms|s|%)(?!\w))|\d[\d,]*\.\d+|\bpid \d+|nothing waits|…")
+WAITS = rf"(?:nothing waits|no queue is more than {NUMBER} % full)"  # a share as well, and 0 % in words
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def _loosely(match: re.Match[str]) -> str:
         return ".*"
     if text.startswith("pid"):
         return r"pid \d+"
+    if text == "nothing waits":
+        return WAITS
     unit = match["unit"]
     return NUMBER + ("" if unit is None else " %" if unit == "%" else r" [µm]?s\b")
 
