@@ -20,6 +20,7 @@ from topology.runtime.supervisor import SupervisedRun
 LOADER = f"{__name__}:made"
 PROGRAM = Path(__file__).with_name("companion_program.py")
 PATIENCE_S = 30.0  # after which a test that waits for something has failed
+DYING_S = 5.0  # that a process may take to end once it was killed
 
 
 class Tick(Record):
@@ -118,8 +119,16 @@ class Beside:
         (self.directory / "end").touch()
 
     def all_gone(self) -> bool:
-        """Whether nothing is left of any life."""
-        return all(gone(pid) for life in self.lives() for pid in life)
+        """Whether nothing is left of any life. Itself has ended by now; what was killed with it is given a moment to
+        end, which a busy machine takes, and lives for minutes where it was not killed."""
+        if not all(gone(own) for own, *_ in self.lives()):
+            return False
+        deadline = time.monotonic() + DYING_S
+        while not (all_are := all(gone(pid) for life in self.lives() for pid in life)):
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.01)
+        return all_are
 
 
 async def through(beside: Beside, during: Callable[[], Any]) -> Report:
