@@ -20,6 +20,10 @@ from topology.errors import Reject
 from topology.records import Record
 
 QUERY: Final = "engine"  # the folder of the one query
+NEXT: Final = (
+    "see the record in the letter; mend what has made it, or the bolt, then drop the letter: a replay of it ends here "
+    "again, as Spark does not compute it once more"
+)
 RECORD: Final = "record"  # the column of a segment that has the record's bytes
 SUMMARY: Final = "summary"  # JSON in the query's folder: what is to be said at the end, line by line
 
@@ -64,4 +68,4 @@ class Rejections(Bolt):
 
     def process(self, given: Rejected) -> Iterator[Never]:
         """Raises Reject."""
-        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=K555)
+        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=K555, next=NEXT)
