@@ -1,4 +1,7 @@
-"""Runs of the command with a batch join in them: its results in a table, once, whatever is killed while it runs."""
+"""Runs of the command with a batch join in them: its results in a table, once, whatever is killed while it runs.
+
+With CHAOS=1 (`make chaos`); the suite has a bounded one in `test_spark_elsewhere`, which is on a cluster.
+"""
 
 import os
 import signal
@@ -12,7 +15,11 @@ from batch_topology import OWNED, numbered
 from runs_kit import Run, java_of, runs_of
 from spark_kit import needs_spark
 
-pytestmark = [needs_spark, pytest.mark.timeout(420)]
+pytestmark = [
+    needs_spark,
+    pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1"),
+    pytest.mark.timeout(420),
+]
 
 TOPOLOGY = Path(__file__).with_name("batch_topology.py")
 
@@ -42,7 +49,6 @@ def test_a_bounded_run_stores_the_join_of_all_that_it_has_had_and_ends(run: Call
     assert "matched: job 1 is complete, 3,000 results in " in first.text()
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
 def test_whatever_is_killed_while_a_job_runs_each_result_is_stored_once_and_the_next_run_joins_all_again(
     run: Callable[..., Run], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from cluster_kit import connect_server, for_executors, standalone
 from runs_kit import Run
 from spark_kit import needs_spark
 from spark_topology import numbered
+from test_batch_runs import expected as matched
 
 from topology.codes.starting import K457
 
@@ -92,10 +93,14 @@ def is_exact(folder: Path) -> None:
 def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
     cluster: Cluster, run_in: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """D16: a Master and two Workers, whose executors read the segments where the run has written them."""
-    one = run_in(tmp_path, cluster.master, *for_executors(), "--workers 2")
+    """D16: a Master and two Workers, whose executors read the segments where the run has written them: for windows, and
+    for a join of all that has come, which is a job at the end."""
+    one = run_in(tmp_path, cluster.master, *for_executors(), "batch=true", "--workers 2")
     assert one.end() == 0, one.text()
     is_exact(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "counted.db-matched")) as database:
+        assert sorted(database.execute("select job, number, owner from matched")) == matched(RECORDS, 0)
+    assert f"matched: job 1 is complete, {RECORDS:,} results in " in one.text()
     listening = set()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # an executor ends a while after its run
