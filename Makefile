@@ -25,15 +25,19 @@ BASE ?= 0
 RECORDS ?= 200000
 SEED ?=
 
-# Tests that are alone on the machine: they measure time, have servers of their own, or take all cores themselves. All
-# others wait for conditions and share nothing, so JOBS processes share them out: three for two cores, as
-# a third of their time goes by in waiting.
-ALONE := $(addprefix tests/,benchmarks bridge compare/test_jvm_modes.py services cli/test_budgets.py cli/test_demo.py \
-	simulation/test_planted.py simulation/test_simulation.py \
-	$(addprefix chaos/test_,$(addsuffix .py,ends pressure stopped supervisors)) \
-	$(addprefix runtime/test_,$(addsuffix .py,companions crew fleet hands process process_alive pulse standing \
-	supervisor supervisor_deaths transport)))
-JOBS ?= 3
+# Tests that are alone on the machine: Spark takes all cores and memory, budgets and rates are measured. All others
+# wait for conditions and share nothing, so JOBS processes share them out: four for two cores, as half of their time goes
+# by in waiting.
+ALONE := $(addprefix tests/,bridge compare/test_jvm_modes.py cli/test_budgets.py benchmarks/test_state_benchmark.py)
+# Those that take longest begin first: one that came last would go on by itself when all others are done.
+LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py install/test_newcomer.py \
+	install/test_wheel.py compare/test_compare_runs.py benchmarks/test_peers.py \
+	$(addprefix chaos/test_,$(addsuffix .py,killed zombies marathon poison resumed ends stopped)) \
+	compare/test_compare_shown.py runtime/test_supervisor_deaths.py services/test_canaries.py \
+	$(addprefix cli/test_,$(addsuffix .py,wrong_use logs errors_told cli_workers hostile_errors)) \
+	runtime/test_subtrees.py model/test_model.py typing/test_checked_files.py docs/test_website.py)
+SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py)))
+JOBS ?= 4
 
 .PHONY: help run run-spark test lint docs mutants soak planted chaos peers figures clean
 .DEFAULT_GOAL := help
@@ -84,7 +88,7 @@ $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
 # Both parts run, whatever becomes of the first. A file of tests stays in one process, so that what its tests share is made
 # once.
 test: $(VENV)/.installed-dev
-	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(addprefix --ignore=,$(ALONE)) || status=$$?; \
+	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(SHARED) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
 lint: $(VENV)/.installed-dev

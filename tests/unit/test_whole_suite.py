@@ -1,0 +1,25 @@
+"""`make test` runs each file of tests, once: it names them, so as to begin with those that take longest."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATHS = re.compile(r"tests/\S+")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_test_runs_each_file_of_tests_in_one_of_its_parts() -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "JOBS"))}
+    told = subprocess.run(
+        ["make", "--no-print-directory", "-n", "test"], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    )
+    named = [ROOT / path for path in PATHS.findall(told.stdout)]
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    assert len(files) > 100
+    parts = {str(file.relative_to(ROOT)): sum(one == file or one in file.parents for one in named) for file in files}
+    assert {path: count for path, count in parts.items() if count != 1} == {}
