@@ -97,7 +97,7 @@ def _filled(file: int, count: int) -> int:
 
 @dataclass
 class Round:
-    """Is measured once."""
+    """Is measured once. `over`: whether it came to its end, before which nobody knows what is missing."""
 
     task: Task
     tell: Tell
@@ -105,6 +105,7 @@ class Round:
     interrupts: Interrupts
     trial: Trial = field(default_factory=Trial)
     process: "subprocess.Popen[bytes] | None" = None
+    over: bool = False
 
     def measured(self) -> ModeResult:
         """Raises Problem, and OSError before anything of it runs; all that it has started has ended."""
@@ -168,6 +169,7 @@ class Round:
             trial.cpu_s, trial.memory_mb = usage.end(last_ns / 1e9 if last_ns else None)
         finally:
             usage.close()
+        self.over = True
         self.tell("ending", 0.0, 0.0)
 
     def _half(self, start: float, seconds: float) -> Callable[[], bool]:
@@ -306,7 +308,8 @@ class Round:
         result = figures(self.task.row, trial, script, {number: number for number in range(script.count)})
         seen = {one.identity for one in trial.arrivals}
         wanted = {number for number in range(1, trial.released) if self.passing[number % len(self.passing)]}
-        result.missing, result.extra = len(wanted - seen), len(seen - wanted - {0})
+        if self.over:
+            result.missing, result.extra = len(wanted - seen), len(seen - wanted - {0})
         return result
 
     def _texts(self) -> bytearray:

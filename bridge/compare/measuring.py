@@ -127,7 +127,7 @@ class Whole:
             end_all(self._mark)
             room = without_room(self._folder.path)
             shutil.rmtree(folder, ignore_errors=True)
-        if found.problem and found.problem != INTERRUPTED and room:
+        if found.problem and found.problem != INTERRUPTED and room not in found.problem:
             found.problem += f"; {room}"
         seen.result = found if seen.result is None else merged(seen.result, found)
         self._progress.ended(row, replace(seen.result))

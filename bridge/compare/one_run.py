@@ -23,7 +23,7 @@ from typing import Any, Final
 from bridge.compare import feeder
 from bridge.compare.arrivals import Arrivals
 from bridge.compare.feeder import Feeding
-from bridge.compare.folder import unmade
+from bridge.compare.folder import unmade, without_room
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job
 from bridge.compare.judging import Trial
@@ -33,6 +33,7 @@ from bridge.compare.processes import children, command_of, end_all, environment,
 from bridge.compare.script import Script, Tell
 from bridge.compare.scripted import ACKED, PROBES, acks
 from bridge.compare.usage import Usage
+from topology.cli.numbers import counted
 from topology.runtime.rundir import RunDir
 
 LOOK_S: Final = 0.01
@@ -195,6 +196,8 @@ class OneRun:
             if now - waiting.told >= TELL_S:
                 waiting.told = now
                 self._tell(phase, min(now - waiting.begun, waiting.of_s), waiting.of_s)
+                if room := without_room(self._folder.parent):
+                    raise Over(room)
             if self._kill_at is not None and self._is_half_way(now, self._kill_at):
                 self._kill()
             if watched and self._process.poll() is not None:
@@ -322,7 +325,7 @@ class OneRun:
         except (ValueError, KeyError, TypeError, AttributeError):
             return False
         if dead:
-            self.trial.notes.append(f"{self._way.row.title}: {dead:,} messages ended dead.")
+            self.trial.notes.append(f"{self._way.row.title}: {counted(dead, 'message')} ended dead.")
         return bool(dead)
 
     def _why_ended(self) -> str:
@@ -331,6 +334,7 @@ class OneRun:
         told = found[-1].split("\\n")[0] if found else ""  # as lines of what it quotes are told
         status = self._process.returncode
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        told = told.removeprefix("WorkerError: ")  # a name of ours that tells nobody more
         return told[:SAID_MAX] or f"it ended {how} before it should"
 
 

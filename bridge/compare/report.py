@@ -50,7 +50,8 @@ KILL_TOLD: Final = (
     "Gap: the longest time without a result after the kill, less that of before. Recovered: from the kill to the first "
     "result of a message that was due after it. First replay acked: from the kill, too; – where a mode does not tell. "
     "Exact: each result was there once; in effect: some came again, which a sink drops, as it knows them by their "
-    "identities; – where a mode did not end."
+    "identities; by count: as many as there should be, but some of other messages, as replays come in another order; – "
+    "where a mode did not end."
 )
 HIDDEN: Final = "Of values and of Spark's settings only the names are told: they may be secrets."
 HOW: Final = (

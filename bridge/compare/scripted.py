@@ -105,6 +105,7 @@ class Probe(Bolt):
         self._name = f"{task.component}.{task.index}"
         self._chunk = self._at = 0
         self._map: mmap.mmap | None = None
+        self._map = self._more()  # where there is no room for it, the run ends before anything is measured
 
     def execute(self, tup: Tuple[Any], out: Collector[Never]) -> None:
         if self._map is None or self._at == CHUNK:
@@ -126,8 +127,9 @@ class Probe(Bolt):
         while True:
             path = folder / f"{self._name}.{self._chunk:06}"
             self._chunk += 1
-            with contextlib.suppress(FileExistsError), open(path, "x+b", buffering=0) as file:
+            with contextlib.suppress(FileExistsError), open(path, "x+b") as file:
                 file.write(bytes(CHUNK))  # its room: a page that finds none later would be a SIGBUS
+                file.flush()
                 self._at = 0
                 return mmap.mmap(file.fileno(), CHUNK)
 

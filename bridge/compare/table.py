@@ -23,7 +23,7 @@ WHAT_IT_IS: Final = (
 WHAT_KILLED_IS: Final = (
     "gap: the longest time without a result after the kill, less that of before; recovered: until the first one that "
     "was due after it; replayed: until the first replay was acked; exact: whether each result was there once, or in "
-    "effect, as a sink drops what it has already"
+    "effect, as a sink drops what it has already; by count: as many, but some of other messages"
 )
 
 
@@ -157,8 +157,10 @@ def called(one: ModeResult) -> str:
 
 def remarks_of(one: ModeResult) -> Iterator[str]:
     """What a row's figures don't say."""
-    if one.problem or not measured(one):
-        yield f"{'did not end' if measured(one) else 'did not run'}: {one.problem or 'it has given no results'}"
+    if one.problem:
+        yield f"{'did not end' if measured(one) else 'did not run'}: {one.problem}"
+    elif not measured(one):
+        yield f"no results: of {counted(one.offered, 'message')} none came to a sink"
     if one.feeder_limited:
         late = milliseconds(one.feeder_lag.get("p50"))
         yield f"the feeder was the limit, {late} late at its own p50: these figures are not the mode's"
@@ -177,8 +179,17 @@ def inexact(one: ModeResult) -> str:
     if not (one.missing or one.extra):
         again = f"{results} came, and {counted(one.repeated, 'repeat')}"
         return f"{again}{'' if one.mode in JVM_ONLY else ', which a sink drops'}" if one.repeated else ""
+    if reordered(one):
+        other = f"{one.missing:,} of {results} are of other messages than in most runs"
+        return f"{other}: after a kill, replays come in another order"
     parts = (("missing", one.missing), ("repeated", one.repeated), ("that no other mode gave", one.extra))
     return f"not exact: {', '.join(f'{count:,} {what}' for what, count in parts if count)}, of {results}"
+
+
+def reordered(one: ModeResult) -> bool:
+    """Whether there are as many results as there should be, and some of other messages: where one goes by what came
+    before, as a count does, replays make another message the one that it comes of."""
+    return one.kill is not None and one.missing == one.extra > 0
 
 
 def exactness(one: ModeResult) -> str:
@@ -186,6 +197,8 @@ def exactness(one: ModeResult) -> str:
     did not come to its end nobody knows."""
     if one.problem:
         return NONE
+    if reordered(one):
+        return "by count"
     return "yes" if one.exact else "in effect" if one.exact_in_effect else "no"
 
 

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 from measured_kit import Told, apart, auth_log, counting, job_of, until
 
+from bridge.compare import folder as folders
 from bridge.compare import measuring
 from bridge.compare.job import Row
 from bridge.compare.measuring import compare
@@ -111,6 +113,12 @@ def test_ctrl_c_while_messages_are_read_ends_it_too(tmp_path: Path) -> None:
     assert made["modes"] == []
 
 
+def test_a_mode_for_which_there_is_no_room_says_so_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "ROOM_MIN", 2**62)  # bytes that no disk has
+    for one in compare(job_of(counting(tmp_path), modes=KEDGE), Told()).modes:
+        assert one.problem == f"there is no room left in {tempfile.gettempdir()}"
+
+
 def test_after_ctrl_c_each_mode_has_a_row_that_says_how_far_it_came(tmp_path: Path) -> None:
     def pressed(row: Row, phase: str) -> None:
         if phase == "measuring":
@@ -157,7 +165,7 @@ def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_p
     for one in made.modes:
         assert one.problem == ""
         assert one.arrived == 300  # of every five messages one, whatever was killed
-        assert one.missing == one.extra == 0
+        assert one.missing == one.extra  # replays come in another order, so that of other messages one is the fifth
         assert one.kill is not None
         assert 1.4 <= one.kill.at_s <= 2.5
         assert one.kill.gap_ms

@@ -141,6 +141,28 @@ def test_a_folder_that_goes_in_the_meantime_costs_the_report_and_not_the_table(f
     assert "exactly once" in (folder / "stdout.txt").read_text()
 
 
+def without_room(blocks: int) -> tuple[str, ...]:
+    """The command, none of whose processes may write a file of more than so many blocks of 512 bytes."""
+    return ("sh", "-c", f'ulimit -f {blocks}; exec "$0" "$@"', KEDGE)
+
+
+def test_where_nothing_can_be_written_it_says_so_before_anything_is_measured_k708(folder: Path) -> None:
+    result = kedge("compare", "counting.py", *SHORT, "--modes", "embedded", cwd=folder, command=without_room(0))
+    assert (result.returncode, result.stdout) == (3, "")
+    assert one_sentence(result).startswith("a file or process of the comparison's own can't be made: ")
+    assert told(result.stderr).code == "K708"
+
+
+def test_where_a_mode_can_not_write_its_row_says_so_and_there_is_a_report(folder: Path) -> None:
+    options = (*SHORT, "--modes", "embedded,record", "--report", "a.html")
+    env = {"COLUMNS": "200"}
+    result = kedge("compare", "counting.py", *options, cwd=folder, command=without_room(480), env=env)
+    assert "Traceback" not in result.stderr
+    assert result.returncode == 1
+    assert result.stdout.count("File too large") == 2, result.stdout
+    assert "did not run: " in (folder / "a.html").read_text()
+
+
 def test_a_secret_of_the_command_line_is_in_nothing_that_is_shown_s12(folder: Path) -> None:
     (folder / "hiding.py").write_text(HIDING)
     options = (*SHORT, "--modes", "embedded", "--report", "a.html", "--json")

@@ -89,6 +89,12 @@ def test_what_came_again_is_told_and_is_exact_behind_a_sink_that_drops_it() -> N
     assert "not exact" not in said
 
 
+def test_a_mode_that_ran_and_gave_nothing_is_not_told_as_one_that_did_not_run() -> None:
+    said = "\n".join(lines(comparison(result(), result("embedded", latencies=[], throughput_per_s=None)), 100))
+    assert "  no results: of 40,000 messages none came to a sink" in said
+    assert "did not run" not in said
+
+
 def test_what_spark_gives_again_without_python_no_sink_could_drop() -> None:
     again = result("spark:continuous", repeated=3, kill=Kill("the driver", 10.0, 120.0, 180.0, None))
     said = "\n".join(lines(comparison(again), 120))
@@ -100,6 +106,17 @@ def test_what_spark_gives_again_without_python_no_sink_could_drop() -> None:
 def test_whether_what_did_not_end_was_exact_is_not_known() -> None:
     assert exactness(result(problem="interrupted")) == "–"
     assert (exactness(result()), exactness(result(missing=1))) == ("yes", "no")
+
+
+def test_after_a_kill_as_many_results_of_other_messages_are_no_loss() -> None:
+    moved = result(missing=3, extra=3, kill=Kill("a worker", 10.0, 120.0, 180.0, None))
+    said = "\n".join(lines(comparison(moved), 120))
+    assert (
+        "3 of 40 results are of other messages than in most runs: after a kill, replays come in another order" in said
+    )
+    assert "not exact" not in said
+    assert exactness(moved) == "by count"
+    assert exactness(result(missing=3, extra=2, kill=moved.kill)) == "no"
 
 
 def test_with_a_kill_in_the_middle_the_headline_compares_what_that_has_cost() -> None:
