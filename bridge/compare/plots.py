@@ -292,7 +292,7 @@ def _bars(
             alpha=0.55 if look.dashes else 1.0,
             linewidth=0,
         )
-        axes.text(0, place - 0.12, printable(called(one)), va="bottom", color=ink.text, fontsize=9.5)
+        axes.text(0, place - 0.12, printable(one.title), va="bottom", color=ink.text, fontsize=9.5)
         axes.annotate(
             said,
             (number or 0.0, place + 0.16),

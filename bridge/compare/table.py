@@ -149,7 +149,7 @@ def times(ratio: float) -> str:
 
 
 def called(one: ModeResult) -> str:
-    """A row's name where its figures stand without their remarks, as in a picture: with what they are not."""
+    """A row's name beside its curve, where its remarks are not: with what its figures are not."""
     if one.problem:
         return f"{one.title}, did not end" if measured(one) else one.title
     return f"{one.title}, the feeder was the limit" if one.feeder_limited else one.title
