@@ -165,13 +165,14 @@ def test_workers_run_with_the_settings_of_the_command_and_of_its_environment(fol
 
 def test_plain_lines_have_one_for_each_worker_and_one_that_names_the_limit(folder: Path) -> None:
     arguments = ("--set", "count=0", "--set", "every_s=0.002")
-    limit = "the source 'numbers' is the limit: nothing waits, it pauses 0 % of the time"
+    waits = r"(nothing waits|no queue is more than \d+ % full)"  # on a busy machine something does
+    limit = rf"the source 'numbers' is the limit: {waits}, it pauses \d+ % of the time"
     with started("run", "spread.py", *TWO, *arguments, cwd=folder) as run:
         assert sorted(pids(run)) == [0, 1]
-        run.until_said(f"\n  {limit}\n")
+        wait_for(lambda: re.search(f"\n  {limit}\n", run.said()) is not None, "a line that names the limit")
         run.process.send_signal(signal.SIGINT)
         assert run.ended() == 0, run.said()
-    assert f"\n  limit    {limit}\n" in (folder / "stdout.txt").read_text()
+    assert re.search(f"\n  limit    {limit}\n", (folder / "stdout.txt").read_text())
 
 
 # -- wrong uses
@@ -372,7 +373,7 @@ def test_on_a_terminal_each_worker_has_a_line_in_the_view_and_what_they_print_st
     assert {worker for worker, _ in WORKER_ROW.findall(shown)} == {"0", "1"}
     assert len(re.findall(r"try: kill -9 \d+   \(worker 1\), and watch it come back", shown)) == 1
     assert "the source 'numbers' is the limit: " in shown
-    assert "0:00:03" in shown
+    assert re.search(r"\b0:00:(0[3-9]|[1-5]\d)\b", shown), "300 numbers take three seconds, and more on a busy machine"
 
 
 def test_without_colours_the_view_of_workers_has_none(folder: Path) -> None:
