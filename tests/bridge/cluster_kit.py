@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from bridge.archives import archives, options
 from bridge.java import java_home
+from bridge.pythons import python
 
 WAIT_S = 120.0  # for a JVM to say that it is there: 5 s on a quiet machine
 MASTER = "org.apache.spark.deploy.master.Master"
@@ -54,7 +54,7 @@ def environment(folder: Path) -> dict[str, str]:
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": f"{faster()} -Dspark.master.rest.enabled=false",
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python(folder),
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(__file__).parent))),
     }
 

@@ -20,23 +20,25 @@ class Windowed(Record):
     total: int
 
 
-def topology(store: str, records: int = 5_000, batch: bool = False) -> Topology:
+def topology(store: str, records: int = 5_000, ready: bool = True, batch: bool = False) -> Topology:
+    """`ready`: whether `windowed` counts, beside the query; `batch`: whether there is a batch join."""
     topology = Topology("everywhere")
     stream: Any = topology.spout("numbered", Items(numbered(records)))
     counted = spark_query(topology, "query", {"numbered": stream[Numbered]}, by_window, output=Counted)
-    found = windowed(
-        topology,
-        "windowed",
-        stream,
-        at="at",
-        by="key",
-        every="10 minutes",
-        watermark="1 hour",
-        aggregates={"number": count(), "total": sum_of("number")},
-        output=Windowed,
-    )
     topology.bolt("store", SqliteSink(store, records=[Counted]), counted.global_())
-    topology.bolt("store-windowed", SqliteSink(store + "-windowed", records=[Windowed]), found.global_())
+    if ready:
+        found = windowed(
+            topology,
+            "windowed",
+            stream,
+            at="at",
+            by="key",
+            every="10 minutes",
+            watermark="1 hour",
+            aggregates={"number": count(), "total": sum_of("number")},
+            output=Windowed,
+        )
+        topology.bolt("store-windowed", SqliteSink(store + "-windowed", records=[Windowed]), found.global_())
     if batch:
         other = topology.spout("owners", Items(owners()))
         matched = batch_joined(

@@ -1,4 +1,4 @@
-"""Whether Spark's machines see the run's folder: what a task of theirs finds. What a run says where they don't is in
+"""Whether Spark's machines see the run's folder: what a task of theirs finds. How a run ends where they don't is in
 `test_spark_elsewhere`, as that takes a cluster.
 """
 

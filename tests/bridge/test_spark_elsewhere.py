@@ -1,13 +1,13 @@
 """Runs of the command whose Spark is not theirs: a standalone cluster, and a Spark Connect server, started from the pip
-package.
+package. With CHAOS=1 there are more of them.
 """
 
 import contextlib
+import os
 import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,13 @@ from spark_kit import needs_spark
 from spark_topology import numbered
 from test_batch_runs import expected as matched
 
+from bridge.pythons import python
 from topology.codes.starting import K457
 
 pytestmark = [needs_spark, pytest.mark.cluster, pytest.mark.timeout(420)]
 
 TOPOLOGY = Path(__file__).with_name("everywhere_topology.py")
+MORE = bool(os.environ.get("CHAOS"))
 HOST = socket.gethostname()
 RECORDS = 5_000
 
@@ -85,9 +87,10 @@ def expected() -> list[tuple[str, str, int, int]]:
     return sorted((start, key, len(found), sum(found)) for (start, key), found in windows.items())
 
 
-def is_exact(folder: Path) -> None:
+def is_exact(folder: Path, ready: bool = True) -> None:
     assert stored(folder / "counted.db", "counted") == expected()
-    assert stored(folder / "counted.db-windowed", "windowed") == expected()
+    if ready:
+        assert stored(folder / "counted.db-windowed", "windowed") == expected()
 
 
 def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
@@ -111,14 +114,15 @@ def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
     assert ["Asked to launch executor" in log for log in logs] == [True, True]
 
 
+@pytest.mark.skipif(not MORE, reason="with CHAOS=1; what is looked at and what is said is in test_seen")
 def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sentence(
     cluster: Cluster, run_in: Callable[..., Run]
 ) -> None:
     """In time: state that is kept on a machine's own disk would be missing at the next start."""
     if cluster.blind is None:
         pytest.skip("a process can't have folders of its own here")
-    python = {"PYSPARK_PYTHON": sys.executable}  # as elsewhere: the one for this machine alone is in that folder
-    one = run_in(cluster.blind, cluster.master, *for_executors(), environment=python)
+    given = {"PYSPARK_PYTHON": python(cluster.folder)}  # the one that is made for this machine is in that other folder
+    one = run_in(cluster.blind, cluster.master, *for_executors(), environment=given)
     assert one.end() == 1, one.text()
     spark = cluster.blind / "state" / "kept" / "spark"
     said = f"{spark} is not there on {HOST}, where Spark works; {K457.next.rstrip('.')} (K457)"
@@ -130,9 +134,10 @@ def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sent
 def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_with_its_sources(
     run_in: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """D16: the driver is a client, and has no JVM: the windows that are open at the end are closed all the same."""
+    """D16: the driver is a client, and has no JVM: the windows that are open at the end are closed all the same. Those
+    of a query of one's own, and with CHAOS=1 those of `windowed` too, which takes as long again."""
     pytest.importorskip("grpc_status", reason="needs pip install 'kedge[spark-connect]'")
     with connect_server(tmp_path) as master:
-        one = run_in(tmp_path, master)
+        one = run_in(tmp_path, master, f"ready={'true' if MORE else 'false'}")
         assert one.end() == 0, one.text()
-    is_exact(tmp_path)
+    is_exact(tmp_path, ready=MORE)
