@@ -123,7 +123,7 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
 	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy \
-		spark_unhappy_runs spark_runs batch_runs batch_joined history engine_runs engine_cluster engine_in_spark hidden_settings)) \
+		spark_unhappy_runs spark_runs spark_elsewhere batch_runs batch_joined history engine_runs engine_cluster engine_in_spark hidden_settings)) \
 		tests/compare/test_jvm_modes.py
 
 # Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
