@@ -17,7 +17,7 @@ from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
 PEAK = 47_000  # payments a second: what Visa says it could take
 P99_MS = 100.0  # of alerts at the peak
-AT_THE_PEAK = "fraud-alert-47k"
+AT_THE_PEAK = ("fraud-alert-47k", "fraud-alert-47k-2w")
 SHOWN = {  # figure besides → how it is shown
     "of_cpu": "{:,.0f} a second of CPU time",
     "cores": "{:.2f} cores",
@@ -39,7 +39,7 @@ def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
 
 def bar(name: str, figures: Figures) -> str:
     """What it has to reach, and whether it does; of the most, how much of the peak that is."""
-    if name == AT_THE_PEAK:
+    if name in AT_THE_PEAK:
         return f"p99 < {P99_MS:g}: {verdict(figures['p99'] < P99_MS)}"
     return f"{figures['value'] / PEAK:.2f} of {PEAK:,}" if name.startswith("fraud-most") else ""
 
@@ -53,7 +53,7 @@ BENCHMARK = Benchmark(
         Name("fraud-alert-1k", "ms", 3),
         Name("fraud-alert-10k", "ms", 3),
         Name("fraud-alert-20k", "ms", 3),
-        Name(AT_THE_PEAK, "ms", 3),
+        *(Name(name, "ms", 3) for name in AT_THE_PEAK),
         Name("fraud-profile", "µs", 2),
     ),
     seconds=10.0,

@@ -59,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fraud-alert-10k": lambda seconds: payments.latency(10_000, seconds),
     "fraud-alert-20k": lambda seconds: payments.latency(20_000, seconds),
     "fraud-alert-47k": lambda seconds: payments.latency(47_000, seconds),
+    "fraud-alert-47k-2w": lambda seconds: payments.latency(47_000, seconds, 2),
     "fraud-profile": payments.profile,
     "bridge-handover": lambda seconds: _late("handing_over").handed_over_a_second(seconds),
     "bridge-roundtrip": lambda seconds: _late("through_spark").round_trip(seconds),
