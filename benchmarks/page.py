@@ -20,7 +20,7 @@ from benchmarks.sections import Section, of_benchmark, of_comparison, of_peers
 PAGE: Final = "benchmarks.md"
 IMAGES: Final = "images"
 DRAWING: Final = "benchmarks-"  # begins the names of this page's drawings
-ORDER: Final = ("compare", "peers", "latency", "throughput", "state", "recovery", "bridge")
+ORDER: Final = ("compare", "peers", "latency", "throughput", "state", "recovery", "bridge", "fraud")
 HEAD: Final = """\
 # Benchmarks
 

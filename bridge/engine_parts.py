@@ -7,7 +7,7 @@ State is a value that is passed in and asked for again. Knows no Spark.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from types import GeneratorType
 from typing import Any, Final
@@ -151,7 +151,7 @@ class Part:
         names = mapped.stages[stage].bolts
         self._declared = {name: components[name] for name in names}
         self._outboxes = {name: routing.outbox(name) for name in names}
-        self._spouts = [(routing.outbox(name), decoder(cls)) for name, cls in mapped.streams] if not stage else []
+        self._spouts = [(name, routing.outbox(name), decoder(cls)) for name, cls in mapped.streams] if not stage else []
         self._codecs = {
             name: Codec(name, state_type(one.prototype), timed=is_timed(one))
             for name, one in self._declared.items()
@@ -195,11 +195,7 @@ class Part:
             if row.to == len(self._spouts):
                 yield from self._arrived_timer(row)
                 continue
-            outbox, decode = self._spouts[row.to]
-            staged: Staged = []
-            tup: Tuple[Any] = Tuple(decode(row.record), unsigned(row.origin), unsigned(row.identity), 0, (), NOWHERE)
-            outbox.stage(staged, tup.record, tup.origin, tup.identity, 0, ())
-            yield from self._on(staged, row.position, None)
+            yield from self._arrived(row)
 
     def take(self, rows: Iterable[Row], held: Held | None = None) -> Iterator[Row]:
         """Rows of earlier stages. `held`: the state of the key that all of them have, in a stage with state."""
@@ -215,6 +211,25 @@ class Part:
                 yield from self._run(name, tup, row.key, row.position, held)
             else:
                 yield from self._run(name, self._routing.tuple(row), row.key, row.position, held)
+
+    def _arrived(self, row: Row) -> Sequence[Row]:
+        """One message. What can't go, as its key equals nothing, say, is rejected: it is durable and acked, so no spout
+        can mend it, and each next run would end at it."""
+        spout, outbox, decode = self._spouts[row.to]
+        ids = unsigned(row.origin), unsigned(row.identity)
+        record: Any = row.record
+        staged: Staged = []
+        try:
+            record = decode(row.record)
+            outbox.stage(staged, record, *ids, 0, ())
+            return [*self._on(staged, row.position, None)]
+        except KedgeError as error:
+            wrong = error
+        except Raised as raised:
+            if raised.component != spout or not isinstance(raised.error, KedgeError):
+                raise
+            wrong = raised.error
+        return [self._rejected(spout, Tuple(record, *ids, 0, (), NOWHERE), row.position, wrong)]
 
     def _arrived_timer(self, row: Row) -> Iterator[Row]:
         due = due_of(row.record)
@@ -307,7 +322,7 @@ class Part:
         group = self._routing.group("", TIMERS, b"", position, 0)
         return row_of(tup, TIMERS, 0, group, key, position, encode(timers))
 
-    def _rejected(self, name: str, tup: Tuple[Any], position: bytes, error: Reject) -> Row:
+    def _rejected(self, name: str, tup: Tuple[Any], position: bytes, error: KedgeError) -> Row:
         told = Rejected(name, described(error), shown(tup.record, SHOWN_MAX))
         return row_of(
             tup, REJECTED, 0, self._routing.group("", REJECTED, b"", position, 0), b"", position, encode(told)

@@ -4,7 +4,7 @@ import mmap
 from pathlib import Path
 
 from bridge.compare.judging import Arrival
-from bridge.compare.scripted import ARRIVED, PROBES
+from bridge.compare.scripted import ARRIVED, CHUNK, PROBES
 
 
 class Arrivals:
@@ -19,7 +19,7 @@ class Arrivals:
     def look(self) -> int:
         """Reads what is new; returns how many there are in all."""
         for path in sorted(self._folder.iterdir()):
-            if path.name not in self._maps and path.stat().st_size:
+            if path.name not in self._maps and path.stat().st_size >= CHUNK:  # its room is whole
                 with open(path, "rb") as file:
                     self._maps[path.name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._at[path.name] = 0
