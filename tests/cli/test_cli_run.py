@@ -136,7 +136,7 @@ def test_without_a_terminal_progress_is_plain_lines_now_and_then(folder: Path) -
     result = kedge("run", "endless.py", "--for", "2.5", cwd=folder, env={"TERM": "xterm-256color", "FORCE_COLOR": "1"})
     assert not ESCAPES.search(result.stderr + result.stdout)
     seconds = [line[:7] for line in PLAIN_LINE.findall(result.stderr)]
-    assert seconds[0] == "0:00:01", result.stderr
+    assert "0:00:01" <= seconds[0] <= "0:00:02", result.stderr  # the later where the machine is busy
     assert len(seconds) == 2, "one after a second, the next would be after six, and one at the end"
 
 

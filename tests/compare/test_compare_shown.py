@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from cli_kit import KEDGE, PATIENCE_S, environment, kedge, one_sentence, started, told
+from measured_kit import until
 from terminal_kit import terminal
 
 SHORT = ("--rate", "200", "--for", "1", "--warm-up", "0.2", "--rounds", "1")
@@ -77,7 +78,7 @@ def test_on_a_terminal_each_mode_has_a_bar_and_ctrl_c_shows_and_keeps_what_was_m
         assert any("Ctrl-C ends it early" in line for line in run.lines())
         assert not run.cursor_shown
         assert STYLE.search(run.written)
-        assert any("bridge.compare" in one for one in left_behind(folder)), "they can be found"
+        until(lambda: any("bridge.compare" in one for one in left_behind(folder)), "its processes can be found")
         run.type(b"\x03")
         assert run.end() == 130
         shown = "\n".join(run.everything())
