@@ -117,7 +117,7 @@ def test_a_limit_of_file_sizes_is_waited_for_f17(folder: Path, who: str) -> None
         run.until_done(500)
         (spouts,) = run.with_spout() or [run.process.pid]
         pid = run.with_sink() if who == "the sink's worker" else spouts
-        limit(pid, 40_000)  # the logs of state and sink are longer soon, and stderr is not
+        limit(pid, 12_000)  # the files of state and sink are longer soon, and stderr is not
         run.until_said("File too large" if who == "the spout's worker" else "ulimit -f", within_s=20)
         assert standing_still(run) < COUNT
         limit(pid, resource.RLIM_INFINITY)

@@ -14,8 +14,9 @@ from typing import Any
 
 import apsw
 
-from topology.durable.files import DiskFiles
-from topology.durable.sqlite import SqliteStore, create_store
+from topology.durable.files import DiskFiles, Opened
+from topology.durable.layout import create_store
+from topology.durable.sqlite import SqliteStore
 from topology.durable.values import Begun, Letter, Mark, Span, Trial
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, UTC)
@@ -184,6 +185,9 @@ class FaultyFiles(DiskFiles):
             file.write(content)
         self._contents[path.name] = content
 
+    def open(self, path: Path) -> Opened:
+        return _Opened(self, path)
+
     def rename(self, old: Path, new: Path) -> None:
         self.before("rename", old)
         super().rename(old, new)
@@ -198,6 +202,21 @@ class FaultyFiles(DiskFiles):
         self.before("sync_directory", path)
         if path == self.directory:
             self._durable = {one.name: self._contents.get(one.name, b"") for one in self._there()}
+
+
+class _Opened:
+    def __init__(self, files: FaultyFiles, path: Path) -> None:
+        self._files, self._path = files, path
+
+    def sync(self) -> None:
+        try:
+            self._files.before("sync", self._path)
+        except apsw.IOError as error:  # as SQLite would be told
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+        self._files.synced(self._path)
+
+    def close(self) -> None:
+        pass
 
 
 class _Vfs(apsw.VFS):

@@ -11,7 +11,8 @@ STORE = """
 import os, resource, shutil, signal, sys
 from pathlib import Path
 from topology.durable.files import DiskFiles
-from topology.durable.sqlite import SqliteStore, create_store
+from topology.durable.layout import create_store
+from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import Changes, Mark

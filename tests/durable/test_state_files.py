@@ -15,6 +15,7 @@ import pytest
 from durable_kit import Died, FaultyFiles, begun, killed, laid_out, letter, mark, store, trial
 from state_rows_kit import change, row
 
+from topology.durable.database import PAGE_BYTES
 from topology.durable.files import DiskFiles
 from topology.durable.statedir import StateDir
 from topology.durable.values import Changes
@@ -146,8 +147,8 @@ def test_a_file_that_is_not_known_and_a_missing_manifest_are_refused_F23(used: P
 
 def test_a_damaged_file_is_refused_with_the_way_out_and_the_way_out_works_F22(used: Path) -> None:
     content = bytearray((used / "worker-0.db").read_bytes())
-    for page in range(4096, len(content), 4096):
-        content[page + 4000 : page + 4096] = bytes(96)
+    for page in range(PAGE_BYTES, len(content), PAGE_BYTES):
+        content[page + PAGE_BYTES - 96 : page + PAGE_BYTES] = bytes(96)
     (used / "worker-0.db").write_bytes(content)
     with state(used) as opened, pytest.raises(StartError, match=r"worker-0\.db is damaged: ") as raised:
         opened.check_files(accept_loss=True)

@@ -9,7 +9,7 @@ import pytest
 from durable_kit import FaultyFiles, begun, full, letter, made, mark, store, sync_fails, trial, write_fails
 
 from topology.durable import tables
-from topology.durable.database import Database
+from topology.durable.database import PAGE_BYTES, Database
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import Changes
@@ -209,7 +209,7 @@ def test_a_log_that_can_not_be_emptied_has_a_bound_and_commits_before_it_hold(
         assert one.reread().marks == (mark(last),)
         disk.faults = None
         one.commit(Changes(marks=[mark(last + 1)]))
-        assert (tmp_path / "worker-0.db-wal").stat().st_size < 20 * 4096
+        assert (tmp_path / "worker-0.db-wal").stat().st_size < 20 * PAGE_BYTES
     with store(path) as one:
         assert one.loaded.marks == (mark(last + 1),)
 

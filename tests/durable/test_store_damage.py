@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from durable_kit import begun, laid_out, letter, made, mark, store, trial
 
+from topology.durable.database import PAGE_BYTES
 from topology.durable.log import commits_passed_over
 from topology.durable.sqlite import SqliteStore
 from topology.durable.values import Changes
@@ -70,9 +71,13 @@ def opened(directory: Path, files: dict[str, bytes]) -> Seen | None:
 
 def flips(content: bytes, random: Random, each_page: int, *, log: bool = False) -> list[int]:
     """Offsets to flip a byte at: some of each page, those of the file's header, many of the headers in a log."""
-    pages = range(0, len(content), 4096)
-    some = [offset + random.randrange(min(4096, len(content) - offset)) for offset in pages for _ in range(each_page)]
-    heads = [offset + at for offset in range(32, len(content), 24 + 4096) for at in range(24)] if log else range(100)
+    pages = range(0, len(content), PAGE_BYTES)
+    some = [
+        offset + random.randrange(min(PAGE_BYTES, len(content) - offset)) for offset in pages for _ in range(each_page)
+    ]
+    heads = (
+        [offset + at for offset in range(32, len(content), 24 + PAGE_BYTES) for at in range(24)] if log else range(100)
+    )
     return sorted({*some, *(offset for offset in heads if random.random() < (0.3 if log else 1.0))})
 
 
@@ -117,7 +122,7 @@ def test_a_flipped_byte_in_what_says_that_a_commit_ends_is_told_F22(
     """The last commit but one, whose end is not seen to be one any more, does not hide behind the last."""
     _, killed, _ = history
     log = killed["worker-0.db-wal"]
-    ends = [at for at in range(32, len(log), 24 + 4096) if any(log[at + 4 : at + 8])]
+    ends = [at for at in range(32, len(log), 24 + PAGE_BYTES) if any(log[at + 4 : at + 8])]
     for byte in range(24):
         for value in (0x00, 0x01, 0xFF):
             damaged = bytearray(log)
@@ -149,8 +154,8 @@ def test_a_tail_that_was_never_written_is_no_damage_F21(
     """A file system may have made the file longer, and lost what was written into it: of the last commit alone."""
     _, killed, held = history
     content = killed["worker-0.db-wal"]
-    frames = range(32, len(content), 24 + 4096)
-    last = [at for at in frames if int.from_bytes(content[at + 4 : at + 8], "big")][-2] + 24 + 4096
+    frames = range(32, len(content), 24 + PAGE_BYTES)
+    last = [at for at in frames if int.from_bytes(content[at + 4 : at + 8], "big")][-2] + 24 + PAGE_BYTES
     print("seed", SEED)
     random = Random(SEED)
     for number in range(40):

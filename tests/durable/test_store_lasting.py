@@ -4,13 +4,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from durable_kit import FaultyFiles, full, laid_out, made, store
+from durable_kit import FaultyFiles, full, laid_out, made, store, sync_fails
 from state_rows_kit import Held, reached, together
 
+from topology.durable.database import _SETTINGS, PAGE_BYTES
 from topology.durable.own import durable_by
 from topology.durable.refiling import opened_stores
 from topology.durable.statedir import StateDir
-from topology.durable.store import StoreFull
+from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import Changes, KeptFloor
 from topology.errors import StartError
 
@@ -176,3 +177,135 @@ def test_a_commit_that_was_cut_short_is_behind_none_that_need_not_last_F20(tmp_p
         with store(laid_out(tmp_path / f"power-{number}", moment.durable) / "worker-0.db") as found:
             assert reached(found) <= last
     assert last in (5, 6)
+
+
+# -- synced apart from commits
+
+
+def test_commits_that_need_not_last_do_once_they_are_synced_apart_D1_D12(tmp_path: Path, path: Path) -> None:
+    disk = FaultyFiles(path.parent, remember=True)
+    held: Held = {}
+    with store(path, disk, lives=True) as one:
+        before = one.commits
+        for number in range(1, 5):
+            one.commit(together(held, number, lasting=False))
+        one.sync()
+        assert one.commits == before + 4
+        one.commit(together(held, 5, lasting=False))
+        assert one.commits == before + 4, "a later one is not"
+        with store(laid_out(tmp_path / "power", disk.durable) / "worker-0.db") as found:
+            assert reached(found) == 4
+
+
+def test_a_sync_that_fails_is_not_tried_again_and_nothing_is_committed_after_it_F18(path: Path) -> None:
+    disk = FaultyFiles(path.parent)
+    with store(path, disk, lives=True) as one:
+        one.commit(together({}, 1, lasting=False))
+        before = one.commits
+        disk.fail(sync_fails, until=1)
+        for attempt in (one.sync, one.sync, lambda: one.commit(together({}, 2, lasting=False))):
+            with pytest.raises(StoreBroken, match="is not known any more"):
+                attempt()
+        assert one.commits == before
+
+
+def test_a_log_that_is_long_is_put_into_the_file_between_commits_and_not_with_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.durable.database.LOG_PAGES_LONG", 30)
+    log = path.parent / "worker-0.db-wal"
+    held: Held = {}
+    with store(path) as one:
+        number = 0
+        while not one.is_long:
+            one.commit(together(held, number := number + 1, lasting=False))
+            assert one.is_short
+        one.commit(together(held, number := number + 1, lasting=False))
+        assert log.stat().st_size > 30 * PAGE_BYTES
+        one.shorten()
+        assert log.stat().st_size < 10 * PAGE_BYTES
+        assert not one.is_long
+    with store(path) as found:
+        assert reached(found) == number
+
+
+def test_the_first_commit_of_a_log_that_was_shortened_syncs_nothing_either(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite syncs the header of a log with its first commit."""
+    monkeypatch.setattr("topology.durable.database.LOG_PAGES_LONG", 1)
+    disk = FaultyFiles(path.parent, remember=True)
+    with store(path, disk, lives=True) as one:
+        one.commit(together({}, 1, lasting=False))
+        one.shorten()
+        before = syncs(disk)
+        one.commit(together({}, 2, lasting=False))
+        assert syncs(disk) == before
+
+
+def test_a_commit_that_is_short_never_puts_the_log_into_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topology.durable.database.LOG_PAGES", 20)
+    monkeypatch.setattr("topology.durable.database.LOG_PAGES_UNSYNCED", 60)
+    log = path.parent / "worker-0.db-wal"
+    with store(path) as one:
+        number, held, size = 0, Held(), 0
+        while one.is_short:
+            one.commit(together(held, number := number + 1, lasting=False))
+            assert size < (size := log.stat().st_size)
+    assert number > 3
+
+
+def test_a_commit_that_is_made_while_others_are_synced_is_not_counted_with_them_D12(path: Path) -> None:
+    disk = FaultyFiles(path.parent)
+    held: Held = {}
+    with store(path, disk, lives=True) as one:
+        before = one.commits
+        one.commit(together(held, 1, lasting=False))
+
+        def meanwhile(operation: str, name: str) -> None:
+            if operation == "sync":
+                disk.faults = None
+                one.commit(together(held, 2, lasting=False))
+
+        disk.fail(meanwhile)
+        one.sync()
+        assert one.commits == before + 1
+
+
+def test_without_room_for_what_a_long_log_has_it_grows_on_and_nothing_is_lost_F16(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.durable.database.LOG_PAGES_LONG", 20)
+    disk = FaultyFiles(path.parent)
+    held: Held = {}
+    with store(path, disk, lives=True) as one:
+        number = 0
+        while not one.is_long:
+            one.commit(together(held, number := number + 1, lasting=False))
+        disk.fail(full)
+        one.shorten()
+        assert one.is_long
+        disk.faults = None
+        one.commit(together(held, number := number + 1, lasting=False))
+        one.sync()
+        one.shorten()
+        assert not one.is_long
+    with store(path) as found:
+        assert reached(found) == number
+
+
+def test_a_file_with_the_larger_pages_of_earlier_versions_goes_on_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setitem(_SETTINGS, "page_size", "4096")
+        path = made(tmp_path / "worker-0.db")
+    held: Held = {}
+    with store(path) as one:
+        one.commit(together(held, 1))
+    with store(path) as one:
+        one.commit(together(held, 2))
+        one.ended_in_order()
+    assert path.stat().st_size % 4096 == 0
+    with store(path) as found:
+        assert reached(found) == 2

@@ -8,6 +8,7 @@ from durable_kit import FaultyFiles, Moment, full, laid_out, letter, made, mark,
 from state_rows_kit import Held, change, files_of, held_by, reached, remembered, row, together
 
 from topology.durable import state_table, states
+from topology.durable.database import PAGE_BYTES
 from topology.durable.refusing import start_error
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreBroken, StoreFull
@@ -286,7 +287,7 @@ def test_a_page_of_state_that_was_flipped_is_told_at_the_latest_when_state_is_lo
         one._database.checkpoint()
     content = files_of(path.parent)["worker-0.db"]
     found = 0
-    for number, offset in enumerate(range(4_096, len(content), 331)):
+    for number, offset in enumerate(range(PAGE_BYTES, len(content), 331)):
         damaged = bytearray(content)
         damaged[offset] ^= 0x10
         directory = laid_out(tmp_path / f"{number}", {"worker-0.db": bytes(damaged)})

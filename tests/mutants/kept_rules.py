@@ -15,6 +15,7 @@ HELD: Final = "tests/runtime/test_held_inputs.py::"
 REMEMBERING: Final = "tests/property/test_remembering_model.py::"
 GATHERED: Final = "tests/property/test_keys_gathered.py::"
 HERE: Final = "tests/runtime/test_kept_here.py::"
+SYNCED: Final = "tests/runtime/test_kept_synced.py::"
 KEEPING: Final = "topology/runtime/keeping.py"
 COMMITTING: Final = "topology/runtime/committing.py"
 
@@ -51,6 +52,40 @@ MUTANTS: Final = (
         old="        self.here = store is None or not lasting\n",
         new="        self.here = True\n",
         test=f"{HERE}test_where_it_must_survive_a_loss_of_power_nothing_is_kept_on_the_loop",
+    ),
+    Mutant(
+        rule="D4",
+        breaks="marks are announced before they are synced",
+        file=KEEPING,
+        old="        wait = kept and self._syncs and not synced\n",
+        new="        wait = False\n",
+        test=f"{SYNCED}test_who_is_in_no_hurry_is_told_once_it_is_synced_and_who_is_at_once_D1_D4",
+    ),
+    Mutant(
+        rule="D1",
+        breaks="what is committed while others are synced waits for that",
+        file=KEEPING,
+        old="                await self._sync()\n            return kept\n",
+        new="                async with self._one_at_a_time:\n                    await self._sync()\n"
+        "            return kept\n",
+        test=f"{SYNCED}test_others_are_committed_while_it_is_synced_and_wait_for_nothing_D1",
+    ),
+    Mutant(
+        rule="D1",
+        breaks="what is asked for while all parts are written waits for their sync",
+        file=KEEPING,
+        old="                self.at_once()  # and would wait for the disk\n",
+        new="",
+        test=f"{SYNCED}test_what_is_asked_for_while_it_is_written_does_not_wait_for_the_sync_D1",
+    ),
+    Mutant(
+        rule="D12",
+        breaks="commits that were made while others were synced count as durable with them",
+        file="topology/durable/sqlite.py",
+        old="        commits = self._own.commits\n        self._database.sync()\n",
+        new="        self._database.sync()\n        commits = self._own.commits\n",
+        test="tests/durable/test_store_lasting.py::"
+        "test_a_commit_that_is_made_while_others_are_synced_is_not_counted_with_them_D12",
     ),
     Mutant(
         rule="D2",

@@ -96,9 +96,16 @@ def of_row(row: Any) -> list[Remembered]:
 # -- stores
 
 
-def through(*, before: Hook = nothing, after: Hook = nothing, takes_s: float = 0.0) -> Callable[[Worker], None]:
-    """For `Watch(before=…)`: each worker's store calls `before` with what is to be committed, and `after` once it is;
-    a commit is written after `takes_s`, and told of as much later."""
+def through(
+    *,
+    before: Hook = nothing,
+    after: Hook = nothing,
+    synced: Callable[[int], None] = lambda commits: None,
+    takes_s: float = 0.0,
+) -> Callable[[Worker], None]:
+    """For `Watch(before=…)`: each worker's store calls `before` with what is to be committed, `after` once it is, and
+    `synced` with how many commits were synced apart; what a thread does is done after `takes_s`, and told of as much
+    later."""
 
     def begin(worker: Worker) -> None:
         loop = asyncio.get_running_loop()
@@ -107,7 +114,7 @@ def through(*, before: Hook = nothing, after: Hook = nothing, takes_s: float = 0
             loop.executor_takes = lambda: takes_s
         store = worker.keeper.store
         assert isinstance(store, SqliteStore)
-        worker.keeper.store = Trying(store, before, after)
+        worker.keeper.store = Trying(store, before, after, synced)
 
     return begin
 

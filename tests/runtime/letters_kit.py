@@ -11,8 +11,9 @@ from random import Random
 
 from topology import Bolt, DeadLetter, Topology
 from topology.durable.files import DiskFiles
+from topology.durable.layout import create_store
 from topology.durable.packing import letter_of
-from topology.durable.sqlite import SqliteStore, create_store
+from topology.durable.sqlite import SqliteStore
 from topology.durable.store import Store, StoreFull
 from topology.durable.values import Changes, Letter, Loaded, LoadedStates
 from topology.runtime.control import DeadAnswer, DeadAsk
@@ -42,16 +43,17 @@ def letters_in(path: Path) -> list[Letter]:
 
 class Trying:
     """A store in front of a real one. `before` is called with all that is to be committed, and may raise; `after` once
-    it is."""
+    it is; `synced` once commits up to the one of this number survive a loss of power."""
 
     def __init__(
         self,
         store: SqliteStore,
         before: Callable[[Changes], None] = lambda changes: None,
         after: Callable[[Changes], None] = lambda changes: None,
+        synced: Callable[[int], None] = lambda commits: None,
     ) -> None:
         self._store = store
-        self._before, self._after = before, after
+        self._before, self._after, self._synced = before, after, synced
 
     @property
     def loaded(self) -> Loaded:
@@ -68,6 +70,17 @@ class Trying:
     @property
     def is_short(self) -> bool:
         return self._store.is_short
+
+    @property
+    def is_long(self) -> bool:
+        return self._store.is_long
+
+    def sync(self) -> None:
+        self._store.sync()
+        self._synced(self._store.commits)
+
+    def shorten(self) -> None:
+        self._store.shorten()
 
     def commit(self, changes: Changes) -> None:
         self._before(changes)

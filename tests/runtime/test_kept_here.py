@@ -111,7 +111,11 @@ class Keeps(Bolt):
         yield Number(blob.size)
 
 
-def test_much_is_written_in_the_thread_whether_in_bytes_or_inputs(tmp_path: Path) -> None:
+def test_much_is_written_in_the_thread_whether_in_bytes_or_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "HERE_MAX", 16)  # fewer than come in one turn
+
     def taken_s(*given: Blob) -> float:
         topology, captured, bolt = Topology("much", PROCESS), Captured[Number](), Keeps()
         spout = ScriptedSpout[Blob]([Pause(APART_S), *given])

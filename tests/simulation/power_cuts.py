@@ -218,7 +218,7 @@ def live(seed: int, cuts: Sequence[int], later: tuple[int, int] = LATER[0]) -> L
     fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files)
     stored = Stored()
     try:
-        with quiet(), mock.patch("topology.durable.database.LOG_PAGES", LOG_PAGES):
+        with quiet(), mock.patch.multiple("topology.durable.database", LOG_PAGES=LOG_PAGES, LOG_PAGES_LONG=LOG_PAGES):
             lived = run_virtual(_lived(stored, fate, disk, cuts, later, seed), seed=seed, limit_s=LIMIT_S)
         stored.check()
         return lived

@@ -15,14 +15,16 @@ from typing import Any, Final
 import apsw
 
 from topology.codes.running import K537
-from topology.durable.files import FULL, Files
+from topology.durable.files import FULL, Files, Opened
 from topology.durable.store import StoreBroken, StoreFull
 
 APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
-PAGE_BYTES: Final = 4_096
-LOG_PAGES: Final = 1_000  # of the write-ahead log, 4 KiB each; then what it has goes into the file, and it begins anew
-LOG_PAGES_UNSYNCED: Final = 4_000  # the same for a commit that is not synced: it is left to those that are, mostly
-LOG_PAGES_FULL: Final = 16_000  # while that can't be done for want of room, nothing is committed beyond this
+PAGE_BYTES: Final = 1_024  # a small commit is a page of each table that it changes
+# Of the write-ahead log, counted in pages of this size, also where an older file has larger ones:
+LOG_PAGES: Final = 4_000  # then what it has goes into the file, after a commit that was synced, and it begins anew
+LOG_PAGES_LONG: Final = 32_000  # the same where commits are not synced, between two of them: nobody can commit then
+LOG_PAGES_UNSYNCED: Final = 64_000  # and as a part of one, if nobody has seen to it
+LOG_PAGES_FULL: Final = 128_000  # while it can't be done for want of room, nothing is committed beyond this
 LOG_BYTES_MAX: Final = 1 << 30  # of a log that is looked through; more pages than that no commit of ours makes
 
 _SETTINGS: Final = {
@@ -66,6 +68,9 @@ class Database:
         self.broken = ""
         self.log = b""  # what it had when the file was opened, until somebody has looked through it
         self._lasting = True  # whether commits are synced
+        self._files = files
+        self._log: Opened | None = None  # the log, to be synced apart
+        self._page_size = PAGE_BYTES
         self._log_pages = 0
         self._left_log = False  # behind the last commit in the log something may be left: of a process that was
         # killed, or of a commit that had no room
@@ -83,6 +88,7 @@ class Database:
                 self._check_header()
             for name, value in _SETTINGS.items():
                 self._connection.pragma(name, value)
+            self._page_size = self.number("page_size")  # that of an older file stays
             self._connection.set_wal_hook(self._logged)
             if not new and not checked:
                 self._check_pages()
@@ -153,9 +159,38 @@ class Database:
 
     @property
     def is_short(self) -> bool:
-        """Whether a commit that is not lasting is a write into the log and no more: the log has room for it, is not
-        put into the file with it, and nothing has to be before."""
-        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED // 2
+        """Whether a commit that is not lasting is a write into the log and no more: the log is not put into the file
+        with it, and nothing has to be before."""
+        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED - LOG_PAGES  # no such commit has so many
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the log should be put into the file soon."""
+        return self._log_pages >= LOG_PAGES_LONG
+
+    def open_log(self) -> None:
+        """To be called once after a commit, before `sync`: the log stays one file, which is cut, and never replaced.
+        Raises OSError."""
+        self._log = self._files.open(self.path.with_name(f"{self.path.name}-wal"))
+
+    def sync(self) -> None:
+        """What was committed before this is durable, as if the commits had been lasting. The one method that another
+        thread may call beside the others. Raises StoreBroken: what an fsync has not kept, nothing keeps (F18)."""
+        try:
+            if self._log is not None and not self.broken:
+                self._log.sync()
+        except OSError as error:
+            self.broken = self._unknown(error)
+            raise StoreBroken(self.broken) from error
+        if self._log is None or self.broken:  # or what another thread has found out meanwhile
+            raise StoreBroken(self.broken or f"{self.path} is closed")
+
+    def shorten(self) -> None:
+        """Puts a long log into the file; where there is no room, the log grows on. Raises StoreBroken."""
+        self._tidy(LOG_PAGES_LONG)
+        if not self._log_pages:  # the first commit of a log syncs its header: this one, and none of somebody who waits
+            with contextlib.suppress(StoreFull), self.transaction(lasting=False):
+                self.run(f"PRAGMA user_version = {self.number('user_version')}")
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Within a transaction."""
@@ -180,6 +215,8 @@ class Database:
 
     def close(self) -> None:
         """Gives the file back as it is. Does not raise. May be called twice."""
+        if self._log is not None:
+            self._log.close()
         if self._connection is not None:
             with contextlib.suppress(apsw.Error, OSError):
                 self._connection.close()
@@ -193,7 +230,7 @@ class Database:
 
     def _logged(self, connection: apsw.Connection, name: str, pages: int) -> int:
         """SQLite says, after each commit, how long the log is now."""
-        self._log_pages = pages
+        self._log_pages = pages * self._page_size // PAGE_BYTES
         return apsw.SQLITE_OK
 
     def _open(self) -> apsw.Connection:
@@ -235,11 +272,15 @@ class Database:
                 isinstance(error, _NO_ROOM) or (getattr(error, "extendedresult", 0) in _WRITES and number in FULL)
             )
         if failed:
-            text = f"what {self.path} has on the disk is not known any more: {error} ({K537})"
-            return StoreBroken(text, self.path if isinstance(error, apsw.CorruptError | apsw.NotADBError) else None)
+            return StoreBroken(
+                self._unknown(error), self.path if isinstance(error, apsw.CorruptError | apsw.NotADBError) else None
+            )
         number = errno.ENOSPC if isinstance(error, apsw.FullError) else number
         why = os.strerror(number) if number in FULL else str(error) or type(error).__name__
         return StoreFull(f"{self.path} can't be written: {why}")
+
+    def _unknown(self, error: Exception) -> str:
+        return f"what {self.path} has on the disk is not known any more: {error} ({K537})"
 
 
 # Nothing of the commit was kept, and it may be tried again.

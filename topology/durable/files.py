@@ -39,6 +39,17 @@ class Lock(Protocol):
         """Gives the lock back; may be called twice. It also goes with the process."""
 
 
+class Opened(Protocol):
+    """A file that is open to be synced, however many others write to it."""
+
+    def sync(self) -> None:
+        """What anybody has written to it until now is durable. Raises OSError, also for what has failed since it was
+        opened, or was synced last, in the background (F18)."""
+
+    def close(self) -> None:
+        """May be called twice."""
+
+
 class Files(Protocol):
     """Operations that block. All raise OSError; nothing is durable before it is synced, by `create` for a file's
     content, and by `sync_directory` for its name."""
@@ -57,6 +68,10 @@ class Files(Protocol):
 
     def create(self, path: Path, content: bytes) -> None:
         """A new file of mode 0600 with this content, which is durable; its name is not yet. Raises FileExistsError."""
+
+    def open(self, path: Path) -> Opened:
+        """A file that is there."""
+        ...
 
     def read(self, path: Path, bytes_max: int) -> bytes:
         """The content of a plain file; OSError (EFBIG) where it is longer than `bytes_max`."""
@@ -117,6 +132,9 @@ class DiskFiles:
             file.flush()
             _sync(file.fileno())
 
+    def open(self, path: Path) -> Opened:
+        return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+
     def read(self, path: Path, bytes_max: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
@@ -137,15 +155,15 @@ class DiskFiles:
         os.unlink(path)
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = _Open(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
-            _sync(descriptor)
+            opened.sync()
         finally:
-            os.close(descriptor)
+            opened.close()
 
     def lock(self, path: Path) -> Lock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        held = _Held(os.open(path, flags, 0o600))
+        held = _Open(os.open(path, flags, 0o600))
         try:
             _flock(held.descriptor)
         except BaseException:
@@ -164,16 +182,21 @@ def _flock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class _Held:
-    """A lock that goes with its descriptor."""
+class _Open:
+    """A descriptor; a lock on it goes with it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def release(self) -> None:
+    def sync(self) -> None:
+        _sync(self.descriptor)
+
+    def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+    release = close
 
 
 def _sync(descriptor: int) -> None:

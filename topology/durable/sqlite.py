@@ -1,4 +1,5 @@
-"""`SqliteStore`: what one worker keeps, in one file, `worker-N.db`. One transaction and one fsync a commit.
+"""`SqliteStore`: what one worker keeps, in one file, `worker-N.db`. A commit is one transaction and one
+fsync; one that need not last has none, until all before are synced at once.
 
 The file says which one it is: an id that the manifest has too, the worker's number, how many commits it has seen (D12),
 and whose it is (D6). Everything in it is checked as it is opened, state and the journal as they are read; what is
@@ -18,18 +19,19 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypedDict
+from typing import TypedDict
 
 import msgspec
 
 from topology.codes.starting import K435, K445, K446
 from topology.durable import packing, state_table, tables
-from topology.durable.database import APPLICATION, Damaged, Database, InUse, Unusable
+from topology.durable.database import Damaged, Database, InUse, Unusable
 from topology.durable.files import Files
 from topology.durable.kept_rows import KeptRows, Known
+from topology.durable.layout import FORMAT, SINCE_2, add_tables
 from topology.durable.letter_rows import LetterRows
 from topology.durable.log import commits_passed_over
-from topology.durable.own import Own, Owner, create_own, durable_by, read_own, too_late, write_own
+from topology.durable.own import Own, Owner, durable_by, read_own, too_late, write_own
 from topology.durable.refusing import IN_USE, can_not_open, check_plain, is_damaged
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import (
@@ -45,12 +47,6 @@ from topology.durable.values import (
     Trial,
 )
 from topology.errors import StartError
-
-FORMAT: Final = 2  # of worker-N.db
-ID_BYTES: Final = 16
-
-_TABLES: Final = ("marks", "begun", "trials", "letters", "contents")  # contents: letters' records and tracebacks
-_SINCE_2: Final = ("components", "journal", "floors")  # components: the numbers that rows of state have
 
 
 class _Positions(TypedDict):
@@ -71,28 +67,6 @@ class _Draft:
     known: dict[str, Known]
 
 
-def create_store(files: Files, path: Path, *, id: bytes, number: int, first_letter: int = 1) -> None:
-    """A new, empty file, durable when this returns. What an earlier try has left at `path` is replaced: whoever calls
-    knows that nothing was ever kept in it. Raises StartError."""
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            files.remove(path.with_name(name))
-    files.create(path, b"")
-    try:
-        database = Database(files, path, new=True)
-        try:
-            with database.transaction():
-                database.run(f"PRAGMA application_id = {APPLICATION}")
-                _add_tables(database, (*_TABLES, *_SINCE_2))
-                create_own(database, Own(id, number, commits=1, next_letter=first_letter))
-            database.checkpoint()
-        finally:
-            database.close()
-        files.sync_directory(path.parent)
-    except (Damaged, Unusable, StoreFull, StoreBroken) as error:
-        can_not_open(path, str(error))
-
-
 class SqliteStore:
     """A `Store` over one file that is there, opened and checked as a whole. Raises StartError, in one sentence, where
     it is damaged, of a newer format, or can't be used.
@@ -110,6 +84,7 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._loaded = Loaded()
+        self._durable = 0  # commits that survive a loss of power
         check_plain(files, path)
         try:
             self._database = Database(files, path, checked=checked)
@@ -121,6 +96,7 @@ class SqliteStore:
             self._load(checked)
             if lives:
                 self._begin_life(owner)
+                self._database.open_log()
                 files.sync_directory(path.parent)
         except Damaged as error:
             self.close()
@@ -155,10 +131,22 @@ class SqliteStore:
     def is_short(self) -> bool:
         return self._database.is_short and self._format == FORMAT
 
+    @property
+    def is_long(self) -> bool:
+        return self._database.is_long
+
     def commit(self, changes: Changes) -> None:
         """As `Store` says. Raises ValueError for a letter that is too long to be stored, and for one without a name."""
         if changes:
             self.replace(changes)
+
+    def sync(self) -> None:
+        commits = self._own.commits
+        self._database.sync()
+        self._durable = max(self._durable, commits)
+
+    def shorten(self) -> None:
+        self._database.shorten()
 
     def replace(
         self,
@@ -379,7 +367,7 @@ class SqliteStore:
             rows = tables.Writing(self._database, int.from_bytes(before.digest, "little"), before.next_row)
             draft = _Draft(rows, msgspec.structs.replace(before, durable=self._durable), {**self._kept.known})
             if self._format < FORMAT:
-                _add_tables(self._database, _SINCE_2)
+                add_tables(self._database, SINCE_2)
             yield draft
             draft.own.commits += 1
             draft.own.next_row = rows.next_number
@@ -391,10 +379,3 @@ class SqliteStore:
         self._own, self._own_sum, self._kept.known, self._format = draft.own, sum, draft.known, FORMAT
         if lasting:
             self._durable = draft.own.commits
-
-
-def _add_tables(database: Database, names: Sequence[str]) -> None:
-    for name in names:
-        tables.create(database, name)
-    state_table.create(database)
-    database.run(f"PRAGMA user_version = {FORMAT}")

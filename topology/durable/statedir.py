@@ -19,8 +19,9 @@ from acker.identity import KEY_BYTES
 from topology.codes.starting import K409, K410, K411, K412, K413, K414, K415, K418, K419
 from topology.durable.checking import KEPT, Found, checked_files, refuse_unknown, store_name
 from topology.durable.files import DiskFiles, Files, Lock, make_directories, replace
+from topology.durable.layout import ID_BYTES, create_store
 from topology.durable.manifest import BYTES_MAX, FORMAT, KnownFile, Manifest, NewerFormat, manifest_of, packed_manifest
-from topology.durable.sqlite import ID_BYTES, SqliteStore, create_store
+from topology.durable.sqlite import SqliteStore
 from topology.errors import StartError
 
 NOTES_BYTES_MAX: Final = 64 * 1024

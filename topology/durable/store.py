@@ -23,7 +23,7 @@ class StoreBroken(Exception):
 
 
 class Store(Protocol):
-    """One worker's. All methods block and are called one after the other, from one thread at a time."""
+    """One worker's. All methods block; all but `sync` are called one after the other, from one thread at a time."""
 
     @property
     def loaded(self) -> Loaded:
@@ -46,9 +46,21 @@ class Store(Protocol):
         """Whether a commit that is not `lasting` is now no more than a write: nothing is synced with it."""
         ...
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it should be `shorten`ed soon."""
+        ...
+
     def commit(self, changes: Changes) -> None:
         """All of it or nothing, durable when it returns: it survives a loss of power, unless `changes.lasting` is
         False. Raises StoreFull, StoreBroken; StoreBroken too where another owner has the store by now (D6)."""
+
+    def sync(self) -> None:
+        """All commits that have returned when this is called survive a loss of power when it returns. May be called
+        from another thread than the others, beside them; of a store that was opened for a life. Raises StoreBroken."""
+
+    def shorten(self) -> None:
+        """Tidies up after many commits that were not `lasting`: it blocks longer than those. Raises StoreBroken."""
 
     def states(self) -> LoadedStates:
         """All state, and what is remembered with it, as the last commit left it; every row is checked as it is read.

@@ -74,7 +74,7 @@ class CommittingExecutor(OneAKey):
         self._timer_rows: list[Row] = []  # as well
         self._fired = 0  # of what was executed, timers
         self._unsent: dict[Pair, None] = {}  # timers whose outputs an earlier life may not have seen through
-        self._over: dict[int, list[Pair]] = {}  # rows that are on the disk yet → timers in them that are done
+        self.over: dict[int, list[Pair]] = {}  # rows that are on the disk yet → timers in them that are done
         self._put_out = PutOut(self.component, self.outbox)
         keeper.add_urgent(self)
 
@@ -317,13 +317,13 @@ class CommittingExecutor(OneAKey):
 
     def forget_timer(self, pair: Pair) -> None:
         """What this timer has put out is done."""
-        self._over.setdefault(self.memory.drop(pair).number, []).append(pair)
+        self.over.setdefault(self.memory.drop(pair).number, []).append(pair)
 
     def rows_gone(self, numbers: Sequence[int]) -> None:
         """These rows are not on the disk any more."""
         self.memory.gone(numbers)
         for number in numbers:
-            for pair in self._over.pop(number, ()):
+            for pair in self.over.pop(number, ()):
                 assert self.timers is not None, "whose else was it"
                 self.timers.removed(pair)
 

@@ -1,10 +1,13 @@
 """Forgetting, and taking up again: which rows of a worker's journal nobody needs any more, and what its executors get
 of what was kept.
 
-A row goes in the commit that keeps the floors by which it was forgotten, so that nothing that was forgotten is taken
-for new after a restart (D5). Must not know bolts, nor what a store is made of.
+A row goes once the floors are kept by which it was forgotten, so that nothing that was forgotten is taken for new
+after a restart (D5); a few with each commit that is made anyway, or many at once would hold up one of them. Those of
+timers go with the floors, and are over when that is durable (D17). Must not know bolts, nor what a store is made of.
 """
 
+import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,7 +23,46 @@ from topology.runtime.committing import CommittingExecutor
 from topology.runtime.keeping import Keeper
 from topology.runtime.remembering import Row
 
-FORGET_S: Final = 1.0  # between two commits that forget
+FORGET_S: Final = 1.0  # between two looks at what can be forgotten
+GONE_LEAST: Final = 16  # rows for which a commit is asked to take some along,
+GONE_EACH: Final = 32  # and how many it takes,
+GONE_MAX: Final = 256  # or one of all parts; and twice as many as there are tasks at least, or the journal would grow
+
+
+class Leaving:
+    """Rows that nobody needs any more: some go with each commit. A `keeping.UrgentPart` in no hurry itself."""
+
+    def __init__(self) -> None:
+        self.executors: Sequence[CommittingExecutor] = ()
+        self.most = GONE_EACH  # rows that the next commit takes along
+        self._left: deque[int] = deque()  # as numbers, the oldest first
+        self._numbers: set[int] = set()  # theirs, and those of rows that go just now
+        self._gathered: list[int] = []
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._numbers
+
+    def add(self, numbers: Sequence[int]) -> None:
+        self._left.extend(numbers)
+        self._numbers.update(numbers)
+
+    @property
+    def waiting_to_be_kept(self) -> int:
+        return 1 if len(self._left) >= GONE_LEAST else 0
+
+    def gather(self, changes: Changes) -> None:
+        most = max(self.most, 2 * len(self.executors))
+        self._gathered = [self._left.popleft() for _ in range(min(most, len(self._left)))]
+        self.most = GONE_EACH
+        changes.forgotten.extend(self._gathered)
+
+    def kept(self) -> None:
+        for executor in self.executors:
+            executor.memory.gone(self._gathered)
+        self._numbers.difference_update(self._gathered)
+
+    def not_kept(self) -> None:
+        self._left.extendleft(reversed(self._gathered))
 
 
 class Forgetting:
@@ -30,33 +72,46 @@ class Forgetting:
         self.executors: Sequence[CommittingExecutor] = ()
         self._floors = floors
         self._keeper = keeper
-        self._forgotten: list[int] = []
+        self._leaving = Leaving()
+        self._going: list[int] = []  # rows that go with the floors,
+        self._free: list[int] = []  # and that may once those are kept
         self._kept: dict[int, Progress] = {}  # by home
         self._gathered: dict[int, Progress] = {}
+        self._ends = False
         self._last = 0.0
         self._newest = 0  # row when rows were forgotten last
         floors.restore(floor_of(one.progress) for one in keeper.loaded.floors)
         keeper.add(self)
+        keeper.add_urgent(self._leaving)
+
+    def of(self, executors: Sequence[CommittingExecutor]) -> None:
+        """Whose rows these are."""
+        self.executors = self._leaving.executors = executors
 
     def ends(self) -> None:
         """What is over goes with the next commit, which is the last: a timer that is done may not be there when the
         next run looks, as those who have had what it put out are made to forget that after a clean end."""
         self._last = -FORGET_S
+        self._ends = True
 
     def gather(self, changes: Changes) -> None:
-        self._forgotten, self._gathered = [], {}
+        self._going, self._free, self._gathered = [], [], {}
+        self._leaving.most = sys.maxsize if self._ends else GONE_MAX
         now = self._keeper.time()
         if not self.executors or now - self._last < FORGET_S:
             return
         self._last = now
-        numbers = {number for executor in self.executors for number in executor.memory.empty_rows()}
+        found = {number for executor in self.executors for number in executor.memory.empty_rows()}
+        numbers = sorted(number for number in found if number not in self._leaving)
         newest, self._newest = self._newest, self._keeper.next_row()
         for executor in self.executors:
             executor.refile(newest)
         if not numbers:
             return
-        self._forgotten = sorted(numbers)
-        changes.forgotten.extend(self._forgotten)
+        of_timers = {number for executor in self.executors for number in executor.over}
+        for number in numbers:
+            (self._going if self._ends or number in of_timers else self._free).append(number)
+        changes.forgotten.extend(self._going)
         announced = {one.newest >> HOME_SHIFT: one for one in self._floors.announced()}
         self._gathered = {home: one for home, one in announced.items() if self._kept.get(home) != one}
         changes.floors.extend(KeptFloor(home, packed_floor(one)) for home, one in self._gathered.items())
@@ -64,11 +119,12 @@ class Forgetting:
     def kept(self) -> None:
         self._kept.update(self._gathered)
         for executor in self.executors:
-            executor.rows_gone(self._forgotten)
+            executor.rows_gone(self._going)
+        self._leaving.add(self._free)
 
     def not_kept(self) -> None:
         """All of it is gathered again."""
-        self._last = 0.0
+        self._last = -FORGET_S
 
 
 async def restore(keeper: Keeper, executors: Sequence[CommittingExecutor]) -> None:

@@ -3,8 +3,9 @@
 A group commit (DeWitt et al., 1984): what was gathered while one commit was being written is the next one. Each part
 is asked what has changed, and told when that is durable; only then may anybody act on it (the order of durability).
 A little that need not be synced is written on the loop: there and back again a thread takes longer than such a commit,
-and the turns of the loop on the way, too. While the store can't be written it is asked again, the spouts pause, and
-nothing is lost. Must not know marks, letters or SQL.
+and the turns of the loop on the way, too. Then a commit of all parts is synced beside those that the loop writes after
+it: these wait for no disk, and who has to does, a mark before it is announced say. While the store can't be written it
+is asked again, the spouts pause, and nothing is lost. Must not know marks, letters or SQL.
 """
 
 import asyncio
@@ -23,8 +24,9 @@ from topology.runtime.switching import SWITCHING
 COMMIT_S: Final = 0.2  # between two commits, where nothing is in a hurry (E11)
 AGAIN_FIRST_S: Final = 0.1  # before a full store is tried again; doubled each time …
 AGAIN_LAST_S: Final = 5.0  # … up to this
-HERE_MAX: Final = 16  # inputs whose commit the loop may wait for,
+HERE_MAX: Final = 64  # inputs whose commit the loop may wait for,
 HERE_BYTES_MAX: Final = 64 << 10  # about, that are written for them,
+ROW_BYTES: Final = 100  # as many as a row costs time, whatever is in it
 HERE_S: Final = 0.02  # and how long it may take: where it took longer, a disk that is busy say,
 NOT_HERE_S: Final = 1.0  # none is written there for this long
 
@@ -67,6 +69,7 @@ class Keeper:
     def __init__(self, store: Store | None, *, executor: Executor | None = None, lasting: bool = True) -> None:
         self.store = store
         self._lasting = lasting
+        self._syncs = not lasting and store is not None  # apart from commits
         self.why_full = ""
         self.commits = 0  # of this life
         self._told = ""  # which reason people know of
@@ -86,6 +89,10 @@ class Keeper:
         self._one_at_a_time = asyncio.Lock()
         self._at_work: asyncio.Future[Any] | None = None  # what the thread does, or has done last
         self._in_doubt: list[Part] = []  # those of a commit that was cancelled while the thread had it
+        self._all_at_a_time = asyncio.Lock()  # of commits of all parts, each until it is synced
+        self._syncing: asyncio.Future[None] | None = None  # what syncs one, or has done last
+        self._unsynced: list[Part] = []  # those that are told when that is done
+        self._is_behind = False  # whether the store has commits that were not synced
         self._room: list[asyncio.Future[None]] = []
 
     @property
@@ -138,7 +145,13 @@ class Keeper:
         again_s = AGAIN_FIRST_S
         while True:
             whole = await self._due()
-            while not await self.commit(whole=whole):
+            if self.here and not whole:  # the thread was at work when it was asked for, and may be no more
+                self._asked = True
+                self._hurry.clear()
+                self.at_once()
+                if not self._hurry.is_set():
+                    continue
+            while not await self.commit(whole=whole or self._all):
                 await asyncio.sleep(again_s)  # hurry or not
                 again_s = min(again_s * 2, AGAIN_LAST_S)
                 whole = True
@@ -157,20 +170,40 @@ class Keeper:
 
     async def commit(self, *, whole: bool = True) -> bool:
         """One commit of what has changed, of all parts or of those that are asked at once; False where the store is
-        full. Raises StoreBroken."""
+        full. One of all parts survives a loss of power when this returns. Raises StoreBroken."""
+        if not whole:
+            return await self._commit(self._at_once)
+        async with self._all_at_a_time:
+            async with self._one_at_a_time:
+                await self._idle()
+            if self._unsynced:  # of a commit that was cancelled
+                await self._sync()
+            kept = await self._commit(self._parts, whole=True)
+            if self._is_behind:
+                self._asked |= self._hurry.is_set()  # for what came of that commit, or while it was written,
+                self.at_once()  # and would wait for the disk
+                await self._sync()
+            return kept
+
+    async def _commit(self, asked: Sequence[Part], *, whole: bool = False) -> bool:
         async with self._one_at_a_time:
             await self._idle()
             if self._trouble is not None:
                 raise self._trouble
             self._hurry.clear()
-            parts: list[Part] = [*self._parts] if whole else [*self._at_once]
             if whole:
                 self._all, self._whole_at = False, self._loop.time()
-            changes = self._gathered(parts, lasting=whole or self._lasting)
+            parts = [*asked]
+            few = self._is_few()
+            changes = self._gathered(parts, lasting=self._lasting)
             kept = False
             try:
                 if changes and self.store is not None:
-                    await self._in_thread(partial(self.store.commit, changes))
+                    if self.here and few and self._is_quick() and _size(changes) <= HERE_BYTES_MAX:
+                        self._write(self.store, changes)
+                    else:
+                        self._is_behind = self._syncs
+                        await self._in_thread(partial(self.store.commit, changes))
                     self.commits += 1
                 kept = True
             except StoreFull as error:
@@ -179,11 +212,40 @@ class Keeper:
                 self._in_doubt, parts = parts, []  # the thread goes on with it: `_idle` finds out what has come of it
                 raise
             finally:
-                for part in parts:
-                    part.kept() if kept else part.not_kept()
+                self._tell(parts, kept=kept, synced=not changes)
             if kept:
                 self._has_room()
             return kept
+
+    def _tell(self, parts: Sequence[Part], *, kept: bool, synced: bool) -> None:
+        """What has come of a commit. Where it has to be synced yet, that is told later to all who have not to hurry."""
+        wait = kept and self._syncs and not synced
+        for part in parts:
+            if wait and part not in self._at_once:
+                self._unsynced.append(part)
+            elif kept:
+                part.kept()
+            else:
+                part.not_kept()
+
+    async def _sync(self) -> None:
+        """What was committed survives a loss of power, and those who wait for that are told. Others commit meanwhile,
+        but for a moment once in a while. Raises StoreBroken."""
+        assert self.store is not None, "else nothing is behind"
+        if self._syncing is not None:
+            await asyncio.wait({self._syncing})
+        self._is_behind = False
+        self._syncing = syncing = self._loop.run_in_executor(self._threads(), self.store.sync)
+        try:
+            await asyncio.shield(syncing)
+        except asyncio.CancelledError:
+            self._is_behind = True
+            raise
+        parts, self._unsynced = self._unsynced, []
+        for part in parts:
+            part.kept()
+        if self.store.is_long:
+            await self.call(self.store.shorten)
 
     def _gathered(self, parts: Sequence[Part], *, lasting: bool) -> Changes:
         changes = Changes(lasting=lasting)
@@ -198,16 +260,27 @@ class Keeper:
         at_work = self._at_work is not None and not self._at_work.done()
         if at_work or self._one_at_a_time.locked() or self._in_doubt or self._trouble is not None:
             return False
-        if self.store is not None and (
-            self.why_full or not self.store.is_short or self._loop.time() < self._not_here_until
-        ):
-            return False
+        return self._is_quick() and self._is_few()
+
+    def _is_few(self) -> bool:
         return sum(part.waiting_to_be_kept for part in self._at_once) <= HERE_MAX
+
+    def _is_quick(self) -> bool:
+        """Whether the store takes what is not synced without a wait."""
+        if self.store is None:
+            return True
+        return not self.why_full and self.store.is_short and self._loop.time() >= self._not_here_until
+
+    def _write(self, store: Store, changes: Changes) -> None:
+        begun, self._is_behind = self._loop.time(), self._syncs
+        store.commit(changes)
+        if self._loop.time() - begun > HERE_S:
+            self._not_here_until = self._loop.time() + NOT_HERE_S
 
     def _commit_here(self) -> None:
         """As `commit`, of the urgent parts that have something. What it raises ends the worker by `run`; whoever was in
         a hurry is not to blame."""
-        self._is_here, begun = True, self._loop.time()
+        self._is_here = True
         parts = [part for part in self._at_once if part.waiting_to_be_kept]
         try:
             changes = self._gathered(parts, lasting=False)
@@ -215,10 +288,8 @@ class Keeper:
                 if _size(changes) > HERE_BYTES_MAX:
                     self._let_be(parts)
                     return
-                self.store.commit(changes)
+                self._write(self.store, changes)
                 self.commits += 1
-                if self._loop.time() - begun > HERE_S:
-                    self._not_here_until = self._loop.time() + NOT_HERE_S
             for part in parts:
                 part.kept()
         except StoreFull:  # `run` tries again, and tells of it
@@ -267,17 +338,21 @@ class Keeper:
         return kept
 
     async def _closed(self, store: Store) -> None:
-        if self._at_work is not None:
-            await asyncio.wait({self._at_work})
+        if begun := {one for one in (self._at_work, self._syncing) if one is not None}:
+            await asyncio.wait(begun)
         await self._in_thread(store.close)
         if self._executor is not None:
             self._executor.shutdown(wait=False)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        """Calls it in the one thread that the store has; cancelled, what was begun goes on there."""
-        self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="kedge-store")
-        self._at_work = at_work = self._loop.run_in_executor(self._executor, SWITCHING.during, function)
+        """Calls it in a thread; cancelled, what was begun goes on there."""
+        self._at_work = at_work = self._loop.run_in_executor(self._threads(), SWITCHING.during, function)
         return await asyncio.shield(at_work)
+
+    def _threads(self) -> Executor:
+        """Of two threads: one writes, one syncs."""
+        self._executor = self._executor or ThreadPoolExecutor(2, thread_name_prefix="kedge-store")
+        return self._executor
 
     async def _idle(self) -> None:
         """Returns once the thread has done what somebody has begun who was cancelled. Raises StoreBroken for that.
@@ -288,8 +363,7 @@ class Keeper:
             await asyncio.wait({self._at_work})
             error = self._at_work.exception()
             parts, self._in_doubt = self._in_doubt, []
-            for part in parts:
-                part.kept() if error is None else part.not_kept()
+            self._tell(parts, kept=error is None, synced=False)
             if isinstance(error, StoreBroken):
                 raise error
 
@@ -312,6 +386,11 @@ class Keeper:
 
 
 def _size(changes: Changes) -> int:
-    """Bytes of what is to be written, about."""
-    states = sum([len(row.body) for change in changes.states for row in change.rows])
-    return states + sum([len(row.entries) for row in changes.journal])
+    """Bytes of what is to be written, about; each row counts some."""
+    marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in changes.marks])
+    gone = len(changes.over) + len(changes.acquitted) + len(changes.gone) + len(changes.forgotten)
+    floors = sum([len(floor.progress) + ROW_BYTES for floor in changes.floors])
+    states = sum([len(row.body) + ROW_BYTES for change in changes.states for row in change.rows])
+    journal = sum([len(row.entries) + ROW_BYTES for row in changes.journal])
+    letters = sum([len(letter.record) + len(letter.traceback) + ROW_BYTES for letter in changes.letters])
+    return marks + floors + states + journal + letters + ROW_BYTES * (gone + len(changes.begun) + len(changes.trials))

@@ -57,6 +57,10 @@ class RenamedStore:
     def is_short(self) -> bool:
         return self._store.is_short
 
+    @property
+    def is_long(self) -> bool:
+        return self._store.is_long
+
     def commit(self, changes: Changes) -> None:
         """As a store does; `changes` stays as it is."""
         known_as = self._known_as
@@ -71,6 +75,12 @@ class RenamedStore:
                 acquitted=_as(changes.acquitted, known_as),
             )
         )
+
+    def sync(self) -> None:
+        self._store.sync()
+
+    def shorten(self) -> None:
+        self._store.shorten()
 
     def states(self) -> LoadedStates:
         return self._store.states()

@@ -135,7 +135,7 @@ class Worker:
             ),
         )
         self.executors, self.spoutings, self.dead_ways = building.executors, building.spoutings, building.dead_ways
-        self.forgetting.executors = [one for one in self.executors.values() if isinstance(one, CommittingExecutor)]
+        self.forgetting.of([one for one in self.executors.values() if isinstance(one, CommittingExecutor)])
 
     # -- the beginning
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import apsw
 
-from topology.durable.files import Lock, Look
+from topology.durable.files import Lock, Look, Opened
 from topology.testing.simulated_disk import Node, SimulatedDisk
 
 _numbers: Final = count()
@@ -73,6 +73,9 @@ class SimulatedFiles:
         self.disk.write(node, 0, content)
         self.disk.sync(node)
 
+    def open(self, path: Path) -> Opened:
+        return _Opened(self.disk, self._there(path))
+
     def read(self, path: Path, bytes_max: int) -> bytes:
         node = self._there(path)
         if len(node.content) > bytes_max:
@@ -106,6 +109,17 @@ class SimulatedFiles:
         if node is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return node
+
+
+class _Opened:
+    def __init__(self, disk: SimulatedDisk, node: Node) -> None:
+        self._disk, self._node = disk, node
+
+    def sync(self) -> None:
+        self._disk.sync(self._node)
+
+    def close(self) -> None:
+        pass
 
 
 class _Held:
