@@ -145,8 +145,9 @@ class PostgresStore:
                 if fault_of(error) is not Fault.TABLE:
                     raise
                 table.problem = f"table {table.name!r} can't be made: {self.server.dsn.said(error)}"
-                return
             found, seen = self.server.found(table.sql)
+            if found is None and table.problem:  # else another task has made it meanwhile
+                return
         if found is None:
             table.problem = f"table {table.name!r} was dropped while the sink was writing; to go on: {table.create}"
         else:

@@ -2,6 +2,7 @@
 how durable what they hold is (C11), and rows of the user's own keys (C8).
 """
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -10,9 +11,11 @@ import psycopg
 import pytest
 from postgres_cluster import PASSWORD, Cluster
 from postgres_kit import Database
-from sink_kit import Alert, Sample, alert, feed, opened, stored, tup
+from sink_kit import Alert, Sample, alert, feed, opened, stored, tup, until
 
 from bolts import PostgresSink
+from bolts.postgres_server import _CREATING
+from bolts.postgres_table import Table
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -33,6 +36,20 @@ async def test_s10_reserved_words_and_odd_names_are_columns_like_others(database
     assert {**row, "_key": len(row["_key"])} == {
         **{"user": "a", "table": 1, "Group": 2, "ünïcode": 3, "key": 4, "c0": 5, "_key": 24}
     }
+
+
+async def test_a_table_that_another_task_makes_while_this_one_waits_for_its_turn_is_taken(database: Database) -> None:
+    """The catalogue as it was before the wait may be what the server still goes by in the same transaction."""
+    waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with database.connected() as other:
+        other.execute("BEGIN")
+        other.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (_CREATING,))
+        made = asyncio.ensure_future(stored(database.sink(records=(Alert,)), [alert(1)]))
+        await until(lambda: bool(database.do(waiting)))
+        other.execute(Table(Alert, schema=database.schema).create.encode())
+        other.execute("COMMIT")
+        await made
+    assert database.numbers() == [1]
 
 
 async def test_an_existing_table_that_fits_is_used_with_columns_of_its_own(database: Database) -> None:
