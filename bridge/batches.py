@@ -24,6 +24,7 @@ from bridge.segments import damaged, opened, sealed
 DIGITS: Final = 12
 PREFIX: Final = "batch-"
 SUFFIX: Final = ".arrow"
+TEMPORARY: Final = ".tmp-"  # before the name of a file that is being written
 
 Ends: TypeAlias = dict[str, dict[str, int]]  # input → task → the number of its next segment
 
@@ -168,7 +169,7 @@ def place(path: Path, content: Any, *, durable: bool = True, writer: str = "") -
     """Writes beside and renames: who reads finds the whole file or none. Bytes, or a buffer of Arrow's. Where several
     write the same file at once, each has a name as its `writer`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f".tmp-{path.name}{writer}"
+    beside = path.parent / f"{TEMPORARY}{path.name}{writer}"
     with open(beside, "wb") as file:
         file.write(content)
         if durable:

@@ -19,6 +19,7 @@ from bridge.mistakes import (
     DEATHS_MAX,
     Deaths,
     first_line,
+    java_cause,
     java_said,
     no_room,
     not_started,
@@ -27,6 +28,7 @@ from bridge.mistakes import (
 )
 from bridge.spec import Spec, function_of
 from topology.errors import ConfigurationError
+from topology.runtime.failures import text_of
 from topology.text import escaped
 
 ELSEWHERE: Final = "name another place by --spark, local[2] or spark://HOST:PORT"
@@ -150,7 +152,8 @@ def ended_by(
         voice.status(f"| {line}")
     if not problem and Deaths(folder / query).one_more(lasted_s):
         which = called if query else "Spark"
-        why = ("" if query else java_said(log)) or first_line(str(error)) or type(error).__name__
+        text = text_of(error)
+        why = ("" if query else java_said(log)) or java_cause(text) or first_line(text) or type(error).__name__
         problem = (
             f"{which} has died {DEATHS_MAX} times, and nothing came of it in between: {why.rstrip('.')}; see {log}"
         )

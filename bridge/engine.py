@@ -7,15 +7,17 @@ that has all of the bolts. Declares only; pyspark is imported where the run begi
 import importlib.util
 import json
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.engine_handover import HandOverBytes, Outcomes, Rejections
+from bridge.engine_handover import QUERY, HandOverBytes, Outcomes, Rejections, begin_run
 from bridge.engine_mapping import COMPANION, mapped, mistakes
 from bridge.options import TRIGGER
 from bridge.query import Spark
+from bridge.results import query_folder
 from bridge.triggers import DEFAULT, trigger_of
 from topology.codes.starting import K455
 from topology.companions import Launch
@@ -36,6 +38,7 @@ class EngineSpark(Spark):
         super().__init__()
         self.again = again
         self.trigger = DEFAULT
+        self._run = secrets.token_hex(8)  # the same for all lives of the driver
 
     def configure(self, name: str, value: str | Mapping[str, str], called: str) -> None:
         if name == TRIGGER:
@@ -54,7 +57,9 @@ class EngineSpark(Spark):
             "settings": self.settings,
             "again": dict(self.again),
             "trigger": self.trigger,
+            "run": self._run,
         }
+        begin_run(query_folder(folder, QUERY), self._run)  # workers have made another one of these
         path = os.pathsep.join(one or os.getcwd() for one in sys.path)
         command = (sys.executable, "-P", "-m", "bridge.engine_driver")
         return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())

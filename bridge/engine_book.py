@@ -1,5 +1,6 @@
-"""What the driver of a topology on Spark keeps beside Spark's checkpoint: counts, the timers of all keys, and the batch
-up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats is counted once.
+"""What the driver of a topology on Spark keeps beside Spark's checkpoint: the counts of a run, the timers of all keys,
+and the batch up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats is
+counted once in each run that computes it.
 
 Knows numbers, names and bytes; no Spark, no bolts. Every call blocks, from any thread.
 """
@@ -15,6 +16,7 @@ from bridge.segments import damaged
 
 TABLES: Final = """
 create table if not exists kept (batch integer not null);
+create table if not exists run (name text not null, counted integer not null, closed integer not null);
 create table if not exists counts (component text, what text, count integer not null, primary key (component, what));
 create table if not exists timers (
     component text, key blob, name text, due integer not null, primary key (component, key, name)
@@ -39,6 +41,8 @@ class Book:
             self._database.executescript(TABLES)
             if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
                 self._database.execute("insert into kept values (-1)")
+            if self._database.execute("select count(*) from run").fetchone()[0] == 0:
+                self._database.execute("insert into run values ('', -1, -1)")
         except sqlite3.DatabaseError as error:
             self._database.close()
             if isinstance(error, sqlite3.OperationalError):
@@ -56,20 +60,33 @@ class Book:
         with self._lock:
             self._database.close()
 
+    def begin(self, run: str, closed: int) -> int:
+        """One more life of the driver in this run, whose counts begin with its first life; durable when it returns.
+        `closed`: the epoch that has a settled end now, -1 where it has none; what that was in the run's first life."""
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            found = self._database.execute("select closed from run where name = ?", (run,)).fetchone()
+            if found is None:
+                self._database.execute("update run set name = ?, counted = -1, closed = ?", (run, closed))
+                self._database.execute("delete from counts")
+        return closed if found is None else int(found[0])
+
     def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[Timers]) -> None:
-        """What a batch has come to; durable when it returns. One that was kept before is not counted again, but its
-        timers are those of the repeat, as the state is that Spark commits: what was set for a time that was past is due
-        at another moment then."""
+        """What a batch has come to; durable when it returns. One that this run has kept before is not counted again,
+        but its timers are those of the repeat, as the state is that Spark commits: what was set for a time that was
+        past is due at another moment then."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
             (last,) = self._database.execute("select batch from kept").fetchone()
             if batch < last:
                 return
-            if batch > last:
+            (counted,) = self._database.execute("select counted from run").fetchone()
+            if batch > counted:
                 self._database.executemany(
                     "insert into counts values (?, ?, ?) on conflict do update set count = count + excluded.count",
                     [(component, what, count) for (component, what), count in counts.items()],
                 )
+                self._database.execute("update run set counted = ?", (batch,))
             for one in timers:
                 self._database.executemany(
                     "delete from timers where component = ? and key = ? and name = ?",
@@ -82,7 +99,7 @@ class Book:
             self._database.execute("update kept set batch = ?", (batch,))
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Since the state directory began."""
+        """Since this run began."""
         with self._lock:
             rows = self._database.execute("select component, what, count from counts").fetchall()
         return {(component, what): count for component, what, count in rows}

@@ -11,13 +11,16 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge.driver import Voice, ended_by, own_stdout
 from bridge.engine_handover import QUERY
-from bridge.mistakes import Deaths
+from bridge.mistakes import Deaths, of_the_query
 from bridge.results import query_folder
 from topology.errors import KedgeError
+
+if TYPE_CHECKING:
+    from bridge.engine_raised import Notes
 
 
 def main() -> int:
@@ -37,7 +40,6 @@ def main() -> int:
 
 def drive(told: dict[str, Any], voice: Voice) -> int:
     """Starts Spark and the query, and waits until it can't go on."""
-    from bridge.engine_raised import told_of
     from bridge.engine_running import EngineRunning, Settings
     from bridge.engine_seat import Seat
     from bridge.mistakes import NeedsMending
@@ -57,7 +59,8 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
         seat = Seat(seat.again, seat.folder, seat.life, partitions)
         Deaths(spark).forget()
         query = QUERY
-        running = EngineRunning(session, seat, Settings(told["trigger"], partitions), voice.status)
+        settings = Settings(told["trigger"], partitions, told["run"])
+        running = EngineRunning(session, seat, settings, voice.status)
         called = f"the topology {running.mapped.plan.topology!r} on Spark"
         running.begin()
         voice.say("ready")
@@ -65,11 +68,9 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
     except NeedsMending as error:
         voice.failed(str(error))
     except Exception as error:
-        said, lines = told_of(error)
         if not isinstance(error, KedgeError):
             traceback.print_exception(error, file=sys.stderr)
-        if not said:
-            said, lines = seat.raised.read()
+        said, lines = to_mend(error, seat.raised)
         for line in lines:
             voice.status(f"| {line}")
         if said:
@@ -77,6 +78,19 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
         else:
             ended_by(error, query, spark, time.monotonic() - begun, voice, called=called)
     return 1
+
+
+def to_mend(error: BaseException, raised: "Notes") -> tuple[str, list[str]]:
+    """What a person has to mend that is no mistake of Spark's, as a sentence, and a traceback; empty for all else. What
+    was raised in Spark's processes counts where the query has failed: it may be of a task that Spark has tried again,
+    and that went well, where it is the JVM that is gone."""
+    from bridge.engine_log import unreadable
+    from bridge.engine_raised import told_of
+
+    said, lines = told_of(error)
+    if not said and of_the_query(error):
+        said, lines = raised.read()
+    return said or unreadable(error), lines
 
 
 if __name__ == "__main__":

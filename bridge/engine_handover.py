@@ -9,6 +9,7 @@ from typing import Any, Final, Never
 
 from acker.identity import MessageId
 from bolts.contract import Store
+from bridge.batches import place, put
 from bridge.engine_rows import Rejected
 from bridge.handover import HandOver
 from bridge.handover_store import HandOverStore
@@ -20,12 +21,37 @@ from topology.errors import Reject
 from topology.records import Record
 
 QUERY: Final = "engine"  # the folder of the one query
-NEXT: Final = (
-    "see the record in the letter; mend what has made it, or the bolt, then drop the letter: a replay of it ends here "
-    "again, as Spark does not compute it once more"
-)
 RECORD: Final = "record"  # the column of a segment that has the record's bytes
-SUMMARY: Final = "summary"  # JSON in the query's folder: what is to be said at the end, line by line
+SUMMARY: Final = "summary"  # JSON in the query's folder: the name of a run, and the lines to say at its end
+RUN: Final = "run"  # there, too: the name of the run under way, as each worker process would draw another one
+
+
+def begin_run(query: Path, run: str) -> None:
+    """From now on this is the run that is under way. Writes only in its first life: the next one may have no room."""
+    if run_of(query) != run:
+        place(query / RUN, run.encode(), durable=False)
+
+
+def run_of(query: Path) -> str:
+    """The name of the run that is under way; empty before there was any."""
+    try:
+        return (query / RUN).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def keep_summary(query: Path, run: str, lines: Iterable[str]) -> None:
+    """What is to be said at the end of this run; durable when it returns."""
+    put(query / SUMMARY, {"run": run, "lines": [*lines]})
+
+
+def summary_of(query: Path, run: str) -> list[str] | None:
+    """The same, where it was kept in this run. Earlier releases have kept lines without a name."""
+    try:
+        told: Any = json.loads((query / SUMMARY).read_bytes())
+    except FileNotFoundError:
+        return None
+    return told["lines"] if isinstance(told, dict) and told["run"] == run else None
 
 
 class HandOverBytes(HandOver):
@@ -56,11 +82,13 @@ class Outcomes(SparkResults[Rejected]):
         super().open(task, positions)
 
     def summary(self) -> Iterable[str]:
-        try:
-            told: Any = json.loads((self._query / SUMMARY).read_bytes())
-        except FileNotFoundError:
+        told = summary_of(self._query, run_of(self._query))
+        if told is not None:
+            return told
+        ends = self._folder.ended()
+        if ends is None or any(one.goes_on(ends.get(name, {})) for name, one in self._streams.items()):
             return ["it was not at the end of what was handed over; the next run goes on there"]
-        return [str(line) for line in told]
+        return ["nothing new was handed over"]
 
 
 class Rejections(Bolt):
@@ -68,4 +96,4 @@ class Rejections(Bolt):
 
     def process(self, given: Rejected) -> Iterator[Never]:
         """Raises Reject."""
-        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=K555, next=NEXT)
+        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=K555)

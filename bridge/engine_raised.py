@@ -13,7 +13,7 @@ from typing import Final
 
 from bridge.batches import place
 from bridge.engine_rows import DueNow
-from topology.errors import KedgeError, WorkerError
+from topology.errors import EmitError, KedgeError, RecordError, TupleStateError, WorkerError
 from topology.frames import users_frames
 from topology.runtime.failures import Failure, Reason, described, shown, text_of
 
@@ -22,6 +22,9 @@ WAY_ON: Final = (  # no replays: a batch of Spark's is whole, or computed again 
     "on Spark no batch goes on without one of its records: mend the component, or raise Reject in it, of which a dead "
     "letter is made; the next run goes on at this batch"
 )
+EMITTING: Final = (EmitError, RecordError, TupleStateError)  # what can't go or be kept, and what is over already
+NOTES: Final = "raised-"  # before the life that a note is of
+OLD: Final = "raised"  # the one note of all lives, in earlier releases
 USERS: Final = (Exception, SystemExit, asyncio.CancelledError)  # what ends a call of a user's code, and no process (F6)
 
 
@@ -46,8 +49,7 @@ def told_of(error: BaseException) -> tuple[str, list[str]]:
     if isinstance(error, WorkerError):
         return "", []  # a store that is broken, say: the next life of the process mends it
     if isinstance(error, KedgeError):
-        said = f"{error}; {error.next.rstrip('.')} ({error.code})" if error.code is not None else str(error)
-        return said, error.users_trace().splitlines()
+        return _sentence(error), error.users_trace().splitlines()
     if not isinstance(error, Raised):
         return "", []
     cause, who = error.error, repr(error.component)
@@ -56,26 +58,35 @@ def told_of(error: BaseException) -> tuple[str, list[str]]:
         return f"{who} could not be opened: {described(cause)}", failure.traceback().splitlines()
     if not error.at:
         return f"raised in {who}: {error.call}: {described(cause)} ({failure.code})", failure.traceback().splitlines()
-    if isinstance(cause, KedgeError):  # of a record that can't go, of a state that can't be kept
+    if isinstance(cause, EMITTING):
         text = f"could not emit in {who}: {text_of(cause)}; {cause.next.rstrip('.')}"
         return f"{text} ({failure.code}); at {error.at}; {WAY_ON}", users_frames(cause).splitlines()
     text = f"raised in {who}: {described(cause)} ({failure.code})"
     return f"{text}; at {error.at}; {WAY_ON}", failure.traceback().splitlines()
 
 
+def _sentence(error: KedgeError) -> str:
+    """What it says, and what to do next."""
+    return f"{error}; {error.next.rstrip('.')} ({error.code})" if error.code is not None else str(error)
+
+
 class Notes:
-    """What was raised in Spark's processes in one life of the driver, for the driver: a file, the last one counts."""
+    """What was raised in Spark's processes in one life of the driver, for the driver: a file, the last one counts.
+
+    Each life has a file of its own: a process on another machine may outlive its driver, and write there still.
+    """
 
     def __init__(self, folder: Path, life: str) -> None:
         """Makes nothing yet."""
-        self._file, self._life = folder / "raised", life
+        self._folder, self._file = folder, folder / f"{NOTES}{life}"
 
     def write(self, error: BaseException) -> None:
-        """From any process, several at once; of what nobody has to mend, nothing."""
-        said, lines = told_of(error)
+        """From any process of Spark's, several at once; of what nobody has to mend, nothing. A store that is broken is
+        told too, and ends the run: only one in the driver is mended by the driver's next life."""
+        said, lines = (_sentence(error), list[str]()) if isinstance(error, WorkerError) else told_of(error)
         if not said:
             return
-        content = {"life": self._life, "said": said, "lines": lines}
+        content = {"said": said, "lines": lines}
         place(self._file, json.dumps(content).encode(), durable=False, writer=f"-{secrets.token_hex(8)}")
 
     def read(self) -> tuple[str, list[str]]:
@@ -84,8 +95,13 @@ class Notes:
             found = json.loads(self._file.read_bytes())
         except (FileNotFoundError, ValueError):
             return "", []
-        return (found["said"], found["lines"]) if found["life"] == self._life else ("", [])
+        return found["said"], found["lines"]
 
     def forget(self) -> None:
         """A batch is whole: what was raised in it was done again by Spark, and went well."""
         self._file.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """This life begins: what those before it have left is over."""
+        for path in (self._folder / OLD, *self._folder.glob(f"{NOTES}*")):
+            path.unlink(missing_ok=True)

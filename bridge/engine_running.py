@@ -6,30 +6,31 @@ Spark's commit of the batch. A batch that Spark repeats gives the same rows with
 knows what it has had. The checkpoint stays the same for all runs on one state directory, as bolts' state is in it.
 """
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow.compute import sort_indices  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bridge.batches import Ends, Epoch, QueryFolder, place
 from bridge.engine_book import Book
-from bridge.engine_handover import SUMMARY
+from bridge.engine_handover import SUMMARY, keep_summary
 from bridge.engine_log import checkpoint, missing, newest, offsets, reached
 from bridge.engine_mapping import Mapped
-from bridge.engine_query import CountsParam, chained, storing
+from bridge.engine_query import ROWS_AT_ONCE, CountsParam, chained, storing
 from bridge.engine_raised import Raised, told_of
-from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, rejected_of, rows_of, timers_of
-from bridge.engine_seat import Process, Seat
+from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, Timers, rejected_of, rows_of, timers_of
+from bridge.engine_seat import Process, Seat, sweep
 from bridge.engine_sinks import Sinks
 from bridge.engine_source import FORMAT, Messages
 from bridge.engine_summary import counts_itself, told_of_all, with_counts
 from bridge.engine_timers import TIMERS_INPUT, TimersInput
+from bridge.engine_waiting import Waiting
 from bridge.mistakes import NeedsMending
 from bridge.schema import to_table
 from bridge.stream import Stream
@@ -40,15 +41,17 @@ from topology.runtime.kept_state import due_of as micros_of
 LOOKS_S: Final = 0.1  # between two looks whether the query lives, and which timers are due
 STATUS_S: Final = 5.0  # between two words about how far it is
 PLAN: Final = "plan"  # the fingerprint of what the checkpoint is of
+NONE: Final = -1  # no epoch's number
 
 
 @dataclass(frozen=True)
 class Settings:
     """What `kedge run` says of the query. `trigger`: as `bridge.triggers` has it; `partitions`: of what is brought
-    together by keys."""
+    together by keys; `run`: the same in all lives of the driver within one run, and in no other."""
 
     trigger: str = DEFAULT
     partitions: int = 2
+    run: str = ""
 
 
 def input_name(mapped: Mapped, number: int) -> str:
@@ -80,7 +83,8 @@ class EngineRunning:
         self._query: StreamingQuery | None = None
         self._begun = False  # whether sinks are open, and the query runs or waits to
         self._at_end: Ends | None = None
-        self._fired_all = False
+        self._fired_all = False  # timers that come due from now on are for the next run
+        self._waiting = Waiting(())
         self._trouble: BaseException | None = None
         self._said_done: Ends = {}
         self._told: tuple[str, list[str], float] = ("", [], 0.0)
@@ -90,14 +94,20 @@ class EngineRunning:
     def begin(self) -> None:
         """Starts it, where there is anything to do. Raises NeedsMending."""
         self._session.dataSource.register(Messages)
+        for folder in (self._seat.query, self._seat.notes, self._seat.away):
+            sweep(folder)
         self._check_plan()
-        if problem := missing(self.folder, self.inputs, self._book):
+        self._seat.raised.sweep()
+        if problem := missing(self.folder, self.inputs, self._book, timed=self._timers is not None):
             raise NeedsMending(f"it can't go on: {problem}")
         epoch = self.folder.epoch()
         if epoch is None:
             epoch = Epoch()
             self.folder.begin(epoch)
         self._epoch = epoch
+        closed = NONE if self.folder.closing() is None else epoch.number
+        first = self._book.begin(self._settings.run, closed)
+        self._fired_all = closed not in (NONE, first)  # then an earlier life has, in this run
         ends = self.folder.ended()
         if ends is None:
             self._start()
@@ -117,10 +127,11 @@ class EngineRunning:
             if self._due() or any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
                 self._epoch = Epoch(self._epoch.number + 1, begin=ends)
                 self.folder.begin(self._epoch)
+                self._fired_all = False
                 self._start()
             return
         if self._query is None:
-            if all(stream.ended(stream.reached(_done(stream))) for stream in self.streams.values()):
+            if self._waiting.over():
                 self._start_query()
             return
         if self._at_end is not None:
@@ -153,10 +164,10 @@ class EngineRunning:
         place(path, now.encode())
 
     def _start(self) -> None:
-        (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end
+        (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end, in this run maybe
         self._sinks.open()
         self._try_shared()
-        self._begun, self._fired_all = True, False
+        self._begun, self._waiting = True, Waiting(self.streams.values())
         if self._timers is not None:
             self._timers.begin(newest(self.folder).get(TIMERS_INPUT, {}).get("0", 0))
         if self._settings.trigger != AVAILABLE_NOW:
@@ -219,7 +230,7 @@ class EngineRunning:
         self._query, self._at_end, self._begun = None, None, False
         said, raised = self._sinks.close()
         self._say_raised(raised)
-        place(self.folder.folder / SUMMARY, json.dumps([*self._summary(said)]).encode())
+        keep_summary(self.folder.folder, self._settings.run, self._summary(said))
         self.folder.end(self._epoch, ends)
         self._say_done(ends)
         self._say(f"complete: {self._line()}")
@@ -237,7 +248,7 @@ class EngineRunning:
         if not counts_itself(self.mapped.plan.components[name].prototype):
             return []
         prepare = with_counts(self._process.routing, counts)
-        return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare))
+        return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare), self._say_raised)
 
     def _say_raised(self, raised: Iterable[Raised]) -> None:
         """What ends nothing: all rows are stored."""
@@ -271,12 +282,17 @@ class EngineRunning:
             raise
 
     def _keep(self, table: pa.Table, batch: int) -> None:
-        rows = sorted(rows_of(table), key=_position)
-        counts, rejected = self._sinks.take(row for row in rows if row.to >= 0)
-        rejected = [rejected_of(row.record) for row in rows if row.to == REJECTED] + rejected
+        counts: Counter[tuple[str, str]] = Counter()
+        rejected: list[Rejected] = []
+        timers: list[Timers] = []
+        for rows in in_order(table):
+            taken, refused = self._sinks.take(row for row in rows if row.to >= 0)
+            counts += taken
+            rejected += [*(rejected_of(row.record) for row in rows if row.to == REJECTED), *refused]
+            timers += [timers_of(row.record) for row in rows if row.to == TIMERS]
         if rejected:
             self.folder.write(batch, pa.Table.from_batches([to_table(Rejected, rejected)]))
-        self._book.keep(batch, counts + self._newly_counted(), _timers(rows))
+        self._book.keep(batch, counts + self._newly_counted(), timers)
         if batch:
             self._say_done(reached(offsets(self.folder, batch - 1)))
         read = offsets(self.folder, batch)
@@ -338,14 +354,10 @@ class EngineRunning:
         return ", ".join(f"{name} {counts.get((name, 'executed'), 0):,}" for name in self.mapped.level)
 
 
-def _done(stream: Stream) -> dict[str, int]:
-    """Below which segments may be gone."""
-    return {task: stream.of(task).done() for task in stream.tasks()}
-
-
-def _timers(rows: Iterable[Row]) -> list[Any]:
-    return [timers_of(row.record) for row in rows if row.to == TIMERS]
-
-
-def _position(row: Row) -> bytes:
-    return row.position
+def in_order(table: pa.Table) -> Iterator[list[Row]]:
+    """The rows of a batch by their positions, so many at a time: as Python's objects they take more than twice the room
+    that they have in Arrow."""
+    table = table.combine_chunks()
+    order = sort_indices(table.column("position"))
+    for begin in range(0, len(order), ROWS_AT_ONCE):
+        yield rows_of(table.take(order.slice(begin, ROWS_AT_ONCE)))

@@ -11,17 +11,18 @@ import atexit
 import contextlib
 import secrets
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import xxhash
 
-from bridge.batches import place
+from bridge.batches import TEMPORARY, place
 from bridge.engine_away import AwayNotes
 from bridge.engine_handover import QUERY
 from bridge.engine_mapping import Mapped, mapped
@@ -32,6 +33,8 @@ from bridge.results import query_folder
 from topology.cli.loading import again
 from topology.components import Task
 from topology.runtime.clock import LoopClock
+
+LEFT_S: Final = 600.0  # a small file that was begun so long ago will not be finished
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ class Seat:
     def query(self) -> Path:
         """The folder of the query."""
         return query_folder(Path(self.folder), QUERY)
+
+    @property
+    def notes(self) -> Path:
+        """The folder of bolts' notes."""
+        return self.query / "notes"
+
+    @property
+    def away(self) -> Path:
+        """That of the notes of stores that are away."""
+        return self.query / "away"
 
     @property
     def raised(self) -> Notes:
@@ -75,6 +88,15 @@ class FolderNotes:
         return self._folder / xxhash.xxh3_128_hexdigest(name.encode())  # a name may be longer than a file's
 
 
+def sweep(folder: Path) -> None:
+    """Removes what processes that were killed have left half written in a folder: each has drawn a name of its own for
+    that, so nobody else writes it anew. One that still lives, on any machine, may be writing what is younger."""
+    for path in folder.glob(f"{TEMPORARY}*"):
+        with contextlib.suppress(FileNotFoundError):  # it has its name now
+            if time.time() - path.stat().st_mtime > LEFT_S:
+                path.unlink()
+
+
 class Process:
     """All that this process has of one life of the driver."""
 
@@ -86,7 +108,7 @@ class Process:
         self.clock = LoopClock(self.loop)
         self._parts: dict[tuple[int, int], Part] = {}
         self._sinks: Sinks | None = None
-        self.away = AwayNotes(seat.query / "away")
+        self.away = AwayNotes(seat.away)
         atexit.register(self.close)
 
     def part(self, stage: int, index: int) -> Part:
@@ -127,7 +149,7 @@ class Process:
             tasks,
             self.clock,
             Random(f"{name} {index}"),
-            FolderNotes(self.seat.query / "notes"),
+            FolderNotes(self.seat.notes),
             self.mapped.plan.components[name].known_as,
             folder_of=lambda: folder,
         )

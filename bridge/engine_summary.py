@@ -5,7 +5,7 @@ counts of all, the classes whose records they had, and nothing else; it knows it
 that counts nothing by these names would speak of that copy alone, and so says nothing. Knows no Spark.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bridge.engine_parts import Routing
@@ -36,14 +36,20 @@ def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
     return prepare
 
 
-def told_of_all(name: str, counts: Counts, made: Callable[[], Sinks]) -> list[str]:
-    """The lines. `made` gives its copy, not yet open; where that can't be opened now, the counts and why."""
+def told_of_all(
+    name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[Raised]], None]
+) -> list[str]:
+    """The lines. `made` gives its copy, not yet open; where that can't be opened now, the counts and why. `tell` is
+    called with all that the copy has raised, which ends nothing."""
     sinks = made()
     try:
         sinks.open()
-        said, _ = sinks.close()
+        said, raised = sinks.close()
+        tell(raised)
         return said.get(name, [])
     except (KedgeError, Raised) as error:
+        if isinstance(error, Raised):
+            tell([error])
         stored, known = (counts.get((name, what), 0) for what in TOLD)
         return [f"{stored:,} stored, {known:,} known already", f"where, can't be told now: {error}"]
     finally:

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bridge.log_lives import last_life
 from topology.frames import users_frames, users_place
+from topology.runtime.failures import text_of
 
 SAID_MAX: Final = 1_500  # characters of what an error says
 # What Spark raises of a query that is wrong, by the beginning of its SQLSTATE: starting it again would change nothing.
@@ -33,6 +35,9 @@ ANOTHER: Final = re.compile(
 )
 LOG_BYTES: Final = 16 * 2**10  # of what was written to stderr last, that is looked at
 JAVA_NOTES: Final = ("NOTE: Picked up ", "WARNING: ")
+CAUSE: Final = re.compile(  # of an error of Java's, and what is around it, with all lines of what it says
+    r"^(?:Caused by)?: (.+?)(?=\n\tat |\n\t\.\.\. |\n(?:Caused by)?: |\Z)", re.MULTILINE | re.DOTALL
+)
 DEATHS_MAX: Final = 3  # of the same query, or of Spark's start, one after the other, without any progress
 LONG_S: Final = 600.0  # a life of that length is none of those
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -54,9 +59,9 @@ def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[s
 
     called = called or f"query {query!r}"
     place, lines = users_place(error), users_frames(error).splitlines()
-    said = f"{type(error).__name__}: {str(error)[:SAID_MAX].strip()}"
+    said = f"{type(error).__name__}: {text_of(error)[:SAID_MAX].strip()}"
     if isinstance(error, PySparkException):
-        text = str(error)
+        text = text_of(error)
         if found := ANOTHER.search(text):
             said = first_line(text[max(text.rfind("\n", 0, found.start()), 0) :])
             advice = "run it as it was, give it another name, or begin anew with --fresh"
@@ -80,13 +85,29 @@ def not_started(error: BaseException) -> str:
     """Why Spark could not be started, in a few words; empty where Java has ended by itself, which may pass."""
     from py4j.protocol import Py4JNetworkError
 
-    text = str(error)
+    text = text_of(error)
     if "JAVA_GATEWAY_EXITED" in text or isinstance(error, Py4JNetworkError | ConnectionError):
         return ""
-    causes = [line.strip() for line in text.splitlines() if line.startswith(("Caused by: ", ": "))]
-    if causes:
-        return causes[-1].removeprefix("Caused by:").strip(": ")
-    return f"{type(error).__name__}: {first_line(text)}"
+    return java_cause(text) or f"{type(error).__name__}: {first_line(text)}"
+
+
+def java_cause(text: str) -> str:
+    """Of an error of Java's, the innermost cause that says anything, or else the innermost, in a line; empty where
+    there is none. What is around it says in which of its own calls Java was, and not why."""
+    causes = [said for cause in CAUSE.finditer(text) if (said := cause[1].strip(": \n"))]
+    telling = [one for one in causes if ": " in one] or causes
+    if not telling:
+        return ""
+    lines = [line for line in telling[-1].splitlines() if line and not line[0].isspace()]
+    return lines[-1 if TRACEBACK in telling[-1] else 0][:SAID_MAX]  # an error of Python's is told last
+
+
+def of_the_query(error: BaseException) -> bool:
+    """Whether Spark has told of it, as the query has failed: else it is the JVM that can't be spoken to."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException | Py4JJavaError)
 
 
 def java_said(log: Path) -> str:
@@ -97,8 +118,8 @@ def java_said(log: Path) -> str:
             text = file.read(LOG_BYTES).decode(errors="replace")
     except OSError:
         return ""
-    before, _, _ = text.rpartition("\n--- ")[2].partition(TRACEBACK)
-    return " ".join(line for line in before.splitlines()[1:] if not line.startswith(JAVA_NOTES))[:SAID_MAX]
+    before, _, _ = last_life(text).partition(TRACEBACK)
+    return " ".join(line for line in before.splitlines() if line and not line.startswith(JAVA_NOTES))[:SAID_MAX]
 
 
 def first_line(text: str) -> str:
@@ -121,7 +142,7 @@ def no_room(error: BaseException) -> str:
     """What is said of a disk that takes nothing, by us or by Spark; empty where that is not what is wrong."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
-    found = NO_ROOM_SAID.search(str(error))
+    found = NO_ROOM_SAID.search(text_of(error))  # a JVM is asked for it, which may be gone
     return found[0] if found else ""
 
 

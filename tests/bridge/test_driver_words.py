@@ -65,3 +65,64 @@ def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_th
     given: Any = Given()
     with pytest.raises(NeedsMending, match="query 'known' gives what Row can't hold: 'number' is NULL in 1 of 2 rows"):
         keep(life, frame, 0, lambda frame, say: given, print)
+
+
+PYTHONS = """
+Traceback (most recent call last):
+  File "/x/engine_parts.py", line 1, in take
+    raise RuntimeError(
+RuntimeError: no room for a row
+"""
+
+
+def called(*causes: str) -> RuntimeError:
+    """As py4j tells an error of Java's: what is around it comes first."""
+    frames = "\n\tat a.b(c.scala:1)\n\t... 3 more\n"
+    return RuntimeError("An error occurred while calling o114.getResult.\n: " + f"{frames}Caused by: ".join(causes))
+
+
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        (
+            [
+                "org.apache.spark.SparkException: Exception thrown in awaitResult: ",
+                "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results "
+                "of 2 tasks (1.2 MiB) is bigger than spark.driver.maxResultSize (1024.0 KiB)\n",
+            ],
+            "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results of 2 "
+            "tasks (1.2 MiB) is bigger than spark.driver.maxResultSize (1024.0 KiB)",
+        ),
+        (
+            ["org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "java.io.EOFException"],
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        ),
+        (["java.lang.StackOverflowError"], "java.lang.StackOverflowError"),
+        (
+            [f"org.apache.spark.SparkException: Job aborted:{PYTHONS}", f"a.b.PythonException:{PYTHONS}"],
+            "RuntimeError: no room for a row",
+        ),
+    ],
+)
+def test_what_kills_a_driver_again_and_again_is_told_by_what_java_says_of_its_cause(
+    tmp_path: Path, causes: list[str], told: str
+) -> None:
+    error = called(*causes)
+    assert [said_of(error, "hourly", tmp_path) for _ in range(2)] == ["", ""], "it may pass"
+    assert said_of(error, "hourly", tmp_path) == (
+        f"failed query 'hourly' has died 3 times, and nothing came of it in between: {told}; "
+        f"see {tmp_path.parent / 'companions' / 'spark.log'}\n"
+    )
+
+
+class Unsaid(Exception):
+    """As an error of Java's whose JVM has gone since."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+def test_an_error_of_a_jvm_that_is_gone_since_counts_as_a_death(tmp_path: Path) -> None:
+    """It would be asked for its own text, and begin the driver anew for ever."""
+    assert [said_of(Unsaid(), "hourly", tmp_path) for _ in range(2)] == ["", ""]
+    assert said_of(Unsaid(), "hourly", tmp_path).startswith("failed query 'hourly' has died 3 times, and nothing came")

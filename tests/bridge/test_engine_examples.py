@@ -8,6 +8,7 @@ it. As people run them, each with a driver of its own: `tests/examples/test_exam
 import asyncio
 import os
 import re
+import secrets
 import signal
 import sqlite3
 import subprocess
@@ -246,7 +247,7 @@ def on_spark(session: Any, folder: Path, name: str, one: Example, done: Callable
     kedges.companions.clear()  # that is the driver, as a process of its own
     kedges.companion_places.clear()
     loop, stop, pause = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-    seat = Seat(how, str(folder / "state" / "kept"), str(folder), 2)
+    seat = Seat(how, str(folder / "state" / "kept"), secrets.token_hex(4), 2)
     with closing(loop), ThreadPoolExecutor(1) as elsewhere:
         serving = kedges.serve(state_dir=folder / "state", stop=stop.wait())
         served = elsewhere.submit(loop.run_until_complete, serving)

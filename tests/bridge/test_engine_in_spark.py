@@ -2,6 +2,7 @@
 Kedge's own workers, through lives of the driver that end in the middle."""
 
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from engine_topology import Numbered, topology
 from spark_kit import needs_spark
 
 from bridge.batches import QueryFolder
+from bridge.engine_driver import to_mend
 from bridge.engine_seat import Seat
 from bridge.segments import Segments
 from bridge.triggers import AVAILABLE_NOW, DEFAULT
@@ -33,7 +35,6 @@ class Lives:
 
     def __init__(self, session: Any, folder: Path, trigger: str, **settings: str) -> None:
         self.session, self.folder, self.trigger = session, folder, trigger
-        self.life = 0
         self.said: list[str] = []
         file = str(Path(__file__).with_name("engine_topology.py"))
         given = {"store": str(folder / "spark.db"), "count": str(COUNT), **settings}
@@ -47,8 +48,7 @@ class Lives:
     def begin(self) -> Any:
         from bridge.engine_running import EngineRunning, Settings
 
-        self.life += 1
-        seat = Seat(self.again, str(self.folder), f"{self.folder} {self.life}", 2)
+        seat = Seat(self.again, str(self.folder), secrets.token_hex(4), 2)
         running = EngineRunning(self.session, seat, Settings(self.trigger, 2), self.said.append)
         running.begin()
         return running
@@ -75,9 +75,9 @@ def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_t
     lives.put([(number, number, Numbered(number)) for number in range(10)])
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException):
+    with pytest.raises(PySparkException) as caught:
         lives.until(running, lambda: False)
-    said, frames = running._seat.raised.read()
+    said, frames = to_mend(caught.value, running._seat.raised)
     assert said.startswith(f"raised in {raises!r}: ValueError: {why} (K501); at ")
     assert "engine_topology.py" in frames[1]
     assert frames[-1] == f"ValueError: {why}"

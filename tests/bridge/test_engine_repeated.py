@@ -69,6 +69,22 @@ def test_a_timer_for_a_time_that_is_past_fires_where_its_batch_was_repeated(stag
     book.close()
 
 
+def test_counts_are_those_of_one_run_in_all_lives_of_its_driver(tmp_path: Path) -> None:
+    """A batch that a later run computes again is counted in both, as a message is that Kedge's workers replay there."""
+    taken = ("watch", "executed")
+    for run, batch, count in (("first", 0, 3), ("first", 0, 3), ("first", 1, 7), ("second", 1, 7), ("second", 2, 1)):
+        book = Book(tmp_path / "book.sqlite")
+        book.begin(run, -1)
+        book.keep(batch, {taken: count}, [])
+        counts = book.counts()
+        book.close()
+        assert counts == {taken: {"first": {0: 3, 1: 10}, "second": {1: 7, 2: 8}}[run][batch]}
+    book = Book(tmp_path / "book.sqlite")
+    assert [book.begin("third", 4), book.begin("third", 5), book.begin("fourth", 5)] == [4, 4, 5]
+    assert not book.counts()
+    book.close()
+
+
 def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part is a segment: with all in one, a batch would have no bound."""
     monkeypatch.setattr(engine_book, "AT_ONCE", 2)
@@ -126,12 +142,12 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 def test_nothing_is_missing_before_the_first_batch_and_after_one(tmp_path: Path, book: Book) -> None:
     folder = QueryFolder(tmp_path)
-    assert missing(folder, [INPUT], book) == ""
+    assert missing(folder, [INPUT], book, timed=True) == ""
     handed_over(folder, 2)
-    assert missing(folder, [INPUT], book) == ""
+    assert missing(folder, [INPUT], book, timed=True) == ""
     begun(folder, {"0": 2})
     book.keep(0, {}, [])
-    assert missing(folder, [INPUT], book) == ""
+    assert missing(folder, [INPUT], book, timed=True) == ""
 
 
 def test_a_checkpoint_that_was_deleted_is_told_and_not_waited_for(tmp_path: Path, book: Book) -> None:
@@ -139,7 +155,8 @@ def test_a_checkpoint_that_was_deleted_is_told_and_not_waited_for(tmp_path: Path
     handed_over(folder, 2)
     folder.begin(Epoch())
     Stream(folder.input(INPUT)).say_done({"0": 1})
-    assert "is empty, and what was read of 'numbers.Numbered' until now is done" in missing(folder, [INPUT], book)
+    told = missing(folder, [INPUT], book, timed=True)
+    assert "is empty, and what was read of 'numbers.Numbered' until now is done" in told
 
 
 def test_segments_that_were_deleted_are_told(tmp_path: Path, book: Book) -> None:
@@ -147,14 +164,23 @@ def test_segments_that_were_deleted_are_told(tmp_path: Path, book: Book) -> None
     handed_over(folder, 2)
     begun(folder, {"0": 3})
     book.keep(0, {}, [])
-    assert "seg-000000000002.arrow is missing, and the checkpoint has read it" in missing(folder, [INPUT], book)
+    told = missing(folder, [INPUT], book, timed=True)
+    assert "seg-000000000002.arrow is missing, and the checkpoint has read it" in told
 
 
 def test_a_book_that_was_deleted_is_told_as_the_timers_were_in_it(tmp_path: Path, book: Book) -> None:
     folder = QueryFolder(tmp_path)
     handed_over(folder, 2)
     begun(folder, {"0": 2})
-    assert "book.sqlite is missing, and the timers" in missing(folder, [INPUT], book)
+    assert "book.sqlite is missing, and the timers" in missing(folder, [INPUT], book, timed=True)
+
+
+def test_a_book_that_was_deleted_ends_no_run_of_a_topology_without_timers(tmp_path: Path, book: Book) -> None:
+    """Counts were in it, and nothing that the output comes of."""
+    folder = QueryFolder(tmp_path)
+    handed_over(folder, 2)
+    begun(folder, {"0": 2})
+    assert missing(folder, [INPUT], book, timed=False) == ""
 
 
 def test_a_book_that_is_damaged_is_told(tmp_path: Path) -> None:

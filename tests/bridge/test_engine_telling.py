@@ -2,20 +2,22 @@
 traceback, wherever it has run; and what is left for the next batch, none of it."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, Never
 
 import pytest
 
+from bolts import SqliteSink
 from bridge.engine_mapping import mapped
 from bridge.engine_parts import Held, Part, Routing
 from bridge.engine_raised import Notes, Raised, at_input, told_of
 from bridge.engine_rows import DueNow, Row, position_of, row_of
 from bridge.engine_seat import FolderNotes
 from bridge.engine_sinks import Sinks
-from bridge.engine_summary import counts_itself, told_of_all, with_counts
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
 from topology.components import Source
@@ -45,6 +47,8 @@ class Raising(Bolt):
         self._raise("process")
         if self.where == "exits":
             raise SystemExit(3)
+        if self.where == "misconfigured":
+            raise ConfigurationError("no such table")
         if self.where == "undeclared":
             yield Other("a")  # type: ignore[misc]
         yield given
@@ -185,6 +189,11 @@ def raised_by(task: Callable[..., Task]) -> Iterator[Callable[[Any], BaseExcepti
             None,
         ),
         (Raising("exits"), "raised in 'it': SystemExit: 3 (K501); at Numbered(number=5); on Spark", None),
+        (
+            Raising("misconfigured"),
+            "raised in 'it': ConfigurationError: no such table (K501); at Numbered(number=5); on Spark",
+            "topology.errors.ConfigurationError: no such table",
+        ),
         (Raising("close"), "raised in 'it': close: ValueError: no such number (K501)", None),
         (Raising("undeclared"), "could not emit in 'it': ", None),
         (Keeping(), "could not emit in 'it': 'it' set its state to 'one'; by its annotation it is a int", None),
@@ -303,65 +312,53 @@ def test_a_note_is_for_its_own_life_of_the_driver_until_the_batch_is_whole(tmp_p
     notes.write(Raised("it", "open", ValueError("no")))
     assert notes.read()[0] == "'it' could not be opened: ValueError: no"
     assert Notes(tmp_path, "later").read() == ("", [])
+    Notes(tmp_path, "later").write(Raised("it", "close", ValueError("no")))
+    assert notes.read()[0] == "'it' could not be opened: ValueError: no", "whoever else writes"
+    Notes(tmp_path, "later").forget()
     notes.forget()
     assert notes.read() == ("", [])
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_life_removes_what_those_before_it_have_left(tmp_path: Path) -> None:
+    for life in ("one", "two"):
+        Notes(tmp_path, life).write(Raised("it", "open", ValueError("no")))
+    (tmp_path / "raised").write_text("{}")  # as an earlier release has called it
+    (tmp_path / "epoch").write_text("{}")
+    Notes(tmp_path, "three").sweep()
+    assert [one.name for one in tmp_path.iterdir()] == ["epoch"]
+
+
 def test_of_what_a_user_can_not_mend_there_is_no_note(tmp_path: Path) -> None:
-    """F18: a store that is broken is mended by the next life of its process."""
-    for error in (WorkerError("its store is broken"), RuntimeError("ours"), ConnectionError("Spark's")):
+    for error in (RuntimeError("ours"), ConnectionError("Spark's")):
         assert told_of(error) == ("", [])
         Notes(tmp_path, "now").write(error)
     assert not [*tmp_path.iterdir()]
     assert told_of(ConfigurationError("env:DSN is not set"))[0] == "env:DSN is not set"
 
 
-# -- at the end, of a sink that has run in Spark's processes
-
-
-class Counting(Bolt):
-    """A sink that counts, and knows the classes that it keeps, as ours do."""
-
-    def __init__(self) -> None:
-        self.stored = self.duplicates = 0
-        self.records: tuple[type[Record], ...] = ()
-        self.where = ""
-
-    def open(self, task: Task) -> None:
-        self.where = f"{[cls.__name__ for cls in self.records]} of a server"
-
-    def process(self, given: Numbered) -> None:
-        raise AssertionError("nothing is given to the copy that tells")
-
-    def summary(self) -> Iterator[str]:
-        yield f"{self.stored} stored, {self.duplicates} known already, in {self.where}"
-
-
-class Away(Counting):
-    def open(self, task: Task) -> None:
-        raise ConfigurationError("a server can't be reached")
-
-
-COUNTS = {("sink", "stored"): 7, ("sink", "duplicates"): 2, ("sink", "of Numbered"): 9}
-
-
-@pytest.mark.parametrize(
-    ("sink", "said"),
-    [
-        (Counting(), ["7 stored, 2 known already, in ['Numbered'] of a server"]),
-        (Away(), ["7 stored, 2 known already", "where, can't be told now: a server can't be reached"]),
-    ],
-)
-def test_a_sink_in_many_processes_says_at_the_end_what_it_says_in_one(
-    task: Callable[..., Task], sink: Counting, said: list[str]
+def test_a_store_that_is_broken_in_one_of_sparks_processes_is_told_in_a_sentence_with_what_to_do(
+    sinks_of: Callable[..., Sinks], tmp_path: Path
 ) -> None:
-    routing = routed(sinks={"sink": sink})
-    prepare = with_counts(routing, COUNTS)
-    assert told_of_all("sink", COUNTS, lambda: Sinks(routing, [("sink", 0)], task, prepare=prepare)) == said
+    """F18: it ends the run. Of one in the driver nothing is told so, as the driver's next life reads what is there."""
+    path, notes = tmp_path / "numbers.db", Notes(tmp_path, "now")
+    sinks = sinks_of(sink=SqliteSink(path))
+    sinks.open()
+    sinks.take(rows(1))
+    damage(path)
+    with pytest.raises(WorkerError) as caught:
+        sinks.take(rows(2))
+    assert told_of(caught.value) == ("", [])
+    notes.write(caught.value)
+    text, lines = notes.read()
+    assert text.startswith(f"sink: its store is broken: {path} can't be relied on: ")
+    assert text.endswith("; then start the run anew, which stores what was not acked (K547)")
+    assert lines == []
 
 
-def test_only_what_counts_itself_is_asked_at_the_end() -> None:
-    """Another sink would speak of a copy that was given nothing."""
-    assert counts_itself(Counting())
-    assert not counts_itself(Taking())
+def damage(path: Path) -> None:
+    """As a disk may. Another connection writes before that, so that the sink's own reads the file anew."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("pragma user_version = 7")
+        other.execute("pragma wal_checkpoint(truncate)")
+        path.write_bytes(b"no database" * 10_000)

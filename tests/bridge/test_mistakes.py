@@ -3,6 +3,8 @@ up. Without Spark, by the words that Spark says."""
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,17 @@ def test_what_java_has_said_as_it_ended_is_found_in_the_log_of_its_last_life(tmp
         "--- 2026-11-22T17:45:16Z pid 1\nNOTE: Picked up JDK_JAVA_OPTIONS: -X\n{}\nTraceback (most recent call last):\n"
     )
     log.write_text(life.format("earlier") + life.format("Invalid maximum heap size: -Xmx1x\nError: No JVM."))
+    assert java_said(log) == "Invalid maximum heap size: -Xmx1x Error: No JVM."
+
+
+def test_what_logging_says_of_itself_is_no_life_of_its_own_and_nothing_of_javas(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    with open(log, "w") as file:
+        file.write("--- 2026-11-22T17:45:16Z pid 1\nInvalid maximum heap size: -Xmx1x\n")
+        file.flush()
+        subprocess.run([sys.executable, "-c", "import logging; logging.error('%d', 'x')"], stderr=file, check=True)
+        file.write("Error: No JVM.\nTraceback (most recent call last):\n")
+    assert "--- Logging error ---" in log.read_text()
     assert java_said(log) == "Invalid maximum heap size: -Xmx1x Error: No JVM."
 
 

@@ -1,0 +1,110 @@
+"""What a run with `--engine spark` says at its end of Spark's part: what its own driver has counted, and not what
+that of the run before has. Without Spark."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+
+from spark_kit import HandedOver
+
+from bridge.batches import Epoch, QueryFolder
+from bridge.engine import EngineSpark
+from bridge.engine_handover import QUERY, SUMMARY, Outcomes, keep_summary
+from bridge.results import query_folder
+from topology import Record
+from topology.components import Task
+from topology.durable.statedir import MemoryNotes
+
+INPUT = "lines.Line"
+COUNTED = ["parse: 5 in, 5 out"]
+STOPPED = ["it was not at the end of what was handed over; the next run goes on there"]
+
+
+class Line(Record):
+    text: str
+
+
+class Runs:
+    """Runs on one folder, with the driver and the hand-over played by the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.base = folder
+        self.folder = QueryFolder(query_folder(folder, QUERY))
+        self.folder.begin(Epoch())
+        self.input = HandedOver(self.folder.folder, INPUT)
+        self.notes = MemoryNotes()
+        self.outcomes = self.begun()
+        self.input.put([Line("one")])
+
+    def begun(self) -> Outcomes:
+        """One more run begins, and this is what one of its workers has."""
+        self.run: str = json.loads(EngineSpark({}).launch(self.base).given)["run"]
+        self.input.begin()
+        self.outcomes = Outcomes([INPUT])
+        task = Task("t", "spark", 0, 1, Any, Random(0), self.notes, folder_of=lambda: self.base)  # type: ignore[arg-type]
+        self.outcomes.open(task, {})
+        return self.outcomes
+
+    def end(self) -> None:
+        """As the driver tells it."""
+        self.input.end()
+        keep_summary(self.folder.folder, self.run, COUNTED)
+        self.folder.end(Epoch(), {INPUT: {"0": self.input.next[0]}})
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+def test_a_run_says_at_its_end_what_its_own_driver_has_counted(runs: Runs) -> None:
+    """In the first run, and in one that has taken up what another one has left."""
+    runs.begun()
+    assert runs.outcomes.summary() == STOPPED
+    runs.end()
+    assert runs.outcomes.summary() == COUNTED
+
+
+async def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before_as_its_own(runs: Runs) -> None:
+    runs.end()
+    runs.begun()
+    runs.input.end()
+    assert await runs.outcomes.poll(1) == [], "it is complete before a driver has begun"
+    assert runs.outcomes.summary() == ["nothing new was handed over"]
+
+
+@pytest.mark.parametrize("driver_begins", [False, True])
+def test_a_run_that_ends_before_its_driver_is_through_says_so_and_nothing_of_the_one_before(
+    runs: Runs, driver_begins: bool
+) -> None:
+    """The driver of the first run has left its counts where they were."""
+    runs.end()
+    runs.begun()
+    runs.input.put([Line("two")])
+    if driver_begins:
+        runs.folder.begin(Epoch(1))
+    assert runs.outcomes.summary() == STOPPED
+
+
+def test_what_an_earlier_release_has_counted_is_of_no_run_that_goes_on_here(runs: Runs) -> None:
+    runs.end()
+    (runs.folder.folder / SUMMARY).write_text(json.dumps(COUNTED))
+    runs.begun()
+    assert runs.outcomes.summary() == ["nothing new was handed over"]
+
+
+def test_only_the_first_life_of_a_runs_driver_writes_its_name(tmp_path: Path) -> None:
+    """The next one may find no room for it, and would be given up."""
+    one = EngineSpark({})
+    one.launch(tmp_path)
+    path = query_folder(tmp_path, QUERY) / "run"
+    first = path.stat().st_ino
+    one.launch(tmp_path)
+    assert path.stat().st_ino == first
+    EngineSpark({}).launch(tmp_path)
+    assert path.stat().st_ino != first
