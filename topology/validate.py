@@ -315,7 +315,10 @@ def _cycles(topology: Topology) -> list[tuple[Place, Problem]]:
         cycle = _cycle(name, reads)
         if cycle and told.isdisjoint(cycle):
             told.update(cycle)
-            found.append((places[name], Problem(K211, f"a cycle: {' → '.join([*cycle, name])}")))
+            way = " → ".join([*cycle, name])
+            what = f"a cycle, {way}" if len(cycle) > 1 else f"{name!r:.80} reads what it emits itself"
+            text = f"{what}, so tuples would go round for ever; {K211.next.rstrip('.')}"
+            found.append((places[name], Problem(K211, text)))
     return found
 
 

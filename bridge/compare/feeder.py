@@ -103,6 +103,12 @@ def lags(late: Sequence[float]) -> dict[str, float]:
     }
 
 
+def stood(folder: Path, count: int, late_s: float) -> str:
+    """Why a round has ended, where not all messages were offered so long after the last one was due."""
+    late = f"{round(late_s, 1):g} s after the last message was due"
+    return f"the feeder was the limit: {late} it had offered {mapped(folder)[0]:,} of {count:,}"
+
+
 class Feeding:
     """The feeder as its parent has it. `close` ends it, and may be called twice."""
 
@@ -116,8 +122,9 @@ class Feeding:
         self.pid = self._process.pid
         os.set_blocking(self._process.stdout.fileno(), False)
         self._rest = b""
+        self._owed = 1  # answers that are to come: it says first that it is ready
         try:
-            self._waited()  # "ready"
+            self._waited()
         except BaseException:
             self.close()
             raise
@@ -127,18 +134,19 @@ class Feeding:
         self._say({"until": until, "rate": rate, "start": start})
 
     def answer(self) -> dict[str, float] | None:
-        """How late it was, once it is done with the last command; None before. Raises FeederError where it is gone."""
+        """How late it was, once, when it is done with the last command; else None. What it says of those before goes
+        unheard. Raises FeederError where it is gone."""
         assert self._process.stdout is not None
         with contextlib.suppress(BlockingIOError):
             self._rest += os.read(self._process.stdout.fileno(), 65_536)
-        line, newline, rest = self._rest.partition(b"\n")
-        if not newline:
-            if self._process.poll() is not None:
-                raise FeederError(f"the feeder has ended by itself, with status {self._process.returncode}")
-            return None
-        self._rest = rest
-        answer: dict[str, float] = json.loads(line)
-        return answer
+        *lines, self._rest = self._rest.split(b"\n")
+        self._owed -= len(lines)
+        if lines and not self._owed:
+            answer: dict[str, float] = json.loads(lines[-1])
+            return answer
+        if self._process.poll() is not None:
+            raise FeederError(f"the feeder has ended by itself, with status {self._process.returncode}")
+        return None
 
     def end(self) -> None:
         """No more comes: sources end once they have given what was released."""
@@ -156,6 +164,7 @@ class Feeding:
 
     def _say(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
+        self._owed += 1
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()

@@ -20,16 +20,18 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-from bridge.compare.feeder import FIFO, RELEASED, FeederError, Feeding, make, mapped
+from bridge.compare.feeder import FIFO, RELEASED, FeederError, Feeding, make, mapped, stood
 from bridge.compare.folder import unmade
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Row
 from bridge.compare.judging import Arrival, Trial, figures
+from bridge.compare.logs import why_driver_ended
 from bridge.compare.problem import Problem
 from bridge.compare.processes import end_all, environment
 from bridge.compare.results import ModeResult
 from bridge.compare.script import Script, Tell
 from bridge.compare.usage import Usage
+from bridge.log_lives import title
 
 START_S: Final = 180.0  # for Spark to start, and the first message to come through
 LEAD_S: Final = 0.3  # from telling the feeder to the first message
@@ -39,7 +41,6 @@ QUIET_S: Final = 10.0  # without a result, once all was released: no more comes
 AGAIN_S: Final = 90.0  # the same after a kill: Spark starts anew
 DONE_S: Final = 300.0  # for what was released to come through
 REAPED_S: Final = 15.0
-SAID_MAX: Final = 400  # characters of what has failed
 TEXTS_MAX: Final = 2**31 - 1  # bytes of all texts: Java maps them at once
 ROW: Final = Struct("<qq")  # of an arrival: the message's number, and when; a time of 0 is the end of what is there
 VICTIM: Final = "Spark, driver and JVM"
@@ -164,7 +165,10 @@ class Round:
                 self._until("measuring", self._half(start, seconds), seconds + DONE_S, of_s=seconds)
                 self._kill()
                 usage.follow(self._start().pid)
-            self._until("measuring", lambda: self._through(wanted), seconds + DONE_S, of_s=seconds)
+            self._until("measuring", lambda: self._through(wanted), LEAD_S + seconds + DONE_S, of_s=seconds)
+            if self.lag is None:
+                late_s = time.monotonic() - start - seconds
+                raise Problem(stood(self.task.folder, script.count + self.task.behind, late_s))
             last_ns = max((at for _, at in self.arrived.rows()), default=0)
             trial.cpu_s, trial.memory_mb = usage.end(last_ns / 1e9 if last_ns else None)
         finally:
@@ -198,11 +202,13 @@ class Round:
             self.tell(phase, min(gone, of_s), of_s)
             if self.lag is None and (answer := self.feeding.answer()) is not None:
                 self.lag = answer
-                self.trial.lag = answer
+                if self.trial.start_ns:
+                    self.trial.lag = answer
             if done() or gone > within_s:
                 return
             if self.process is not None and self.process.poll() is not None:
-                raise Problem(f"Spark has ended it: {self._said()}")
+                status = self.process.returncode
+                raise Problem(why_driver_ended(self.task.row.mode, self.task.folder, status))
             time.sleep(LOOK_S)
 
     def _through(self, wanted: int) -> bool:
@@ -251,6 +257,8 @@ class Round:
         given = environment(self.mark, {"JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", "")})
         command = [sys.executable, "-P", "-m", "bridge.compare.jvm_driver"]
         with open(folder / "driver.out", "ab") as out, open(folder / "driver.err", "ab") as err:
+            err.write(f"\n{title(self.task.row.title)}".encode())
+            err.flush()
             self.process = subprocess.Popen(
                 command, env=given, stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
             )
@@ -282,14 +290,6 @@ class Round:
             if self.process.stdin is not None:
                 with suppress(OSError):
                     self.process.stdin.close()
-
-    def _said(self) -> str:
-        """Why the driver has ended, in its own words."""
-        lines = (self.task.folder / "driver.out").read_text("utf-8", "replace").splitlines()
-        words = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
-        if not words:
-            words = (self.task.folder / "driver.err").read_text("utf-8", "replace").splitlines()
-        return (words or ["it said nothing"])[-1].strip()[:SAID_MAX]
 
     # -- what was found
 

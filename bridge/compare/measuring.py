@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.compare import jvm
+from bridge.compare import jvm, logs
 from bridge.compare.feeder import FeederError
 from bridge.compare.folder import Folder, sweep, unmade, without_room
 from bridge.compare.interrupts import Interrupts
@@ -77,6 +77,7 @@ class Whole:
         counts_of(job)
         with self._interrupts.raising():
             sweep()
+            logs.sweep()
             offer = offer_of(job)
             ways = ways_of(job.modes or default_modes(), offer.guarantee)
             self._rows = [Seen(way) for way in ways]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from bridge import java
 from bridge.compare import jvm
 from bridge.compare.job import Row
 from bridge.masters import SETTINGS, STREAMING
@@ -76,7 +77,7 @@ def why_not(way: Way) -> str:
         return jvm.why_not()
     if way.on_spark and not _has_spark():
         return "there is no pyspark where this kedge runs: pip install 'kedge[spark]'"
-    return ""
+    return java.missing() if way.on_spark else ""
 
 
 def _ways(mode: str, guarantee: str) -> list[Way]:

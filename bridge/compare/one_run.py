@@ -27,6 +27,7 @@ from bridge.compare.folder import unmade, without_room
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job
 from bridge.compare.judging import Trial
+from bridge.compare.logs import why_run_ended
 from bridge.compare.modes import A_WORKER, ITS_DRIVER, Way
 from bridge.compare.offering import Offer
 from bridge.compare.processes import children, command_of, end_all, environment, started
@@ -49,8 +50,6 @@ SPARK_STILL_S: Final = 1.0  # as long, of a query that has committed what it has
 STAND_S: Final = 0.2  # between two looks at how far all is, which would take its time from what is measured
 AFTER_KILL_S: Final = 8.0  # as long, where something has to come back
 END_S: Final = 60.0  # for the run to end by itself
-SAID_MAX: Final = 400
-WHY: Final = re.compile(r"^(?:exit status \d+|kedge): (.+)$", re.MULTILINE)
 FIRST_REPLAY: Final = re.compile(r"the first replayed message was done ([\d,]+) ms after the death")
 
 
@@ -150,7 +149,8 @@ class OneRun:
         self.trial.start_ns = round(start * 1e9)
         self._kill_at = start + seconds / 2 if self._job.kill else None
         self._release(script.count, script.rate, start)
-        self._wait(self._is_fed, "measuring", LEAD_S + seconds * 2 + DRAIN_S, seconds)
+        if not self._wait(self._is_fed, "measuring", LEAD_S + seconds * 2 + DRAIN_S, seconds):
+            raise Over(feeder.stood(self._folder, script.count, seconds + DRAIN_S))
         if not self._wait(lambda: self._kill_at is None and self._is_quiet(), "measuring", self._drain_s()):
             late = f"{self._drain_s():g} s after the last message was due"
             self.trial.problem = f"it has not kept up: {late} {self._left()} were not processed"
@@ -329,13 +329,7 @@ class OneRun:
         return bool(dead)
 
     def _why_ended(self) -> str:
-        """The last error that it has told, or how it has ended."""
-        found = WHY.findall(self._text("err"))
-        told = found[-1].split("\\n")[0] if found else ""  # as lines of what it quotes are told
-        status = self._process.returncode
-        how = f"by signal {-status}" if status < 0 else f"with status {status}"
-        told = told.removeprefix("WorkerError: ")  # a name of ours that tells nobody more
-        return told[:SAID_MAX] or f"it ended {how} before it should"
+        return why_run_ended(self._way.row.mode, self._folder, self._process.returncode)
 
 
 def one_round(

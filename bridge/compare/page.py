@@ -32,7 +32,7 @@ table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:t
 th,td{padding:.4rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--faint)}
 tr:last-child>*,tr.more>td{border-bottom:0}
 .remark td{padding-top:0}
-.said{position:sticky;left:10rem;max-width:calc(100vw - 12.5rem)}
+.said{overflow-wrap:anywhere;position:sticky;left:10rem;max-width:calc(100vw - 12.5rem)}
 thead th{color:var(--soft);font-weight:600}
 th[scope=row],.text{text-align:left}
 .text{white-space:normal;min-width:9rem}
@@ -43,15 +43,29 @@ figure h3{margin:0 0 .3rem;font-size:1rem}
 svg{display:block;width:100%;height:auto}
 svg *{stroke-linejoin:round}
 ul.key{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1rem;margin:.4rem 0 0;padding:0;font-size:.85rem}
-ul.key svg{display:inline-block;width:1.8rem;height:.7rem;margin-right:.4rem}
-pre{overflow-x:auto;padding:.8rem;background:var(--card);border-radius:.5rem;font-size:.85rem}
-dl{display:grid;grid-template-columns:minmax(0,max-content) minmax(0,1fr);gap:.15rem 1rem;margin:.3rem 0;
+ul.key li{display:flex;align-items:baseline;gap:.4rem}
+ul.key svg{flex:none;width:1.8rem;height:.7rem}
+figcaption{margin-top:.5rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.8rem;background:var(--card);border-radius:.5rem;font-size:.85rem}
+dl{display:grid;grid-template-columns:fit-content(50%) minmax(0,1fr);gap:.15rem 1rem;margin:.3rem 0;
  font-size:.9rem}
-dt{color:var(--soft)}
+dt{color:var(--soft);overflow-wrap:anywhere}
 dd{margin:0;overflow-wrap:anywhere}
 details{margin:.4rem 0}
 summary{cursor:pointer}
-@media (max-width:34rem){body{padding:.8rem;font-size:15px}th,td{padding:.35rem .45rem}}
+@media (max-width:60rem){table,tbody{display:block}
+ thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+ tr{display:grid;grid-template-columns:repeat(auto-fill,minmax(5.2rem,1fr));padding:.5rem .6rem;
+  border-bottom:1px solid var(--faint)}
+ tr.more,tbody tr:last-child{border-bottom:0}
+ th[scope=row],td{display:block;padding:.1rem 0;border:0;min-width:0;text-align:left}
+ th[scope=row],td.text{position:static}
+ th[scope=row],.remark td,td.bad{grid-column:1/-1}
+ td.text[data-of]{grid-column:span 2}
+ td[data-of]::before{content:attr(data-of);display:block;color:var(--soft);font-size:.8rem}
+ .remark{padding-top:0}
+ .said{position:static;max-width:none}}
+@media (max-width:34rem){body{padding:.8rem;font-size:15px}}
 @media print{figure{break-inside:avoid}details{display:block}}
 """
 )

@@ -6,6 +6,7 @@ Knows figures and axes; must not know pages, files or how anything was measured.
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ HEIGHT_IN: Final = 3.3
 BAR_IN: Final = 0.5  # of a bar with its name
 PNG_IN: Final = (10.0, 4.9)
 PNG_DPI: Final = 150
+TITLE_MAX: Final = 112  # characters of one line of its title
 LEAST_MS: Final = 0.001  # what is shown of less than that
 CURVE_POINTS: Final = 240
 FEW: Final = 300  # results, up to which each is a dot
@@ -173,7 +175,8 @@ def png(comparison: Comparison) -> bytes:
 
 def _title(comparison: Comparison) -> str:
     first = f"{name_of(comparison)}: {conditions(comparison)}".rstrip(": ")
-    return "\n".join(printable(line) for line in (first, headline(comparison)) if line)
+    lines = (printable(line) for line in (first, headline(comparison)))
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, TITLE_MAX))
 
 
 def conditions(comparison: Comparison) -> str:

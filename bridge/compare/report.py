@@ -30,6 +30,8 @@ from topology.cli.numbers import NONE, duration, rate
 from topology.text import printable
 
 LATENCIES: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "max": "max"}
+FIGURES: Final = (*LATENCIES, "messages/s", "CPU s/M", "memory", "start", "results")
+KILLED: Final = ("gap", "recovered", "replayed", "repeated", "missing", "exact")
 PERCENTILE: Final = re.compile(r"p\d")
 WORDS: Final = {  # of settings and of the machine, for people, with their units
     "rate": "messages a second",
@@ -48,10 +50,10 @@ WORDS: Final = {  # of settings and of the machine, for people, with their units
 }
 KILL_TOLD: Final = (
     "Gap: the longest time without a result after the kill, less that of before. Recovered: from the kill to the first "
-    "result of a message that was due after it. First replay acked: from the kill, too; – where a mode does not tell. "
-    "Exact: each result was there once; in effect: some came again, which a sink drops, as it knows them by their "
-    "identities; by count: as many as there should be, but some of other messages, as replays come in another order; – "
-    "where a mode did not end."
+    "result of a message that was due after it. Replayed: from the kill until the first replay was acked; – where a "
+    "mode does not tell. Exact: each result was there once; in effect: some came again, which a sink drops, as it "
+    "knows them by their identities; by count: as many as there should be, but some of other messages, as replays come "
+    "in another order; – where a mode did not end."
 )
 HIDDEN: Final = "Of values and of Spark's settings only the names are told: they may be secrets."
 HOW: Final = (
@@ -127,9 +129,8 @@ def _parts(comparison: Comparison, again: str) -> Iterator[str]:
 
 
 def _figures_table(modes: Sequence[ModeResult]) -> str:
-    titles = (*LATENCIES, "messages/s", "CPU s/M", "memory", "start", "results")
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
-    rows = "".join(_row(one, len(titles) + 2) for one in modes)
+    head = "".join(f'<th scope="col">{title}</th>' for title in FIGURES)
+    rows = "".join(_row(one, len(FIGURES) + 2) for one in modes)
     return (
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'{head}<th scope="col" class="text">guarantee</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>\n'
@@ -154,11 +155,17 @@ def _row(one: ModeResult, columns: int) -> str:
         f"{one.arrived or len(one.latencies):,}",
     ]
     spans, split = (' rowspan="2"', ' class="more"') if remarks else ("", "")
-    figures = "".join(f"<td>{_text(cell)}</td>" for cell in cells)
+    figures = "".join(_cell(title, cell) for title, cell in zip(FIGURES, cells, strict=True))
     return (
         f'<tr{split}><th scope="row"{spans}>{_text(one.title)}{called}</th>{figures}'
-        f'<td class="text">{_text(one.guarantee)}</td></tr>\n'
+        f"{_cell('guarantee', one.guarantee, 'text')}</tr>\n"
     ) + (f'<tr class="remark">{more}</tr>\n' if remarks else "")
+
+
+def _cell(title: str, text: str, kind: str = "") -> str:
+    """One figure, with the title of its column, which stands above it where the page is too narrow for columns."""
+    which = f' class="{kind}"' if kind else ""
+    return f'<td{which} data-of="{title}">{_text(text)}</td>'
 
 
 def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
@@ -166,15 +173,13 @@ def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
     if not killed:
         return
     yield "<h2>A kill in the middle</h2>"
-    titles = ("gap", "recovered", "first replay acked", "repeated", "missing", "exact")
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    head = "".join(f'<th scope="col">{title}</th>' for title in KILLED)
     rows = ""
     for one, kill in killed:
         cells = [milliseconds(ms) for ms in (kill.gap_ms, kill.recovered_ms, kill.replayed_ms)]
         cells += [f"{one.repeated:,}", f"{one.missing:,}", exactness(one)]
-        what = f'<td class="text">{_text(kill.what)}</td>'
-        rows += f'<tr><th scope="row">{_text(one.title)}</th>{what}'
-        rows += "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>\n"
+        rows += f'<tr><th scope="row">{_text(one.title)}</th>{_cell("killed", kill.what, "text")}'
+        rows += "".join(_cell(title, cell) for title, cell in zip(KILLED, cells, strict=True)) + "</tr>\n"
     yield (
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'<th scope="col" class="text">killed</th>{head}</tr></thead>\n<tbody>{rows}</tbody>\n</table></div>'
@@ -220,7 +225,7 @@ def _key(shown: Sequence[ModeResult], looks: plots.Looks) -> str:
         look = looks[one.title]
         dashes = f' stroke-dasharray="{" ".join(f"{part * 1.7:g}" for part in look.dashes)}"' if look.dashes else ""
         line = f'<line x1="0" y1="4" x2="28" y2="4" stroke="var(--series-{look.colour})" stroke-width="3"{dashes}/>'
-        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg>{_text(called(one))}</li>'
+        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg><span>{_text(called(one))}</span></li>'
     return f'<ul class="key">{entries}</ul>'
 
 

@@ -73,6 +73,12 @@ class ModeResult:
     kill: Kill | None = None
 
     @property
+    def late_in_tail(self) -> bool:
+        """Whether the row's median is its own, and more than half of its 99th percentile the feeder's lateness."""
+        found = percentiles(self.latencies)
+        return found is not None and not self.feeder_limited and self.feeder_lag.get("p99", 0.0) > found["p99"] / 2
+
+    @property
     def exact(self) -> bool:
         """Whether each result was there, once."""
         return not (self.missing or self.extra or self.repeated or self.problem)

@@ -164,6 +164,9 @@ def remarks_of(one: ModeResult) -> Iterator[str]:
     if one.feeder_limited:
         late = milliseconds(one.feeder_lag.get("p50"))
         yield f"the feeder was the limit, {late} late at its own p50: these figures are not the mode's"
+    elif one.late_in_tail:
+        late = milliseconds(one.feeder_lag["p99"])
+        yield f"the feeder was {late} late at its own p99: the slowest results are not the mode's alone"
     if wrong := inexact(one):
         yield wrong
 
@@ -237,7 +240,10 @@ def _table(
             shown = figures if measured(one) else " " * cell_len(figures)
             yield f"{set_cell_size(title, first)}{shown}  {told}".rstrip()
         else:
-            yield cut(f"{title}  {told}".rstrip(), columns)
+            both = f"{title}  {told}".rstrip()
+            yield both if cell_len(both) <= columns else cut(title, columns)
+            if cell_len(both) > columns and told:
+                yield from _said(told, columns, INDENT)
             if measured(one):
                 yield cut(" " * first + figures, columns)
         for remark in below(one):

@@ -29,6 +29,11 @@ class Number5(Exception):
         return 5
 
 
+class Unnamed(NameError):
+    def __str__(self) -> str:
+        raise RuntimeError("no name")
+
+
 class Base(BaseException):
     pass
 
@@ -87,6 +92,7 @@ KINDS = {
     "Mute": "Mute: its text can't be told",
     "Leaving": "Leaving: its text can't be told",
     "Number5": "Number5: its text can't be told",
+    "Unnamed": "Unnamed: its text can't be told",
     "Base": "Base",
     "Long": "Long: xxxx",
     "RecursionError": "RecursionError: maximum recursion depth exceeded",

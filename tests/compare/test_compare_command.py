@@ -151,6 +151,42 @@ def test_a_topology_with_mistakes_is_told_with_all_of_them(folder: Path) -> None
     assert told(result.stderr).code == "K200"
 
 
+OWN = """
+from spouts import FileTail, Line
+from topology import Bolt, Topology
+
+
+class Pass(Bolt):
+    def process(self, line: Line) -> list[Line]:
+        return [line]
+
+
+def topology() -> Topology:
+    topology = Topology("own")
+    lines = topology.spout("lines", FileTail("lines.txt"))
+    mine = topology.bolt("again", Pass(), lines.shuffle(), mine.shuffle())
+    return topology
+"""
+
+
+@pytest.mark.parametrize("in_a_function", [True, False])
+def test_a_bolt_that_is_given_its_own_stream_is_told_as_that_and_what_to_do(folder: Path, in_a_function: bool) -> None:
+    at_the_top = OWN.replace("def topology() -> Topology:", "if True:").replace("    return topology\n", "")
+    (folder / "own.py").write_text(OWN if in_a_function else at_the_top)
+    result = kedge("compare", "own.py", cwd=folder)
+    assert result.returncode == 2
+    assert one_sentence(result).endswith("own.py:14: the bolt 'again' is given its own stream as an input")
+    assert told(result.stderr).code == "K211"
+    assert told(result.stderr).next == "remove one of the inputs, or give what comes back a spout of its own"
+
+
+def test_a_name_that_is_not_there_for_another_reason_is_told_as_it_is(folder: Path) -> None:
+    (folder / "own.py").write_text(OWN.replace("mine.shuffle()", "mien.shuffle()"))
+    result = kedge("compare", "own.py", cwd=folder)
+    assert "own.py:topology raised NameError: name 'mien' is not defined" in result.stderr
+    assert told(result.stderr).code == "K123"
+
+
 @pytest.mark.parametrize(
     ("rate", "said"),
     [

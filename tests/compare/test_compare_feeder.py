@@ -83,3 +83,17 @@ def test_a_feeder_that_has_gone_is_told(tmp_path: Path) -> None:
             one.end()
     finally:
         one.close()
+
+
+def test_only_the_last_command_has_an_answer_whether_or_not_those_before_were_waited_for(tmp_path: Path) -> None:
+    one = feeding(tmp_path)
+    try:
+        one.release(1, None, 0.0)
+        until(lambda: mapped(tmp_path)[0] == 1, "it has not begun")
+        start = time.monotonic()
+        one.release(101, 500.0, start)
+        assert "p50" in answered(one)
+        assert time.monotonic() >= start + 99 / 500
+        assert one.answer() is None
+    finally:
+        one.close()

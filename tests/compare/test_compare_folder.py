@@ -25,14 +25,6 @@ WAITS = (
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary directory of this test's own, for its processes too."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def started() -> Iterator[list["subprocess.Popen[str]"]]:
     processes: list[subprocess.Popen[str]] = []
     yield processes

@@ -274,3 +274,28 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(there)
     write(link, b"new")
     assert (link.is_symlink(), there.read_bytes()) == (True, b"new")
+
+
+def test_each_figure_of_a_table_carries_the_title_of_its_column_for_pages_too_narrow_for_columns(whole: str) -> None:
+    tables = re.findall(r"<table>.*?</table>", whole, re.DOTALL)
+    assert len(tables) == 2  # the figures, and the kill
+    for table in tables:
+        titles = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)</th>", table)
+        for row in re.findall(r"<tr[^>]*><th scope=\"row\".*?</tr>", table, re.DOTALL):
+            if "colspan" not in row:  # it did not run
+                assert ["mode", *re.findall(r'data-of="([^"]*)"', row)] == titles
+    assert "attr(data-of)" in whole
+
+
+def test_no_word_of_a_picture_is_cut_at_its_edge() -> None:
+    rows = [
+        result(title, title, ms=ms, kill=Kill("the driver", 10.0, gap, gap, None))
+        for title, ms, gap in (
+            ("Spark micro-batch, as soon as it can, tuned", 400.0, 700.0),
+            ("Spark micro-batch, as soon as it can, Spark's defaults", 900.0, 14_000.0),
+        )
+    ]
+    made = comparison(*rows)
+    made.settings["kill"] = True
+    picture = Image.open(io.BytesIO(plots.png(made))).convert("L")
+    assert picture.crop((picture.width - 6, 0, picture.width, picture.height)).getextrema() == (255, 255)

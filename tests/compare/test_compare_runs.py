@@ -1,15 +1,18 @@
 """Whole comparisons of real runs: Kedge's own modes here; Spark's once, and with CHAOS=1 the others."""
 
 import os
+import re
 import signal
 import tempfile
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 from measured_kit import Told, apart, auth_log, counting, job_of, until
 
 from bridge.compare import folder as folders
-from bridge.compare import measuring
+from bridge.compare import measuring, one_run
 from bridge.compare.job import Row
 from bridge.compare.measuring import compare
 from bridge.compare.modes import ways_of
@@ -70,11 +73,55 @@ def test_a_source_with_too_few_messages_is_offered_again_and_the_comparison_says
     assert any("100 messages; these were offered 5.0 times over" in note for note in made.notes), made.notes
 
 
-def test_a_mode_that_crashes_has_a_row_that_says_so_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_feeder_that_is_held_up_in_the_measured_part_is_told_as_the_limit(tmp_path: Path) -> None:
+    held: list[psutil.Process] = []
+
+    def stopped(row: Row, phase: str) -> None:
+        if phase == "measuring" and not held:
+            held.extend(one for one in psutil.Process().children() if "bridge.compare.feeder" in one.cmdline())
+            held[0].suspend()
+            threading.Timer(1.8, held[0].resume).start()
+
+    (one,) = compare(job_of(counting(tmp_path), modes=("embedded",)), Told(stopped)).modes
+    assert one.problem == ""
+    assert one.arrived == 80
+    assert one.feeder_limited
+    assert one.feeder_lag["p50"] > 500
+
+
+def test_a_feeder_that_does_not_come_to_its_end_is_the_rows_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_run, "DRAIN_S", 0.5)
+
+    def stopped(row: Row, phase: str) -> None:
+        if phase == "measuring":
+            for one in psutil.Process().children():
+                if "bridge.compare.feeder" in one.cmdline():
+                    one.suspend()
+
+    job = job_of(counting(tmp_path), modes=("embedded",), seconds=1.0)
+    (one,) = compare(job, Told(stopped)).modes
+    assert re.match(
+        r"the feeder was the limit: 1\.5 s after the last message was due it had offered \d+ of 301", one.problem
+    )
+
+
+def test_a_mode_has_its_time_for_what_is_left_once_all_is_offered_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_run, "DRAIN_S", 1.0)
+    (one,) = compare(job_of(counting(tmp_path), modes=("embedded",), seconds=2.5, rate=100.0), Told()).modes
+    assert one.problem == ""
+    assert one.arrived == 50
+
+
+def test_a_mode_that_crashes_has_a_row_that_says_so_and_the_others_go_on(tmp_path: Path, temporary: Path) -> None:
     job = job_of(counting(tmp_path), "crash=true", modes=KEDGE, config=("max_restarts=0",))
     told = Told()
     record, embedded = compare(job, told).modes
     assert "worker" in record.problem
+    assert [record.problem.rpartition("its log: ")[2]] == [str(kept) for kept in temporary.iterdir()]
     assert not record.exact
     assert embedded.problem == ""
     assert embedded.arrived == 80
@@ -160,19 +207,28 @@ def test_options_of_a_run_in_the_environment_change_no_mode(tmp_path: Path, monk
 
 @pytest.mark.timeout(180)
 def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_path: Path) -> None:
-    made = compare(job_of(counting(tmp_path), modes=KEDGE, kill=True, seconds=3.0, rate=500.0), Told())
+    made = compare(job_of(counting(tmp_path), modes=KEDGE, kill=True, seconds=3.0, rate=4_000.0), Told())
     assert [one.kill.what for one in made.modes if one.kill] == ["a worker", "its only process"]
     for one in made.modes:
         assert one.problem == ""
-        assert one.arrived == 300  # of every five messages one, whatever was killed
+        assert one.arrived == 2_400  # of every five messages one, whatever was killed
         assert one.extra == 0
         assert one.kill is not None
         assert 1.4 <= one.kill.at_s <= 2.5
         assert one.kill.gap_ms
         assert one.kill.recovered_ms
-        assert one.kill.replayed_ms
     first, second = made.modes  # replays come in another order, so that of other messages one is the fifth: what one
     assert first.missing == second.missing  # has of them, the other one lacks
+
+
+@pytest.mark.timeout(180)
+def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_acked_d16(tmp_path: Path) -> None:
+    job = job_of(counting(tmp_path), modes=KEDGE, kill=True, rate=None, seconds=4.0, warm_up_s=0.1)
+    for one in compare(job, Told()).modes:
+        assert one.problem == ""
+        assert one.extra == 0
+        assert one.kill is not None
+        assert one.kill.replayed_ms, "the queues are full, so that something is under way whenever it is"
 
 
 @pytest.mark.timeout(400)

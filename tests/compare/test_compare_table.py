@@ -68,6 +68,22 @@ def test_figures_that_are_the_feeders_are_never_shown_as_the_modes() -> None:
     assert "embedded" not in headline(shown)
 
 
+def test_a_feeder_that_was_late_at_times_is_told_of_the_slowest_results_and_of_no_others() -> None:
+    lag = {"p50": 0.001, "p99": 16.0, "max": 20.0}
+    late, well = (result(latencies=[0.3] * 97 + [slow] * 3, feeder_lag=lag) for slow in (30.0, 40.0))
+    said = "the feeder was 16 ms late at its own p99: the slowest results are not the mode's alone"
+    assert said in "\n".join(lines(comparison(late), 120))
+    assert "the feeder" not in "\n".join(lines(comparison(well), 120))
+
+
+def test_what_stands_behind_a_long_title_has_a_line_of_its_own_where_it_would_be_cut() -> None:
+    title = "Spark continuous, JVM only (a filter, not this topology)"
+    kill = Kill("Spark, driver and JVM", 2.0, 5_600.0, 5_600.0, None)
+    said = [*lines(comparison(result("spark:continuous", title, kill=kill)), 80)]
+    assert said[said.index(title) + 1] == "  Spark, driver and JVM killed"
+    assert not [line for line in said if "…" in line]
+
+
 def test_where_a_name_stands_alone_it_says_that_its_figures_are_not_the_modes_or_not_all() -> None:
     assert called(result("record")) == "record"
     assert called(result("record", feeder_limited=True)) == "record, the feeder was the limit"

@@ -12,10 +12,11 @@ import time
 from itertools import islice
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.feeder import lines
-from bridge.compare import jvm, jvm_jar
+from bridge.compare import jvm, jvm_jar, jvm_round
 from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import PHASES, Job
 from bridge.compare.jvm_driver import ClockError, javas, same_clock
@@ -258,6 +259,33 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
         jvm.measure(row, job, script, folder, lambda *_: None, new_mark(), Interrupts())
     assert "\n" not in str(raised.value)
     assert raised.value.result is not None
+
+
+@needs_them
+@rare
+@pytest.mark.timeout(300)
+def test_a_feeder_that_stands_in_the_measured_part_is_the_rows_problem_and_its_lag_is_not_that_of_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_round, "DONE_S", 3.0)
+    script = scripted(tmp_path / "script")
+    (row,) = jvm.rows("spark:continuous")
+    folder = tmp_path / "run"
+    folder.mkdir()
+
+    def tell(phase: str, done: float, of: float) -> None:
+        if phase == "measuring":
+            for one in psutil.Process().children():
+                if "bridge.compare.feeder" in one.cmdline():
+                    one.suspend()
+
+    with pytest.raises(
+        Problem, match=r"the feeder was the limit: 3(\.\d)? s after .* it had offered \d+ of 2,400$"
+    ) as raised:
+        jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, new_mark(), Interrupts())
+    assert raised.value.result is not None
+    assert raised.value.result.feeder_lag == {}
+    assert raised.value.result.missing == 0  # nobody knows what would have come
 
 
 @needs_them

@@ -25,6 +25,7 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "bridge", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K211": "a cycle is found by validation, or by Python before it, where a handle is used that is not there yet",
     "K612": "the runtime refuses a second ack; the conformance suite of sinks, and Spark's driver, do in its place",
     "K142": "kedge new and kedge demo --keep find something there, at the look or at the moment of making it",
     "K143": "kedge new and kedge demo --keep make a folder, each in its own way",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.cli.hidden import refuse_hidden
+from topology.cli.own_streams import own_stream
 from topology.cli.settings import arguments, option_of, plain_secrets
 from topology.codes.loading import (
     K110,
@@ -124,6 +125,8 @@ def load(target: Target, given: Mapping[str, str], exposed: Callable[[list[str]]
     except (KedgeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit, or a class of the user's own: none of them ends the command unsaid
+        if wrong := own_stream(error):
+            raise wrong from error
         raise ConfigurationError(f"{target} raised {_described(error, target)}", code=K123) from error
     if not isinstance(made, Topology):
         if inspect.iscoroutine(made):
@@ -192,6 +195,8 @@ def _imported(target: Target) -> types.ModuleType:
 
 def _not_imported(target: Target, error: BaseException) -> ConfigurationError:
     """What is raised for what an import has raised; where a module is missing, with where to get it."""
+    if wrong := own_stream(error):
+        return wrong
     text = f"{target.where} can't be imported: {_described(error, target)}"
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     first = missing.partition(".")[0]

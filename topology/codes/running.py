@@ -263,7 +263,10 @@ K554: Final = Code(
 K555: Final = Code(
     "K555",
     "A record that a bolt on Spark has rejected",
-    "With --engine spark, a bolt has raised Reject, or a sink has failed a row for good. The rest of its batch has "
-    "gone on, and there are no replays: what Spark has computed once it does not compute again.",
-    "see the record in the letter; mend what has made it, or the bolt.",
+    "With --engine spark, a bolt has raised Reject, a sink has failed a row for good, or a spout's message can't go. "
+    "The rest of its batch has gone on. The dead letter has the record as a text, to be read: `kedge dead replay` "
+    "tells the same once more, and gives no bolt on Spark the record again, as Spark computes no batch again that is "
+    "done.",
+    "see the record in the letter; mend the bolt, or what has made the record; then `kedge dead drop` the letter, and "
+    "have the source give the message anew.",
 )

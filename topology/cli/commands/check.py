@@ -63,3 +63,5 @@ def check(
     if guarantees:
         for line in promises.lines(promised(topology)):
             terminal.put(line)
+    if engine is not None:
+        terminal.put(f"on {printable(engine)}: all that is declared can run there; nothing was started")
