@@ -56,7 +56,7 @@ help:
 	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
 	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
 	@echo "make peers           the same work on Kedge, Bytewax, asyncio queues and plain pyzmq, side by side: some minutes"
-	@echo "make figures         all figures of docs/benchmarks.md anew, and the page: an hour, with nothing else to do"
+	@echo "make figures         all figures of docs/benchmarks.md anew, and the page: an hour and a half, with nothing else to do"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
 # ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.

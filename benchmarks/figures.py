@@ -1,14 +1,18 @@
 """Takes all figures of docs/benchmarks.md anew, one benchmark after the other, and makes the page of them.
 
     make figures [ARGS="NAME …"]
-    .venv/bin/python -m benchmarks.figures [--list] [NAME …]
+    .venv/bin/python -m benchmarks.figures [--list] [--wait SECONDS] [--results FOLDER] [--docs FOLDER] [NAME …]
 
-Wants a machine with nothing else to do. Each benchmark is bounded; one that fails is told at the end, its last figures
-are kept as they were, and the others go on. Ctrl-C ends it, and keeps what is done. Results go to benchmarks/results.
+Wants a machine with nothing else to do: before each benchmark it waits until the load of the one before has gone, for
+three minutes at most, and where the machine does not come to rest the result says so. Each benchmark is bounded; one
+that fails is told at the end, its last figures are kept as they were, and the others go on. Ctrl-C ends it, and keeps
+what is done. Results go to benchmarks/results, and the page of them to docs.
 """
 
 import argparse
+import contextlib
 import json
+import math
 import os
 import platform
 import re
@@ -17,14 +21,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.feeder import lines as made
 from benchmarks.kept import FOLDER, ROOT, KeptError, load
-from benchmarks.page import pages, write
+from benchmarks.page import IMAGES, pages, write
+from benchmarks.quiet import WAIT_S, load_now, quiet
+from benchmarks.rounds import INTERRUPTED
 from benchmarks.state import BENCHMARK as STATE
+from topology.cli.undoing import interruptible
 
 ALERTS: Final = "examples/ssh_alerts.py"
 LOG: Final = ROOT / "build" / "figures" / "auth.log"
@@ -35,7 +43,6 @@ PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|v
 NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without one, all of its figures would be lost
 IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
 MINUTES: Final = 60.0  # for one benchmark, where it does not say otherwise
-BUSY: Final = 0.5  # load average from which on the machine is not quiet
 STOP_S: Final = 20.0  # for a benchmark to end after Ctrl-C
 
 
@@ -65,24 +72,66 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its 
 }
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where results go, and the page that is made of them."""
+
+    results: Path = FOLDER
+    docs: Path = ROOT / "docs"
+
+    def problem(self) -> str:
+        """Why something can't be written there, in a sentence; empty where all can. Makes folders that are missing."""
+        for folder in (self.results, self.docs / IMAGES, LOG.parent):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except FileExistsError:
+                return f"{folder} is no folder"
+            except OSError as error:
+                return f"nothing can be written into {folder}: {error.strerror}"
+        return ""
+
+
 def main() -> int:
-    """Runs the command; the exit status is 1 where a benchmark failed, and 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description="Takes all figures anew.")
+    """Runs the command; the exit status is 1 where a benchmark failed, 2 for what can't be begun, 130 after Ctrl-C."""
+    options = _options()
+    if options.list:
+        print("\n".join(f"{name}: python {' '.join(FIGURES[name][1:])}" for name in options.names))
+        return 0
+    places = Places(options.results, options.docs)
+    if problem := places.problem():
+        _tell(f"figures: {problem}")
+        return 2
+    with interruptible():
+        return _take(options.names, 60 * options.minutes, options.wait, places)
+
+
+def _options() -> argparse.Namespace:
+    about = "Takes all figures of docs/benchmarks.md anew, and makes the page of them: about an hour and a half."
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description=about)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)} (default: all)")
     parser.add_argument("--list", action="store_true", help="what would be run, and nothing else")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="for each benchmark (%(default)g)")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="for each benchmark, at most (%(default)g)")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help="for a quiet machine before each benchmark, at most (%(default)g)",
+    )
+    usual = Places()
+    parser.add_argument(
+        "--results", type=Path, default=usual.results, metavar="FOLDER", help="of the JSON (benchmarks/results)"
+    )
+    parser.add_argument("--docs", type=Path, default=usual.docs, metavar="FOLDER", help="of the page (docs)")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in FIGURES]:
         parser.error(f"there is no {unknown[0]!r}; the names are {', '.join(FIGURES)}")
-    names = options.names or [*FIGURES]
-    if options.list:
-        print("\n".join(f"{name}: python {' '.join(FIGURES[name][1:])}" for name in names))
-        return 0
-    if (load := _load() or 0.0) > BUSY:
-        print(f"the machine is not quiet: its load is {load:.2f}; the figures will say so", file=sys.stderr)
-    if any(name.startswith("compare") for name in names):
-        make_log()
-    return _take(names, 60 * options.minutes)
+    if not (0 < options.minutes < math.inf and 0 <= options.wait < math.inf):
+        parser.error("--minutes has to be above 0, and --wait not below")
+    options.names = list(dict.fromkeys(options.names or FIGURES))
+    return options
 
 
 def make_log(lines: int = LOG_LINES) -> None:
@@ -95,32 +144,46 @@ def make_log(lines: int = LOG_LINES) -> None:
         beside.replace(LOG)
 
 
-def _take(names: Sequence[str], limit_s: float) -> int:
+def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -> int:
     failed: dict[str, str] = {}
     status = 0
     try:
+        if any(name.startswith("compare") for name in names):
+            make_log()
         for number, name in enumerate(names):
-            print(f"{number + 1}/{len(names)} {name} ...", file=sys.stderr)
+            _tell(f"{number + 1}/{len(names)} {name} ...")
+            is_quiet = quiet(wait_s, _tell)
             begun = time.monotonic()
-            if problem := taken(name, FIGURES[name], limit_s):
+            if problem := taken(name, FIGURES[name], limit_s, places.results, is_quiet):
                 failed[name] = problem
-            print(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s", file=sys.stderr)
+            _tell(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s")
     except KeyboardInterrupt:
-        status = 130
+        status = INTERRUPTED
+        _tell("interrupted: what was done by then is kept, and on the page")
     try:
-        write(pages(load([*FOLDER.glob("*.json")], platform.node())), ROOT / "docs")
+        write(pages(load([*places.results.glob("*.json")], platform.node())), places.docs)
     except KeptError as error:
         failed["page"] = str(error)
+    except OSError as error:  # a disk that is full by now
+        failed["page"] = f"{error.filename} can't be written: {error.strerror}"
     for name, problem in failed.items():
-        print(f"{name}: {problem}", file=sys.stderr)
+        _tell(f"{name}: {problem}")
     return status or (1 if failed else 0)
 
 
-def taken(name: str, command: Sequence[str], limit_s: float) -> str:
-    """Runs it, and keeps what it has given; returns what is wrong, or nothing. What it tells goes to stderr. An object
-    that has a problem within is kept, and told."""
+def taken(
+    name: str,
+    command: Sequence[str],
+    limit_s: float,
+    folder: Path,
+    is_quiet: bool,
+    load: Callable[[], float | None] = load_now,
+) -> str:
+    """Runs it, and keeps what it has given in this folder, with the load before and whether the machine was quiet;
+    returns what is wrong, or nothing. What it tells goes to stderr. An object that has a problem within is kept, and
+    told. Raises KeyboardInterrupt, once the process has ended."""
     with tempfile.TemporaryFile() as out:
-        load = _load()
+        before = load()
         status, late = _ended(command, out.fileno(), limit_s)
         out.seek(0)
         said = out.read()
@@ -130,46 +193,55 @@ def taken(name: str, command: Sequence[str], limit_s: float) -> str:
     except ValueError:
         return f"{how}, and has given no object"
     if isinstance(found, dict) and isinstance(found.get("machine"), dict):
-        found["machine"].setdefault("load_before", load)
-    if problem := _keep(name, found):
+        found["machine"].setdefault("load_before", before)
+        found["machine"]["quiet_before"] = is_quiet
+    if problem := _keep(name, found, folder):
         return problem
     return f"{how}; what it has given is kept" if status or late else ""
 
 
 def _ended(command: Sequence[str], out: int, limit_s: float) -> tuple[int, bool]:
-    """Its exit status, and whether it was late: then it is asked to end as by Ctrl-C, and soon killed."""
-    with subprocess.Popen(command, cwd=ROOT, stdout=out, stdin=subprocess.DEVNULL) as process:
-        late = False
+    """Its exit status, and whether it was late: then it is asked to end as by Ctrl-C, and soon killed. In a session of
+    its own, so that a Ctrl-C comes to it once, from here."""
+    with subprocess.Popen(command, cwd=ROOT, stdout=out, stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            process.wait(limit_s)
+            return process.wait(limit_s), False
         except subprocess.TimeoutExpired:
-            late = True
-            process.send_signal(signal.SIGINT)
-        finally:  # at Ctrl-C, too, which it has seen by itself
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        return process.wait(), late
+            return _stopped(process), True
+        except KeyboardInterrupt:
+            _stopped(process)
+            raise
 
 
-def _load() -> float | None:
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-
-
-def _keep(name: str, found: Any) -> str:
-    """Writes the object into benchmarks/results, all or nothing; returns why not."""
-    FOLDER.mkdir(exist_ok=True)
-    beside = FOLDER / f"{name}.json.new"
-    text = json.dumps(found, indent=1).replace(sys.executable, "python").replace(f"{ROOT}{os.sep}", "")
-    beside.write_text(PRIVATE.sub("…", text) + "\n")
+def _stopped(process: "subprocess.Popen[bytes]") -> int:
+    """Its exit status, once it has ended by SIGINT, or by SIGKILL; what it has left in its session is killed, too."""
+    process.send_signal(signal.SIGINT)
     try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+    finally:  # after a second Ctrl-C, too
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def _keep(name: str, found: Any, folder: Path) -> str:
+    """Writes the object into the folder, all or nothing; returns why not."""
+    beside = folder / f"{name}.json.new"
+    text = json.dumps(found, indent=1).replace(sys.executable, "python").replace(f"{ROOT}{os.sep}", "")
+    try:
+        beside.write_text(PRIVATE.sub("…", text) + "\n")
         load([beside], platform.node())
-    except KeptError as error:
-        beside.unlink()
-        return f"it is not kept: {error}"
-    beside.replace(Path(FOLDER / f"{name}.json"))
+        beside.replace(folder / f"{name}.json")
+    except (OSError, KeptError) as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        return f"it is not kept: {error.strerror if isinstance(error, OSError) else error}"
     return ""
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr)
 
 
 if __name__ == "__main__":

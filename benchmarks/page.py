@@ -31,7 +31,7 @@ is in [when to use what](when-to-use-what.md).
 """
 NONE: Final = """
 No results are kept yet. `make figures` takes them, one benchmark after the other, and makes this page; that needs a
-machine with nothing else to do, and about an hour.
+machine with nothing else to do, and about an hour and a half.
 """
 
 

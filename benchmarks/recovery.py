@@ -28,7 +28,16 @@ if not __package__:  # started by its path: the packages are in the folder above
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.plot import svg
-from benchmarks.rounds import MeasurementError, in_fresh_process, machine, machine_line, table, verdict, versions
+from benchmarks.rounds import (
+    INTERRUPTED,
+    MeasurementError,
+    in_fresh_process,
+    machine,
+    machine_line,
+    table,
+    verdict,
+    versions,
+)
 
 RATE = 5_000.0  # records a second
 SHARE = 0.8  # of saturation
@@ -47,7 +56,7 @@ Case = dict[str, Any]
 
 
 def main() -> int:
-    """Runs the command; the exit status is 1 where a measurement failed."""
+    """Runs the command; the exit status is 1 where a measurement failed, and 130 after Ctrl-C."""
     options = _options()
     try:
         kills = {name: _killed(name, options) for name in options.names if name in KILLS}
@@ -55,6 +64,9 @@ def main() -> int:
     except MeasurementError as error:
         print(f"recovery: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("recovery: interrupted", file=sys.stderr)
+        return INTERRUPTED
     if options.plot is not None:
         options.plot.write_text(_drawn(kills))
     if options.json:
@@ -124,11 +136,15 @@ def _median(found: Sequence[Case], key: str) -> float:
 
 
 def _results(kills: dict[str, Case], fails: dict[str, Case]) -> list[Case]:
-    """The figures by name. `cases` has what each one is made of."""
+    """The figures by name. `cases` has what each one is made of, and the first figure's the latency around its median
+    kill: [ms from it, median ms, highest ms] of records due then."""
     results: list[Case] = []
     more = ("rate", "saturation", "in_flight", "failed")
     for key, (name, _) in FIGURES.items():
         cases = {at: {**one[key], **{other: one[other] for other in more if other in one}} for at, one in kills.items()}
+        if key == "first_ack":
+            for at, one in kills.items():
+                cases[at]["drawn"] = [[round(figure, 3) for figure in point] for point in one["drawn"]]
         if cases:
             results.append(_result(name, cases))
     if fails:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+INTERRUPTED = 130  # the exit status after Ctrl-C
 TIMEOUT_S = 120.0  # beyond its own seconds, for one measurement
 
 Figures = dict[str, float]  # "value", and whatever a measurement gives besides
@@ -52,13 +53,16 @@ class Benchmark:
     row: Callable[[Name, Figures, dict[str, Figures]], Row]
 
     def main(self) -> int:
-        """Runs the command; the exit status is 1 where a measurement failed."""
+        """Runs the command; the exit status is 1 where a measurement failed, and 130 after Ctrl-C."""
         options = self._options()
         try:
             results = measured(options.names, options.rounds, options.seconds)
         except MeasurementError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            print(f"{self.name}: interrupted", file=sys.stderr)
+            return INTERRUPTED
         if options.json:
             print(json.dumps(self._object(options.names, results)))
         else:

@@ -4,12 +4,14 @@ A figure is shown as it stands in the file, rounded to what is worth reading; on
 or peer that has none says why in its row.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.charts import bars, percentiles
 from benchmarks.kept import Kept
+from benchmarks.plot import svg
 
 NOTHING: Final = "–"
 PERCENTS: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "highest"}
@@ -57,13 +59,19 @@ def of_comparison(kept: Kept) -> Section:
     config = "".join(f", `{one}`" for one in settings.get("config", ()))
     killed = ", with a kill" if settings.get("kill") else ""
     section = Section(f"`{topology}`, {_rate(rate)}{config}{killed}")
-    section.paragraphs += [_about(found), "Latency is from the time for which a message was scheduled, in ms."]
+    at_a_rate = isinstance(rate, int | float)
+    since = (
+        "the time for which a message was scheduled"
+        if at_a_rate
+        else "when all were due, at once: how long each waited"
+    )
+    section.paragraphs += [_about(found), f"Latency is from {since}, in ms."]
     rows = [
         (_titled(mode), *(_ms((mode.get("latency_ms") or {}).get(key)) for key in PERCENTS), _problem(mode))
         for mode in modes
     ]
     section.paragraphs.append(table(("mode", *PERCENTS.values(), ""), rows))
-    _draw_modes(section, kept.stem, f"{topology}, {_rate(rate)}", modes, isinstance(rate, int | float))
+    _draw_modes(section, kept.stem, section.heading.replace("`", ""), modes, at_a_rate)
     section.paragraphs.append(
         table(("mode", "messages/s", "CPU s/M", "MB", "start s", "exact", "guarantee"), _costs(modes))
     )
@@ -233,29 +241,48 @@ def of_benchmark(kept: Kept) -> Section:
     found = kept.found
     section = Section(TITLES.get(kept.kind, kept.kind.capitalize()), [_about(found)])
     results = found["results"]
-    more = dict.fromkeys(
-        key
-        for one in results
-        for key, value in one.items()
-        if key not in ("name", "value", "unit") and isinstance(value, int | float)
-    )
+    often = Counter(key for one in results for key in _more(one))
+    columns = [key for key, times in often.items() if 2 * times >= len(results)]  # others would be dashes mostly
     rows = [
         (
             f"`{one['name']}`",
             number(one.get("value")),
             str(one.get("unit", "")),
-            *(number(one.get(key)) for key in more),
+            *(number(one.get(key)) for key in columns),
+            ", ".join(f"{_words(key)} {number(one[key])}" for key in _more(one) if key not in columns),
         )
         for one in results
     ]
-    section.paragraphs.append(table(("", "value", "unit", *(key.replace("_", " ") for key in more)), rows))
+    besides = "besides" if any(row[-1] for row in rows) else ""
+    section.paragraphs.append(table(("", "value", "unit", *map(_words, columns), besides), rows))
     for one in results:
         if cases := one.get("cases"):
             section.paragraphs.append(_cases(one["name"], cases))
+            _draw_cases(section, kept, cases)
     section.paragraphs.append(
         f"Again: `.venv/bin/python -m benchmarks.{kept.kind}`, whose first lines say what each is."
     )
     return section
+
+
+def _more(one: Mapping[str, Any]) -> list[str]:
+    """The figures that a result has beside its value."""
+    return [
+        key for key, value in one.items() if key not in ("name", "value", "unit") and isinstance(value, int | float)
+    ]
+
+
+def _words(key: str) -> str:
+    return PERCENTS.get(key, key.replace("_", " "))
+
+
+def _draw_cases(section: Section, kept: Kept, cases: Mapping[str, Mapping[str, Any]]) -> None:
+    """A panel each for those that have latencies around a kill."""
+    panels = [
+        (f"{name}: {number(one.get('rate'))} records/s", one["drawn"]) for name, one in cases.items() if "drawn" in one
+    ]
+    if panels:
+        section.draw(kept.stem, f"{section.heading}: latency around it", svg(section.heading, "the kill", panels))
 
 
 def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
@@ -263,7 +290,7 @@ def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
         key for case in cases.values() for key, value in case.items() if isinstance(value, int | float)
     )
     rows = [(f"`{case}`", *(number(found.get(key)) for key in keys)) for case, found in cases.items()]
-    return f"`{name}`, case by case:\n\n{table(('', *(key.replace('_', ' ') for key in keys)), rows)}"
+    return f"`{name}`, case by case:\n\n{table(('', *map(_words, keys)), rows)}"
 
 
 # -- what all share
@@ -278,7 +305,8 @@ def _about(found: Mapping[str, Any]) -> str:
     ]
     told.append(str(machine.get("system", "")))
     if machine.get("load_before") is not None:
-        told.append(f"load {machine['load_before']:g} before")
+        busy = ", when the machine was not quiet" if machine.get("quiet_before") is False else ""
+        told.append(f"load {machine['load_before']:g} before{busy}")
     elif machine.get("load"):
         told.append(f"load {machine['load'][0]:g} at the end")
     versions = ", ".join(f"{name} {one}" for name, one in found.get("versions", {}).items())

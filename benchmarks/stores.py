@@ -18,7 +18,8 @@ from bolts.batching import BatchingSink
 from bolts.contract import Store, Written
 from topology.components import Source, Task, Tuple
 from topology.durable.files import DiskFiles
-from topology.durable.sqlite import SqliteStore, create_store
+from topology.durable.layout import create_store
+from topology.durable.sqlite import SqliteStore
 from topology.durable.values import Changes, Mark, Span
 from topology.records import Record
 

@@ -13,7 +13,6 @@ status is 1. Ctrl-C keeps what was measured.
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -22,21 +21,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers.catalogue import LEFT_OUT, PEERS, Peer
-from benchmarks.peers.environments import EnvironmentsError, python_of, versions_in
+from benchmarks.peers.environments import EnvironmentsError, UnreachableError, is_made, python_of, versions_in
 from benchmarks.peers.inputs import ROOT, WORKLOADS, Workload, log_source
 from benchmarks.peers.rounds import OURS, Cell, Comparison, compared
-from benchmarks.rounds import machine, machine_line, table, versions
+from benchmarks.quiet import load_now
+from benchmarks.rounds import INTERRUPTED, machine, machine_line, table, versions
+from topology.cli.undoing import interruptible
 
 PLACE: Final = ROOT / "build" / "peers"
 HEADING: Final = ("", "lines/s", "× asyncio", "CPU s/M", "start-up s", "MB", "guarantee")
 LINES_MIN: Final = 2_000
-INTERRUPTED: Final = 130
 
 
 def main() -> int:
     """Runs the command. The exit status is 1 where a row has a problem, and 130 after Ctrl-C."""
     options = _options()
-    load = _load()
     comparison = Comparison(
         [
             Cell(workload, peer, max(LINES_MIN, round(workload.lines * options.scale)))
@@ -45,18 +44,27 @@ def main() -> int:
         ]
     )
     pythons: dict[str, str] = {}
+    load: float | None = None
     status = 0
     try:
-        pythons = _environments(comparison, options.peers)
-        with tempfile.TemporaryDirectory(prefix="kedge-peers-") as folder:
-            until = time.monotonic() + 60 * options.minutes
-            compared(comparison, pythons, Path(folder), options.rounds, options.limit, until)
+        with interruptible():
+            pythons = _environments(comparison, options.peers)
+            load = load_now()  # now, as what has just been installed counts
+            with tempfile.TemporaryDirectory(prefix="kedge-peers-") as folder:
+                until = time.monotonic() + 60 * options.minutes
+                compared(comparison, pythons, Path(folder), options.rounds, options.limit, until)
     except KeyboardInterrupt:
         comparison.interrupted, status = "it was interrupted", INTERRUPTED
+    except EnvironmentsError as error:
+        print(f"peers: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:  # the disk is full, say: what was measured by then is told
+        comparison.interrupted = f"{error.filename or 'a file'} can't be written: {error.strerror}"
     found = _object(comparison, options, pythons, load)
-    if options.out is not None:
-        _write(options.out, found)
     print(json.dumps(found) if options.json else _table(comparison, found))
+    if options.out is not None and (problem := _written(options.out, found)):
+        print(f"peers: {problem}", file=sys.stderr)
+        status = status or 1
     return status or (1 if comparison.problems or comparison.interrupted else 0)
 
 
@@ -89,16 +97,26 @@ def _options() -> argparse.Namespace:
 
 
 def _environments(comparison: Comparison, peers: Sequence[Peer]) -> dict[str, str]:
-    """Name → Python. A peer that can't be installed has that as its problem in each row."""
+    """Name → Python. A peer that can't be installed has that as its problem in each row. Raises EnvironmentsError where
+    none can be, as there is no network: then there is nobody to compare with."""
     pythons: dict[str, str] = {}
+    unreached: UnreachableError | None = None
+    problems: dict[str, str] = {}
     for peer in peers:
+        folder = PLACE / peer.folder
         try:
-            pythons[peer.name] = python_of(PLACE / peer.folder, peer.needs)
+            if unreached is not None and not is_made(folder, peer.needs):
+                raise unreached  # to ask again would take as long, and end as that did
+            pythons[peer.name] = python_of(folder, peer.needs)
         except EnvironmentsError as error:
-            print(f"{peer.name}: {error}", file=sys.stderr)
-            for cell in comparison.cells:
-                if cell.peer is peer:
-                    cell.problem = str(error)
+            problems[peer.name] = str(error)
+            unreached = error if isinstance(error, UnreachableError) else unreached
+    if unreached is not None and not any(peer.needs for peer in peers if peer.name in pythons):
+        raise unreached
+    for cell in comparison.cells:
+        cell.problem = problems.get(cell.peer.name, "")
+    for problem in dict.fromkeys(problems.values()):
+        print(f"peers: {problem}", file=sys.stderr)
     return pythons
 
 
@@ -154,15 +172,15 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return one["title"], *figures, shown("start_s", ".2f"), shown("memory_mb", ",.0f"), one["guarantee"]
 
 
-def _write(path: Path, found: dict[str, Any]) -> None:
-    """All or nothing."""
+def _written(path: Path, found: dict[str, Any]) -> str:
+    """Writes all or nothing; returns why nothing."""
     beside = path.with_name(f".{path.name}.new")
-    beside.write_text(json.dumps(found, indent=1) + "\n")
-    beside.replace(path)
-
-
-def _load() -> float | None:
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    try:
+        beside.write_text(json.dumps(found, indent=1) + "\n")
+        beside.replace(path)
+    except OSError as error:
+        return f"{path} can't be written: {error.strerror}"
+    return ""
 
 
 if __name__ == "__main__":

@@ -100,8 +100,9 @@ PEERS: Final[tuple[Peer, ...]] = (
         "with_bytewax",
         (MSGSPEC, "bytewax==0.21.1"),
         "at least once, from a snapshot",
-        "who starts it again has it go on at its last snapshot, taken every 10 s; what came after that is "
-        "processed again; its file sink cuts the file back to the snapshot, so that each row is in it once",
+        "who starts it again has it go on at its last snapshot, taken every 10 s and at the end of the input, which "
+        "runs as short as these have alone; what came after that is processed again; its file sink cuts the file back "
+        "to the snapshot, so that each row is in it once",
         lambda call: _bytewax(call, "-r", str(call.folder), "-s", "10", "-b", "0"),
         lambda call: [call.python, "-m", "bytewax.recovery", str(call.folder), "1"],
     ),

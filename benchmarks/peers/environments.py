@@ -3,54 +3,97 @@
 Must not know what runs in one.
 """
 
+import contextlib
 import hashlib
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 MADE: Final = ".made"  # is written last: an environment without it was cut short
+PIPES: Final[dict[str, Any]] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+    "text": True,
+    "start_new_session": True,
+}
 MAKE_S: Final = 120.0  # for an empty environment
 INSTALL_S: Final = 300.0  # for what goes into it
+NO_NETWORK: Final = re.compile(r"connection broken by .*\(from versions: none\)", re.DOTALL)  # each try, and the end
+REASON: Final = re.compile(r"\[Errno -?[0-9]+\] ([\w ]+)")
 
 
 class EnvironmentsError(Exception):
     """An environment could not be made: what was asked for, and the last of what pip has said."""
 
 
+class UnreachableError(EnvironmentsError):
+    """pip has reached no package index: without a network no environment can be made."""
+
+
 def python_of(folder: Path, needs: Sequence[str]) -> str:
     """The Python of the environment in this folder, which has these needs; the project's own where there are none.
 
-    Blocks for as long as pip takes, within bounds. Raises EnvironmentsError.
+    Blocks for as long as pip takes, within bounds. Raises EnvironmentsError, and UnreachableError without a network.
     """
     if not needs:
         return sys.executable
-    python = folder / "bin" / "python"
-    stamp = hashlib.sha256(json.dumps([sys.version, sys.executable, *needs]).encode()).hexdigest()
-    made = folder / MADE
-    if made.exists() and made.read_text() == stamp and python.exists():
+    python = _python(folder)
+    if is_made(folder, needs):
         return str(python)
     print(f"installing {', '.join(needs)} into an environment of its own (once) ...", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentsError(f"{folder.parent} can't be made: {error.strerror}") from error
     _run([sys.executable, "-m", "venv", str(folder)], MAKE_S, needs)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
     _run([*pip, "install", "--only-binary", ":all:", *needs], INSTALL_S, needs)
-    made.write_text(stamp)
+    (folder / MADE).write_text(_stamp(needs))
     return str(python)
+
+
+def is_made(folder: Path, needs: Sequence[str]) -> bool:
+    """Whether `python_of` has nothing to install."""
+    made = folder / MADE
+    return not needs or (made.exists() and made.read_text() == _stamp(needs) and _python(folder).exists())
+
+
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+def _stamp(needs: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps([sys.version, sys.executable, *needs]).encode()).hexdigest()
 
 
 def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
     what = ", ".join(needs)
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentsError(f"{what} was not installed within {limit_s:g} s") from error
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing said").splitlines()
+    with subprocess.Popen(command, **PIPES) as process:
+        try:
+            out, told = process.communicate(timeout=limit_s)
+        except BaseException as error:  # Ctrl-C, too: it ends with all that it has started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise EnvironmentsError(f"{what} was not installed within {limit_s:g} s") from error
+            raise
+    if process.returncode:
+        if NO_NETWORK.search(told):
+            reason = REASON.search(told)
+            raise UnreachableError(
+                "pip reaches no package index, and has to once, to install what the peers need"
+                + (f" ({reason[1]})" if reason else "")
+            )
+        said = (told.strip() or out.strip() or "nothing said").splitlines()
         raise EnvironmentsError(f"{what} can't be installed: {said[-1]}")
 
 

@@ -77,7 +77,7 @@ def write(path: Path, made: Iterator[str], count: int) -> None:
 
 
 WORKLOADS: Final = (
-    Workload("identity", "each line goes through one step, and into a JSON Lines file", 200_000, numbered),
+    Workload("identity", "each line goes through one step, and into a JSON Lines file", 500_000, numbered),
     Workload("word_count", "lines of six words are split, words counted, counts written at the end", 60_000, text),
     Workload("ssh_alerts", "failed logins are found and counted by address, bursts are written", 400_000, sshd),
 )

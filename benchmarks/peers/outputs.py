@@ -72,11 +72,15 @@ def difference(found: Rows, expected: Rows) -> str:
     """In a sentence, with the first few rows; empty where there is none."""
     missing, extra = expected - found, found - expected
     parts = [
-        f"{what.total():,} rows {word}: {', '.join(str(dict(row)) for row in list(what)[:SHOWN])}"
+        f"{_counted(what.total())} {word}: {', '.join(str(dict(row)) for row in list(what)[:SHOWN])}"
         for word, what in (("missing", missing), ("too many", extra))
         if what
     ]
     return "; ".join(parts)
+
+
+def _counted(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows:,} rows"
 
 
 if __name__ == "__main__":

@@ -42,6 +42,11 @@ class Cell:
         """Of each round; none of one that was too short to tell a rate of."""
         return [self.lines / taken for taken in self.seconds if taken >= SHORTEST_S]
 
+    def forget(self) -> None:
+        """All figures."""
+        for figures in (self.seconds, self.starts, self.cpu_s, self.memory_mb):
+            figures.clear()
+
     def as_json(self, baseline: "Cell | None") -> dict[str, Any]:
         """Medians of the rounds; nulls where there are none. `ratio` is to the baseline's rate, of the same rounds."""
         rate, ratio = _median(self.rates), None
@@ -156,6 +161,8 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
         places = [_output(folder, cell) for cell in (ours, *others)]
         for cell, wrong in zip((ours, *others), _told(places), strict=True):
             cell.problem = wrong
+            if wrong:  # what has done other work has no figures
+                cell.forget()
     if ours is None or ours.problem:
         for cell in others:
             cell.problem = "there is no output of Kedge's to compare with"

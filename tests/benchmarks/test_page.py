@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import figures
 from benchmarks.charts import bars, percentiles
-from benchmarks.kept import FOLDER, Kept, KeptError, kind_of, load, revealing
+from benchmarks.kept import FOLDER, Kept, kind_of, load, revealing
 from benchmarks.page import DRAWING, HEAD, IMAGES, NONE, PAGE, pages, write
 from benchmarks.peers.catalogue import LEFT_OUT, PEERS
 from benchmarks.peers.inputs import WORKLOADS
@@ -60,7 +59,7 @@ def peers() -> dict[str, Any]:
         for workload in WORKLOADS
         for place, peer in enumerate(PEERS)
     ]
-    cells[2].problem = "the output differs from Kedge's: 1 rows missing"
+    cells[2].problem = "the output differs from Kedge's: 1 row missing"
     return {
         "benchmark": "peers",
         "machine": {**MACHINE, "load_before": 0.05},
@@ -122,6 +121,8 @@ def test_a_comparison_has_its_modes_with_percentiles_costs_guarantees_and_why_on
     again = "`kedge compare examples/ssh_alerts.py --set path=… --config durability=process --modes "
     assert f"{again}record,spark:default,spark:real-time --rate 1000 --for 20 --warm-up 5 --rounds 2 --kill`" in page
     assert f"]({IMAGES}/{DRAWING}compare-1k.svg)" in page
+    drawn = made[f"{IMAGES}/{DRAWING}compare-1k.svg"]
+    assert "examples/ssh_alerts.py, 1,000/s, durability=process, with a kill: from the scheduled time" in drawn
     assert f"{surroundings.machine()['cores']} cores" in page
     assert f"kedge {version()}, python {platform.python_version()}" in page
 
@@ -131,6 +132,7 @@ def test_a_comparison_at_saturation_says_so() -> None:
     found["settings"]["rate"] = "max"
     made = pages([kept("compare-max", found)])
     assert "all messages at once" in made[PAGE]
+    assert "Latency is from when all were due, at once: how long each waited, in ms." in made[PAGE]
     assert "messages/s" in made[f"{IMAGES}/{DRAWING}compare-max.svg"]
 
 
@@ -139,7 +141,7 @@ def test_peers_have_a_table_a_workload_with_guarantees_problems_and_who_is_left_
     page = made[PAGE]
     assert len([name for name in made if name.startswith(f"{IMAGES}/{DRAWING}peers-")]) == len(WORKLOADS)
     assert "| asyncio queues | 10,000 | 1.00 | 500 | 0.200 | 40 | none |" in page
-    assert "the output differs from Kedge's: 1 rows missing |" in page
+    assert "the output differs from Kedge's: 1 row missing |" in page
     for peer in PEERS:
         assert f"- **{peer.title}**, {peer.guarantee}: {peer.means}." in page
     assert "Quix Streams, which needs a Kafka broker" in page
@@ -151,6 +153,33 @@ def test_other_benchmarks_have_a_row_a_figure_and_a_table_of_their_cases() -> No
     assert "| `alert-embedded-1k` | 0.061 | ms | 0.200 |" in page
     assert "`recovery-first-ack-ms`, case by case:\n\n|  | rate |\n| --- | --- |\n| `bolt-5k` | 5,000 |" in page
     assert "`.venv/bin/python -m benchmarks.latency`" in page
+
+
+def test_a_figure_that_few_results_have_stands_behind_them_and_not_in_a_column_of_dashes() -> None:
+    found = others()
+    found["results"] = [
+        {"name": "a", "value": 1, "unit": "ms", "p99": 2.5, "cores": 0.5},
+        {"name": "b", "value": 2, "unit": "ms", "p99": 3.5},
+        {"name": "c", "value": 3, "unit": "rows/s", "late_p99": 1.25, "rows": 1_000},
+    ]
+    page = pages([kept("latency", found)])[PAGE]
+    assert "|  | value | unit | p99 | besides |" in page
+    assert "| `a` | 1 | ms | 2.50 | cores 0.500 |" in page
+    assert "| `b` | 2 | ms | 3.50 |  |" in page
+    assert "| `c` | 3 | rows/s | – | late p99 1.25, rows 1,000 |" in page
+
+
+def test_latency_around_a_kill_is_drawn() -> None:
+    found = {**others(), "benchmark": "recovery"}
+    points = [[-10.0, 0.2, 0.5], [10.0, 150.0, 160.0], [30.0, 0.3, 0.4]]
+    cases = {"bolt-5k": {"rate": 5_000, "median": 142.0, "drawn": points}, "spout-5k": {"rate": 5_000, "median": 150.0}}
+    found["results"] = [{"name": "recovery-first-ack-ms", "value": 150.0, "unit": "ms", "cases": cases}]
+    made = pages([kept("recovery", found)])
+    assert "| `bolt-5k` | 5,000 | 142 |" in made[PAGE]
+    assert f"]({IMAGES}/{DRAWING}recovery.svg)" in made[PAGE]
+    drawn = made[f"{IMAGES}/{DRAWING}recovery.svg"]
+    assert "bolt-5k: 5,000 records/s" in drawn
+    assert "spout-5k" not in drawn
 
 
 def test_comparisons_come_first_and_files_of_a_kind_in_the_order_of_their_names() -> None:
@@ -187,6 +216,18 @@ def test_drawings_are_well_formed_and_longer_bars_are_more() -> None:
     widths = [float(one.get("width", "0")) for one in drawn.iter() if one.tag.endswith("rect")][1:]
     assert widths[0] == 2 * widths[1]
     assert len(ElementTree.fromstring(percentiles("None", []))) > 1
+
+
+@pytest.mark.parametrize("drawn", ["bars", "percentiles"])
+def test_names_that_differ_at_their_ends_are_drawn_whole_and_inside_the_drawing(drawn: str) -> None:
+    names = ["Spark micro-batch, as soon as it can, tuned", "Spark micro-batch, as soon as it can, Spark's defaults"]
+    if drawn == "bars":
+        root = ElementTree.fromstring(bars("T", "messages/s", [(name, 1.0, "", False) for name in names]))
+    else:
+        root = ElementTree.fromstring(percentiles("T", [(name, [1.0], False) for name in names]))
+    ends = {one.text: float(one.get("x", "0")) for one in root.iter() if one.text in names}
+    assert set(ends) == set(names)
+    assert all(6.5 * len(name) < end for name, end in ends.items()), "at 12 pixels a letter is up to 6.5 wide"
 
 
 def test_percentiles_stand_on_a_logarithmic_axis() -> None:
@@ -227,53 +268,3 @@ def test_units_and_shares_are_no_paths_and_a_host_is_told_by_its_name() -> None:
     plain = {"unit": "roots/s", "a": "p99/max ms", "b": "benchmarks/results", "c": "1 / 2", "d": "Linux-6.1-x86_64"}
     assert list(revealing(plain, "some-host")) == []
     assert list(revealing({"system": "Linux some-host"}, "some-host")) == ["Linux some-host"]
-
-
-# -- all figures in one command
-
-
-def test_a_benchmark_that_fails_leaves_the_last_figures_and_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    good = json.dumps(others())
-    assert figures.taken("latency", [sys.executable, "-c", f"print({good!r})"], 60) == ""
-    kept_before = (tmp_path / "latency.json").read_text()
-    noted = json.loads(kept_before)
-    assert noted["machine"].pop("load_before") >= 0
-    assert noted == others()
-    assert "status 3, and has given no object" in figures.taken("latency", [sys.executable, "-c", "exit(3)"], 60)
-    told = figures.taken("latency", [sys.executable, "-c", f"print({good.replace('Some CPU', '/etc/x')!r})"], 60)
-    assert "it is not kept: " in told
-    assert [path.name for path in tmp_path.iterdir()] == ["latency.json"]
-    assert (tmp_path / "latency.json").read_text() == kept_before
-
-
-def test_paths_of_this_machine_are_taken_out_of_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    found = {**others(), "settings": {"log": f"{ROOT}/build/x.log", "place": "in /tmp/kedge-1/x, and /home/me/y"}}
-    assert figures.taken("latency", [sys.executable, "-c", f"print({json.dumps(found)!r})"], 60) == ""
-    noted = json.loads((tmp_path / "latency.json").read_text())["settings"]
-    assert noted == {"log": "build/x.log", "place": "in …, and …"}
-
-
-def test_a_benchmark_past_its_limit_is_ended_as_by_ctrl_c_and_what_it_has_given_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    code = f"import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print({json.dumps(others())!r})"
-    told = figures.taken("latency", [sys.executable, "-c", code], 3)
-    assert told == "it was ended after 3 s; what it has given is kept"
-    with pytest.raises(KeptError, match="can't be read"):
-        load([tmp_path / "other.json"])
-
-
-def test_the_command_lists_what_it_would_run() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.figures", "--list"], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*figures.FIGURES]
-    assert (
-        "-m kedge compare examples/ssh_alerts.py --json --set path=build/figures/auth.log --rate 10000" in done.stdout
-    )

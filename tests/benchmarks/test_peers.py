@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from benchmarks.peers import __main__ as command
 from benchmarks.peers import inputs, work
 from benchmarks.peers.catalogue import BASELINE, LEFT_OUT, PEERS, Call, Peer
-from benchmarks.peers.environments import EnvironmentsError, python_of
 from benchmarks.peers.inputs import WORKLOADS, Workload
 from benchmarks.peers.outputs import difference, rows
 from benchmarks.peers.rounds import OURS, Cell, Comparison, compared
@@ -128,9 +127,9 @@ def test_a_round_that_was_too_short_gives_no_rate() -> None:
     ("lines", "said"),
     [
         ([b'{"word":"a","times":2}', b'{"times":1,"word":"b"}'], ""),
-        ([b'{"word":"a","times":2}'], "1 rows missing: {'times': 1, 'word': 'b'}"),
+        ([b'{"word":"a","times":2}'], "1 row missing: {'times': 1, 'word': 'b'}"),
         ([b'{"word":"a","times":2}', b'{"word":"b","times":1}'] * 2, "2 rows too many"),
-        ([b'{"word":"a","times":2}', b'{"word":"b","times":2}'], "1 rows too many: {'times': 2, 'word': 'b'}"),
+        ([b'{"word":"a","times":2}', b'{"word":"b","times":2}'], "1 row too many: {'times': 2, 'word': 'b'}"),
         ([], "2 rows missing"),
     ],
 )
@@ -178,11 +177,12 @@ def test_a_script_whose_output_is_not_kedges_is_a_problem_and_others_are_not(tmp
         BY_NAME[OURS],
     ]
     cells = compared_cells(peers, WORKLOADS[0], tmp_path)
-    assert "the output differs from Kedge's: 1 rows missing: {'text': '1999 " in cells["loses"].problem
-    assert "1 rows too many" in cells["doubles"].problem
+    assert "the output differs from Kedge's: 1 row missing: {'text': '1999 " in cells["loses"].problem
+    assert "1 row too many" in cells["doubles"].problem
     assert "ended with status 1: " in cells["raises"].problem
     assert "IndexError" in cells["raises"].problem
     assert not cells["raises"].seconds
+    assert not cells["loses"].seconds, "what has done other work has no figures"
     assert [cells[name].problem for name in (BASELINE, "right", OURS)] == [""] * 3
     assert all(len(cells[name].seconds) == 1 for name in (BASELINE, "right", OURS))
     assert list(tmp_path.glob("*.jsonl")) == []
@@ -258,7 +258,7 @@ def test_the_real_log_comes_again_with_other_addresses() -> None:
     assert not first & second
 
 
-# -- runs and environments
+# -- runs
 
 
 def test_a_run_past_its_limit_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
@@ -303,12 +303,6 @@ def test_past_its_time_nothing_is_begun_and_what_there_is_is_kept(tmp_path: Path
     assert comparison.interrupted == "its time was over"
 
 
-def test_an_environment_that_can_not_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentsError, match=r"no such needs! can't be installed: "):
-        python_of(tmp_path / "peer", ["no such needs!"])
-    assert not (tmp_path / "peer/.made").exists()
-
-
 # -- the command
 
 
@@ -351,6 +345,15 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process_behind() -> None:
     assert found["results"][0]["start_s"] > 0
     psutil.wait_procs(started, timeout=30)
     assert [one for one in started if one.is_running()] == []
+
+
+def test_a_file_that_can_not_be_written_costs_no_figures(tmp_path: Path) -> None:
+    (tmp_path / "peers.json").mkdir()
+    options = ("--rounds", "1", "--scale", "0.001", "--workloads", "identity", "--out", str(tmp_path / "peers.json"))
+    done = run(OURS, "--json", *options)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["results"][0]["start_s"] > 0
+    assert done.stderr.splitlines()[-1] == f"peers: {tmp_path}/peers.json can't be written: Is a directory"
 
 
 def test_the_command_gives_one_object_with_kedge_in_it_and_writes_it(tmp_path: Path) -> None:

@@ -104,6 +104,14 @@ def test_the_drawing_has_a_panel_a_case_and_names_its_axes_with_their_units(done
     assert {"median", "highest", "the kill"} <= set(texts)
 
 
+def test_the_object_has_what_is_drawn_of_each_case_for_the_page(done: Done) -> None:
+    for case in done.results["recovery-first-ack-ms"]["cases"].values():
+        times = [point[0] for point in case["drawn"]]
+        assert times == sorted(times)
+        assert times[0] < 0 < times[-1]
+        assert all(0 <= median <= highest for _, median, highest in case["drawn"])
+
+
 def test_people_get_a_table() -> None:
     done = run("--kills", "1", "--seconds", "0.2", "fail-all-2w")
     assert done.returncode == 0, done.stderr

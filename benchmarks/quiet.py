@@ -1,0 +1,41 @@
+"""Waits until the machine has nothing else to do: what has run just now is in its load average for minutes.
+
+Must not know what is measured.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+BUSY: Final = 0.5  # load average from which on the machine is not quiet
+WAIT_S: Final = 180.0  # for that, at most: a load of 8 is below it by then
+LOOK_S: Final = 5.0  # between two looks, which is how often the kernel counts
+
+
+def load_now() -> float | None:
+    """The load average of the last minute; None where the system has none."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def quiet(
+    limit_s: float,
+    tell: Callable[[str], None],
+    load: Callable[[], float | None] = load_now,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Blocks until the load is below BUSY, for so many seconds at most; returns whether it is. Tells once what it waits
+    for, and once if that was in vain. A system that has no load average counts as quiet."""
+    until = clock() + limit_s
+    waits = False
+    while (found := load()) is not None and found >= BUSY:
+        left = until - clock()
+        if left <= 0:
+            tell(f"the machine is not quiet, its load is {found:.2f}: the figures will say so")
+            return False
+        if not waits:
+            waits = True
+            tell(f"waiting until the machine's load, {found:.2f}, is below {BUSY:g}: for {limit_s:g} s at most")
+        sleep(min(LOOK_S, left))
+    return True
