@@ -127,6 +127,37 @@ async def test_a_turn_reads_a_bounded_number_of_frames(short: Path) -> None:
         assert max(after - before for before, after in itertools.pairwise(steps)) <= transport.TURN_FRAMES
 
 
+async def test_who_reads_knows_whether_another_frame_comes_within_this_turn(short: Path) -> None:
+    seen: list[tuple[bytes, bool]] = []
+
+    def received(data: bytes) -> None:
+        seen.append((data, end.at_hand))
+        if data == b"raises":
+            raise ValueError("it is told by the loop")
+
+    after: list[bool] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: after.append(end.at_hand))
+    with contextlib.closing(Net("ipc", short)) as net:
+        end = net.ends[0] = Transport(received, lambda _: None, bytes_max=BYTES_MAX, peers=1)
+        address = end.bind(str(short / "at-hand"))
+        net.add(1).connect(0, address)
+        await until(lambda: net.ends[1].has_room(0))
+        for data in (b"first", b"second", b"last"):
+            assert net.ends[1].send(0, data)
+        await asyncio.sleep(0)
+        time.sleep(0.2)  # noqa: ASYNC251, the loop has to stand still while libzmq's thread brings them
+        await until(lambda: len(seen) == 3)
+        assert seen == [(b"first", True), (b"second", True), (b"last", False)]
+        assert not end.at_hand
+        for data in (b"raises", b"after it"):
+            assert net.ends[1].send(0, data)
+        time.sleep(0.2)  # noqa: ASYNC251
+        await until(lambda: len(seen) == 5)
+        assert seen[3:] == [(b"raises", True), (b"after it", False)]
+        assert after == [False], "that turn was over"
+        checked(net)
+
+
 async def test_a_receiver_that_raises_loses_its_frame_only(short: Path) -> None:
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))

@@ -94,7 +94,7 @@ MAY_USE_MSGSPEC = {
 }
 
 IS_SPARK_ALONE = {"benchmarks/spark_alone.py", "benchmarks/through_spark.py"}  # what the bridge is compared with
-MAY_USE_ZMQ = {"topology/runtime/transport.py"}
+MAY_USE_ZMQ = {"topology/runtime/transport.py", "topology/runtime/doorman.py"}
 
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
 
@@ -201,7 +201,7 @@ def test_only_the_bridge_imports_pyspark() -> None:
     report(importers(outside, {"pyspark"}), "pyspark is an extra; only bridge/ may need it:")
 
 
-def test_only_the_transport_imports_zmq() -> None:
+def test_only_the_transport_and_its_doorman_import_zmq() -> None:
     inside = [file for file in files(*PACKAGES, "examples") if file.path not in MAY_USE_ZMQ]
     report(importers(inside, {"zmq"}), "sockets are behind the links; use what topology/runtime promises of them:")
 

@@ -7,11 +7,13 @@ Whoever gathers them is in `topology.runtime`; whoever writes them is a `Store`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from acker.identity import MessageId
+
+ROW_BYTES: Final = 100  # as many as a row costs time, whatever is in it
 
 
 class Span(NamedTuple):
@@ -144,6 +146,17 @@ class Changes:
     forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that nobody needs any more
     floors: list[KeptFloor] = field(default_factory=list)
     lasting: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is to be written, about; each row counts some."""
+        marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in self.marks])
+        gone = len(self.over) + len(self.acquitted) + len(self.gone) + len(self.forgotten)
+        floors = sum([len(floor.progress) + ROW_BYTES for floor in self.floors])
+        states = sum([len(row.body) + ROW_BYTES for change in self.states for row in change.rows])
+        journal = sum([len(row.entries) + ROW_BYTES for row in self.journal])
+        letters = sum([len(letter.record) + len(letter.traceback) + ROW_BYTES for letter in self.letters])
+        return marks + floors + states + journal + letters + ROW_BYTES * (gone + len(self.begun) + len(self.trials))
 
     def __bool__(self) -> bool:
         positions = self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted

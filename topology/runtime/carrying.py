@@ -36,6 +36,11 @@ class WireCarrier:
         self._tally = Tally("a frame was dropped")
         self.transport = Transport(self._arrived, writable, bytes_max=FRAME_BYTES_MAX, peers=peers, keys=keys)
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether another frame is there, and comes within this turn of the loop."""
+        return self.transport.at_hand
+
     def bind(self, address: str) -> str:
         """As `Transport.bind`."""
         return self.transport.bind(address)

@@ -26,9 +26,10 @@ AGAIN_FIRST_S: Final = 0.1  # before a full store is tried again; doubled each t
 AGAIN_LAST_S: Final = 5.0  # … up to this
 HERE_MAX: Final = 64  # inputs whose commit the loop may wait for,
 HERE_BYTES_MAX: Final = 64 << 10  # about, that are written for them,
-ROW_BYTES: Final = 100  # as many as a row costs time, whatever is in it
 HERE_S: Final = 0.02  # and how long it may take: where it took longer, a disk that is busy say,
 NOT_HERE_S: Final = 1.0  # none is written there for this long
+TOGETHER_MAX: Final = 32  # inputs that wait for others which are at hand: a commit of many costs little more
+TOGETHER_S: Final = 0.001  # how long the first of them may
 
 logger = logging.getLogger("kedge")
 
@@ -63,7 +64,8 @@ class Keeper:
 
     Without a store all is kept at once. `lasting`: what is kept in a hurry survives a loss of power too; what need not
     may be written on the loop, where `here` is true. `why_full` says why the store can't be written now, and is empty
-    otherwise: while it is not, spouts read nothing.
+    otherwise: while it is not, spouts read nothing. `more_comes` tells whether more inputs are at hand, which come
+    within this turn of the loop: who has a backlog commits many together, and a lone input waits for none.
     """
 
     def __init__(self, store: Store | None, *, executor: Executor | None = None, lasting: bool = True) -> None:
@@ -78,7 +80,9 @@ class Keeper:
         self._parts: list[Part] = []
         self._at_once: list[UrgentPart] = []
         self.here = store is None or not lasting
-        self._asked = False  # whether somebody is in a hurry, and nothing was done for it yet
+        self._asked = False  # whether somebody is in a hurry, and nothing was done for it yet,
+        self._asked_at = 0.0  # and since when
+        self.more_comes: Callable[[], bool] = lambda: False
         self._is_here = False  # whether a commit is made on the loop
         self._not_here_until = 0.0
         self._trouble: BaseException | None = None  # what such a commit has raised; `run` raises it
@@ -119,13 +123,15 @@ class Keeper:
         if not self.here:
             self._hurry.set()
         elif not self._asked:
-            self._asked = True
+            self._asked, self._asked_at = True, self._loop.time()
             self._loop.call_soon(self.at_once)  # where nobody calls it before
 
     def at_once(self) -> None:
         """Makes the commit that somebody is in a hurry for now, where it is short, and else lets `run` do so. To be
         called between slices: what it keeps leaves within this call."""
         while self._asked and not self._is_here:
+            if self.more_comes() and self._may_wait():
+                return
             self._asked = False
             if self._is_short():
                 self._commit_here()
@@ -199,7 +205,7 @@ class Keeper:
             kept = False
             try:
                 if changes and self.store is not None:
-                    if self.here and few and self._is_quick() and _size(changes) <= HERE_BYTES_MAX:
+                    if self.here and few and self._is_quick() and changes.size <= HERE_BYTES_MAX:
                         self._write(self.store, changes)
                     else:
                         self._is_behind = self._syncs
@@ -263,7 +269,14 @@ class Keeper:
         return self._is_quick() and self._is_few()
 
     def _is_few(self) -> bool:
-        return sum(part.waiting_to_be_kept for part in self._at_once) <= HERE_MAX
+        return self._waiting() <= HERE_MAX
+
+    def _may_wait(self) -> bool:
+        """Whether the inputs that are at hand may be a part of the same commit."""
+        return self._waiting() < TOGETHER_MAX and self._loop.time() < self._asked_at + TOGETHER_S
+
+    def _waiting(self) -> int:
+        return sum([part.waiting_to_be_kept for part in self._at_once])
 
     def _is_quick(self) -> bool:
         """Whether the store takes what is not synced without a wait."""
@@ -285,7 +298,7 @@ class Keeper:
         try:
             changes = self._gathered(parts, lasting=False)
             if changes and self.store is not None:
-                if _size(changes) > HERE_BYTES_MAX:
+                if changes.size > HERE_BYTES_MAX:
                     self._let_be(parts)
                     return
                 self._write(self.store, changes)
@@ -383,14 +396,3 @@ class Keeper:
             if not future.done():
                 future.set_result(None)
         self._room.clear()
-
-
-def _size(changes: Changes) -> int:
-    """Bytes of what is to be written, about; each row counts some."""
-    marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in changes.marks])
-    gone = len(changes.over) + len(changes.acquitted) + len(changes.gone) + len(changes.forgotten)
-    floors = sum([len(floor.progress) + ROW_BYTES for floor in changes.floors])
-    states = sum([len(row.body) + ROW_BYTES for change in changes.states for row in change.rows])
-    journal = sum([len(row.entries) + ROW_BYTES for row in changes.journal])
-    letters = sum([len(letter.record) + len(letter.traceback) + ROW_BYTES for letter in changes.letters])
-    return marks + floors + states + journal + letters + ROW_BYTES * (gone + len(changes.begun) + len(changes.trials))

@@ -128,6 +128,7 @@ class Life:
                 ),
             )
             self.worker.peers.on_linked = self._linked
+            self.worker.keeper.more_comes = lambda: self._carrier.at_hand
             self._address = self._carrier.bind(address)
         except BaseException:
             self._carrier.close()

@@ -1,8 +1,8 @@
 """Byte strings between workers, over ZeroMQ, inside the running loop: one PULL that is bound, one PUSH to each peer.
 
-The only file that imports zmq. Frames arrive whole, and in order while a connection lasts; a connection that breaks
-loses what was in it, in silence, and nothing is sent again: who numbers the frames notices (A11). Strangers are turned
-away by libzmq and `_Doorman`, before a byte of theirs is read as a frame. Must not know what the bytes mean.
+Only this file and `doorman` import zmq. Frames arrive whole, and in order while a connection lasts; a connection that
+breaks loses what was in it, in silence, and nothing is sent again: who numbers the frames notices (A11). Strangers are
+turned away by libzmq and `doorman`, before a byte of theirs is read as a frame. Must not know what the bytes mean.
 """
 
 import asyncio
@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import zmq
-from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
 from topology.codes.running import K534
 from topology.codes.starting import K424, K425, K426
 from topology.errors import StartError
 from topology.runtime.addresses import check_path, check_room, numeric, why_not
-from topology.runtime.tally import Tally
+from topology.runtime.doorman import Doorman
 from topology.text import printable
 
 LIBZMQ_MIN: Final = (4, 3, 5)  # before, strangers could exhaust a CURVE server (GLSA 202009-12)
@@ -37,9 +35,6 @@ HEARTBEAT_MS: Final = 1_000  # on tcp: between two pings,
 SILENT_MS: Final = 4_000  # and how long the other end may be silent. A peer that is gone without a FIN looks so
 RECONNECT_MS: Final = 10  # doubled up to the next: a peer's socket may be there a little later than its address
 RECONNECT_MAX_MS: Final = 500
-_ZAP: Final = "inproc://zeromq.zap.01"
-_MONITOR: Final = "inproc://kedge.monitor"
-_DOMAIN: Final = b"kedge"  # of ZAP; a domain also has libzmq refuse ZMTP 1 and 2, which take random bytes for frames
 
 # As plain numbers: an IntFlag costs half a microsecond more a call.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -119,7 +114,8 @@ class Transport:
         self._links: dict[int, _Link] = {}
         self._pull: zmq.Socket[bytes] | None = None
         self._path = ""  # of it, where it is an ipc socket
-        self._doorman: _Doorman | None = None
+        self._doorman: Doorman | None = None
+        self.at_hand = False  # whether `received` is called again within this turn
         self._more: asyncio.Handle | None = None  # the turn that goes on with reading
         self._turns = self._turns_seen = 0
         self._closed = False
@@ -141,7 +137,7 @@ class Transport:
         endpoint = numeric(address) if tcp else f"ipc://{check_path(address)}"
         pull = self._new_socket(zmq.PULL, endpoint)
         try:
-            self._doorman = _Doorman(self._context, pull, self._keys if tcp else None)
+            self._doorman = Doorman(self._context, pull, self._keys.workers.values() if self._keys and tcp else None)
             pull.set(zmq.RCVHWM, self._frames_max)
             pull.set(zmq.MAXMSGSIZE, self._bytes_max + CURVE_BYTES)
             pull.bind(endpoint)
@@ -257,10 +253,13 @@ class Transport:
                 if self._closed or not get(_EVENTS) & _POLLIN:
                     some_left = False
                     break
-                received(recv(_NOBLOCK))
+                frame = recv(_NOBLOCK)
+                self.at_hand = bool(get(_EVENTS) & _POLLIN)
+                received(frame)
         finally:  # where `received` has raised, too: what is left would have no edge any more
             if some_left and not self._closed:
                 self._more = self._loop.call_soon(self._read)
+            self.at_hand = False
 
     # -- now and then
 
@@ -312,88 +311,3 @@ class Transport:
         if self._path:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)  # libzmq leaves it
-
-
-class _Doorman(threading.Thread):
-    """Tells libzmq who may come in (ZAP), counts who may not. A thread: loops may be busy. Ends with its context."""
-
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", pull: "zmq.Socket[bytes]", keys: Keys | None) -> None:
-        super().__init__(name="kedge links doorman", daemon=True)
-        self.strangers = 0
-        self.tally = Tally("a connection to this worker was refused")
-        self._allowed = None if keys is None else {z85.decode(key) for key in keys.workers.values()}
-        self._unsettled = 0  # connections whose handshake has neither succeeded nor failed
-        self._failed = False  # whether the last event was a handshake that failed; its disconnection follows
-        self._zap = context.socket(zmq.REP)
-        self._events = context.socket(zmq.PAIR)
-        try:
-            self._zap.set(zmq.LINGER, 0)
-            self._zap.bind(_ZAP)
-            if keys is not None:
-                pull.set(zmq.CURVE_SERVER, 1)
-            pull.set(zmq.ZAP_DOMAIN, _DOMAIN)
-            pull.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
-            pull.monitor(_MONITOR, _WATCHED)
-            self._events.set(zmq.LINGER, 0)
-            self._events.set(zmq.RCVHWM, 0)  # or libzmq would stand still while there is no room for an event
-            self._events.connect(_MONITOR)
-        except zmq.ZMQError:
-            self.close()
-            raise
-
-    def run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._zap, zmq.POLLIN)
-        poller.register(self._events, zmq.POLLIN)
-        try:
-            while True:
-                for socket, _ in poller.poll():
-                    if socket is self._zap:
-                        self._zap.send_multipart(self._answer(self._zap.recv_multipart()))
-                    else:
-                        self._take_note(parse_monitor_message(self._events.recv_multipart()))
-        except zmq.ContextTerminated:
-            self.close()
-
-    def _answer(self, request: list[bytes]) -> list[bytes]:
-        version, number, _, _, _, mechanism, *credentials = request
-        if self._allowed is None:
-            welcome = mechanism == b"NULL"  # ipc: the directory's mode is the lock
-        else:
-            welcome = mechanism == b"CURVE" and credentials[:1] != [] and credentials[0] in self._allowed
-        return [version, number, b"200" if welcome else b"400", b"", b"", b""]
-
-    def _take_note(self, message: Mapping[str, Any]) -> None:
-        """Counts by what libzmq tells of connections. A ZMTP that is too old is not told: it is just disconnected."""
-        event, value = message["event"], message["value"]
-        failed = False
-        if event == zmq.EVENT_ACCEPTED:
-            self._unsettled += 1
-        elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            self._unsettled -= 1
-            if self._unsettled < 0:  # a peer's end, while this one was at the door, was taken for a stranger's
-                self._unsettled = 0
-                self.strangers -= 1
-        elif event in _FAILURES:
-            failed = True
-            self._refuse(_FAILURES[event] if value != zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH else "no CURVE key")
-        elif event == zmq.EVENT_DISCONNECTED and self._unsettled and not self._failed:
-            self._refuse("another protocol than ours")
-        self._failed = failed
-
-    def _refuse(self, why: str) -> None:
-        self._unsettled -= 1
-        self.strangers += 1
-        self.tally.count(why)
-
-    def close(self) -> None:
-        self._zap.close(0)
-        self._events.close(0)
-
-
-_FAILURES: Final = {
-    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "it ended, or was silent, before it had said who it is",
-    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "a greeting that is wrong, or made for another worker's key",
-    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): "its key is not one of this run's",
-}
-_WATCHED: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | sum(_FAILURES)
