@@ -3,6 +3,7 @@ directory, as the state of bolts is in it. Knows files, and Spark's words; no se
 """
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,11 @@ DAMAGED: Final = re.compile(
     r"|(?<=loading state\. )(?:Error reading .+? does not exist|(?:Error reading|Cannot read|Cannot find|Copied) .+)"
 )
 # Java says FileNotFoundException of whatever keeps it from opening a file, with the reason behind: too many are open.
-PASSING: Final = re.compile(r"FileNotFoundException: .*\((?!No such file or directory\))[^()\n]*\)\s*$", re.MULTILINE)
+PASSING: Final = re.compile(
+    r"FileNotFoundException: .*\((?!No such file or directory\))[^()\n]*\)\s*$|EOFException: Premature EOF",
+    re.MULTILINE,
+)
+GONE: Final = re.compile(r"(?:file:)?(/.+?) (?:does not exist|\(No such file)")  # of what was found, the path
 
 
 def checkpoint(folder: QueryFolder) -> Path:
@@ -53,10 +58,13 @@ def missing(folder: QueryFolder, inputs: Sequence[str], book: Book, *, timed: bo
 
 def unreadable(error: BaseException) -> str:
     """What Spark can't read of the state of bolts, which is in its checkpoint, in a sentence; empty where that is not
-    what is wrong."""
+    what is wrong. Blocks: a file that is gone for an executor, and is here, may only be late in a folder they share."""
     text = text_of(error)  # a JVM is asked for it, which may be gone
     found = DAMAGED.search(text, text.find(STATE)) if STATE in text else None
     if found is None or PASSING.search(text, text.find(STATE)) or no_room(error):
+        return ""
+    gone = GONE.search(found[0])
+    if gone is not None and os.path.exists(gone[1]):
         return ""
     return f"the state of bolts in Spark's checkpoint can't be read: {found[0].strip()[:SAID_MAX]}; {ADVICE}"
 

@@ -1,5 +1,7 @@
 """What is said where Spark can't read the state of bolts in its checkpoint. Without Spark, by its words."""
 
+from pathlib import Path
+
 import pytest
 
 from bridge.engine_log import unreadable
@@ -42,7 +44,19 @@ def test_state_that_is_damaged_or_gone_is_told_in_a_sentence_with_what_to_do(sai
 def test_what_may_pass_is_not_taken_for_state_that_is_damaged() -> None:
     for said in (LOADING, GONE):
         assert unreadable(RuntimeError(FAILED.format(said, "java.io.IOException: No space left on device"))) == ""
+        cause = "java.io.EOFException: Premature EOF from inputStream"  # of a connection
+        assert unreadable(RuntimeError(FAILED.format(said, cause))) == ""
     assert unreadable(RuntimeError("java.io.EOFException: a process has died")) == ""
+
+
+def test_a_file_that_an_executor_does_not_see_and_the_driver_does_is_not_taken_for_gone_C7(tmp_path: Path) -> None:
+    """In a folder that machines share it may only be late."""
+    late = tmp_path / "1 (old).changelog"
+    cause = f"java.io.FileNotFoundException: File file:{late} does not exist"
+    assert unreadable(RuntimeError(FAILED.format(LOADING, cause))) != ""
+    late.touch()
+    assert unreadable(RuntimeError(FAILED.format(LOADING, cause))) == ""
+    assert unreadable(RuntimeError(FAILED.format(GONE.replace("/x/1.changelog", str(late)), cause))) == ""
 
 
 @pytest.mark.parametrize("said", [LOADING, GONE])
