@@ -49,7 +49,7 @@ def test_what_may_pass_is_not_taken_for_state_that_is_damaged() -> None:
     assert unreadable(RuntimeError("java.io.EOFException: a process has died")) == ""
 
 
-def test_a_file_that_an_executor_does_not_see_and_the_driver_does_is_not_taken_for_gone_C7(tmp_path: Path) -> None:
+def test_a_file_that_an_executor_does_not_see_and_the_driver_does_is_not_taken_for_gone(tmp_path: Path) -> None:
     """In a folder that machines share it may only be late."""
     late = tmp_path / "1 (old).changelog"
     cause = f"java.io.FileNotFoundException: File file:{late} does not exist"
@@ -66,7 +66,7 @@ def test_a_file_that_an_executor_does_not_see_and_the_driver_does_is_not_taken_f
 def test_a_file_that_could_not_be_opened_for_a_reason_that_may_pass_is_not_taken_for_gone(
     said: str, reason: str
 ) -> None:
-    """C7: the advice to begin anew would throw away state that is whole."""
+    """The advice to begin anew would throw away state that is whole."""
     cause = f"java.io.FileNotFoundException: /x (old)/1.changelog ({reason})"
     assert unreadable(RuntimeError(FAILED.format(said, cause))) == ""
 
