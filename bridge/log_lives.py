@@ -10,8 +10,10 @@ from typing import Final
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"  # UTC; companions of a run have it too (topology/runtime/beside.py)
 TITLE: Final = re.compile(r"^--- \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n?", re.MULTILINE)
 # What `logging` says of a line of its own, often at the end of a process, whose end that line is not.
+# One without an end goes no further than the next one, so that each line is looked at once.
 UNLOGGED: Final = re.compile(
-    r"^--- Logging error ---\n.*?^(?:Arguments: |Use the traceback above )[^\n]*\n?", re.MULTILINE | re.DOTALL
+    r"^--- Logging error ---\n(?:(?!--- Logging error ---\n).*\n)*?(?:Arguments: |Use the traceback above ).*\n?",
+    re.MULTILINE,
 )
 
 

@@ -94,11 +94,11 @@ def not_started(error: BaseException) -> str:
 def java_cause(text: str) -> str:
     """Of an error of Java's, the innermost cause that says anything, or else the innermost, in a line; empty where
     there is none. What is around it says in which of its own calls Java was, and not why."""
-    causes = [said for cause in CAUSE.finditer(text) if (said := cause[1].strip(": \n"))]
+    causes = [said for cause in CAUSE.finditer(text) if first_line(said := cause[1].strip(": \n"))]
     telling = [one for one in causes if ": " in one] or causes
     if not telling:
         return ""
-    lines = [line for line in telling[-1].splitlines() if line and not line[0].isspace()]
+    lines = [line for line in telling[-1].splitlines() if line and not line[0].isspace()] or [first_line(telling[-1])]
     return lines[-1 if TRACEBACK in telling[-1] else 0][:SAID_MAX]  # an error of Python's is told last
 
 

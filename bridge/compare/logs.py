@@ -24,7 +24,9 @@ KEPT_S: Final = 7 * 86_400.0
 KEPT_MAX: Final = 50  # of what is kept; older ones go
 LOG_BYTES: Final = 256 * 2**10  # of the end of each log, that are kept
 JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"  # what pyspark says where Java has ended, which has said why itself
-RAISED: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit)(?::.*)?")  # as Python tells it
+RAISED: Final = re.compile(  # as Python tells it, or Java, which tells the cause of one behind it
+    r"(?P<cause>(?:Caused by)?: )?(?P<what>(?:[A-Za-z_][\w$]*\.)*[A-Za-z_][\w$]*(?:Error|Exception|Exit)(?::.*)?)"
+)
 SAID_MAX: Final = 400  # characters of what has failed
 WHY: Final = re.compile(r"^(?:exit status \d+|kedge): (.+)$", re.MULTILINE)
 CODE: Final = re.compile(r"\((K\d+): `kedge explain")
@@ -41,7 +43,7 @@ def why_run_ended(mode: str, folder: Path, status: int) -> str:
     found = [*WHY.finditer(said)]
     if not found:
         raised = telling(folder / "run.err", raised=True)
-        return _with_log(f"{_ended(status)}{f': {raised}' if raised else ''}"[:SAID_MAX], mode, folder)
+        return _with_log(f"{_ended(status)}{f': {raised}' if raised else ''}", mode, folder)
     told = found[-1][1].split("\\n")[0]  # as lines of what it quotes are told
     told = told.removeprefix("WorkerError: ").removeprefix("spark: ")  # whose word it is, which the row says
     beside = COMPANION.search(told)
@@ -50,7 +52,7 @@ def why_run_ended(mode: str, folder: Path, status: int) -> str:
         if beside is not None and log.stem == beside[1] and (last := telling(log)):
             told += f"; it said: {last}"
     code = CODE.search(said, found[-1].end())
-    return _with_log(f"{told[:SAID_MAX]}{f' ({code[1]})' if code else ''}", mode, folder)
+    return _with_log(told, mode, folder, f" ({code[1]})" if code else "")
 
 
 def why_driver_ended(mode: str, folder: Path, status: int) -> str:
@@ -62,18 +64,21 @@ def why_driver_ended(mode: str, folder: Path, status: int) -> str:
         own = _by_its_cause(words[-1].strip(), log)
     else:
         own = telling(log) if status >= 0 else ""  # who was killed has said nothing of it
-    return _with_log(f"Spark has ended it: {own[:SAID_MAX]}" if own else _ended(status), mode, folder)
+    return _with_log(f"Spark has ended it: {own}" if own else _ended(status), mode, folder)
 
 
 def telling(log: Path, *, raised: bool = False) -> str:
     """The line of a log that tells the most of why its process has ended; empty where there is none. What Java has said
     comes before what Python says of Java, and an exception before any other line, which counts only unless it has to be
-    `raised`; of these the last."""
+    `raised`; of these the last, and of one with causes the last of these that says anything."""
     lines = _last_life(log)
     if any(JAVA_GONE in line for line in lines) and (said := java_said(log)):
         return said
-    found = [line for line in lines if RAISED.fullmatch(line)] or ([] if raised else lines)
-    return found[-1] if found else ""
+    told = ""
+    for found in filter(None, map(RAISED.fullmatch, lines)):
+        if not told or not found["cause"] or ": " in found["what"]:
+            told = found["what"]
+    return told or ("" if raised or not lines else lines[-1])
 
 
 def keep(mode: str, folder: Path, logs: Sequence[Path]) -> Path | None:
@@ -124,15 +129,18 @@ def _companions(folder: Path) -> list[Path]:
     )
 
 
-def _with_log(text: str, mode: str, folder: Path) -> str:
-    """With the place of what is kept, for that of a log that goes with the folder, or behind the sentence."""
+def _with_log(text: str, mode: str, folder: Path, code: str = "") -> str:
+    """As much of it as is told, and the code. With the place of what is kept, for that of a log that goes with the
+    folder, or behind the sentence."""
     logs = [path for path in _logs(folder) if _last_life(path)]
     kept = keep(mode, folder, logs)
     if kept is None:
-        return text
+        return f"{text[:SAID_MAX]}{code}"
     copied = "|".join(re.escape(str(path)) for path in logs)
     changed = re.sub(rf"(?:{copied})(?![\w/-]|\.\w)", lambda _: str(kept), text)  # and no longer path
-    return changed if changed != text else f"{text.rstrip('.')}; its log: {kept}"
+    cut = changed.find(str(kept), max(0, SAID_MAX - len(str(kept)) + 1))  # in the middle of it, or behind
+    told = changed[: min(cut, SAID_MAX) if cut >= 0 else SAID_MAX].rstrip()
+    return f"{told}{code}" if str(kept) in told else f"{f'{told}{code}'.rstrip('.')}; its log: {kept}"
 
 
 def _last_life(log: Path) -> list[str]:

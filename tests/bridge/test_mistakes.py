@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
 
 from bridge.mistakes import (
     DEATHS_MAX,
     LONG_S,
+    TRACEBACK,
     Deaths,
+    java_cause,
     java_said,
     no_room,
     not_started,
@@ -68,6 +72,16 @@ def test_why_spark_was_not_started_is_the_last_cause_and_a_java_that_has_ended_m
     assert not_started(caused) == "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'"
     assert not_started(RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited")) == ""
     assert not_started(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")) == ""
+
+
+@pytest.mark.parametrize(("said", "told"), [(": \thello", "hello"), (": a.B: why\nCaused by: \t\n", "a.B: why")])
+def test_a_cause_that_begins_with_blanks_is_told_without_them(said: str, told: str) -> None:
+    assert java_cause(said) == told
+
+
+@given(st.lists(st.sampled_from([*"\t\n\r\x0b\x85 :a", "Caused by: ", "\n: ", TRACEBACK])).map("".join))
+def test_whatever_java_says_its_cause_is_one_line_or_nothing(said: str) -> None:
+    assert len(java_cause(said).splitlines()) <= 1
 
 
 def test_what_java_has_said_as_it_ended_is_found_in_the_log_of_its_last_life(tmp_path: Path) -> None:

@@ -106,6 +106,17 @@ def test_only_the_path_of_a_log_that_is_kept_becomes_that_of_its_copy(
     assert found == told.format(lost=lost, log=log, kept=kept)
 
 
+@pytest.mark.parametrize("has_room", [True, False])
+def test_of_a_path_that_is_cut_in_a_row_only_the_copys_is_told(tmp_path: Path, temporary: Path, has_room: bool) -> None:
+    """Of what goes with the folder no part stays: the copy is told where the path was, or, without room, behind."""
+    log = tmp_path / "round" / "state" / "files" / "companions" / "spark.log"
+    words = "x" * (logs.SAID_MAX - 1 - (len(str(log)) - 1 if has_room else 10))
+    err = f"kedge: {words} {log}\n  next: look   (K551: `kedge explain K551`)\n"
+    told = logs.why_run_ended("spark:1s", round_of(tmp_path, err, "gone\n"), 1)
+    (kept,) = temporary.iterdir()
+    assert told == (f"{words} {kept} (K551)" if has_room else f"{words} (K551); its log: {kept}")
+
+
 def test_where_no_log_is_named_the_copy_is_told_behind_the_sentence(tmp_path: Path, temporary: Path) -> None:
     lost = tmp_path / "round" / "state" / "seg-7.arrow"
     told = logs.why_run_ended("record", round_of(tmp_path, f"kedge: {lost} is missing\n"), 1)
@@ -136,12 +147,40 @@ def test_a_folder_that_goes_while_logs_are_looked_for_is_passed_over(
 
 def test_an_exception_tells_more_than_the_lines_after_it_and_an_earlier_life_tells_nothing(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
-    log.write_text(TRACED)
-    assert logs.telling(log) == "py4j.protocol.Py4JJavaError: An error occurred while calling o141.getResult."
+    log.write_text(f"{TRACED}ValueError: why\nit goes\n")
+    assert logs.telling(log) == "ValueError: why"
     log.write_text(f"{title('pid 7')}ValueError: earlier\n{title('pid 8')}killed by the machine\n\n")
     assert logs.telling(log) == "killed by the machine"
     assert logs.telling(log, raised=True) == ""
     assert logs.telling(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{outer}\n\tat a.b(c)\nCaused by: java.lang.OutOfMemoryError: Java heap space\n\tat a.b(c)", "{heap}"),
+        ("{outer}\nCaused by: java.lang.OutOfMemoryError: Java heap space\nCaused by: a.EOFException", "{heap}"),
+        ("{outer}\nCaused by: java.io.EOFException\n\tat a.b(c)", "{outer}"),
+        ("Py4JJavaError: An error occurred while calling o1.x.\n: {outer}\n\tat a.b(c)", "{outer}"),
+        ("{outer}\nCaused by: java.lang.OutOfMemoryError: Java heap space\nValueError: later", "ValueError: later"),
+        ("\tat a.b(c)\nCaused by: a.Outer$InnerException\n\tat a.b(c)", "a.Outer$InnerException"),
+    ],
+)
+def test_the_last_cause_that_says_anything_tells_more_than_the_error_that_it_is_of(
+    tmp_path: Path, said: str, told: str
+) -> None:
+    words = {"outer": "org.apache.spark.SparkException: aa", "heap": "java.lang.OutOfMemoryError: Java heap space"}
+    (tmp_path / "driver.err").write_text(said.format_map(words) + "\n")
+    assert logs.telling(tmp_path / "driver.err") == told.format_map(words)
+
+
+def test_what_logging_says_of_itself_without_an_end_costs_no_more_than_other_lines(tmp_path: Path) -> None:
+    """In CPU time: what is cut off, or written over by another process, has its end nowhere."""
+    log = tmp_path / "spark.log"
+    log.write_text("--- Logging error ---\n" * 12_500 + "ValueError: why\n")
+    begun = time.process_time()
+    assert logs.telling(log) == "ValueError: why"
+    assert time.process_time() - begun < 3
 
 
 def test_what_logging_says_of_itself_is_no_new_life_and_not_why_a_process_has_ended(tmp_path: Path) -> None:
