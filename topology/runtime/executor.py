@@ -16,9 +16,9 @@ from typing import Any, Final
 from acker.identity import edge
 from topology.codes.tuples import K613
 from topology.components import Tuple
-from topology.errors import KedgeError, Reject, TupleStateError
+from topology.errors import Reject, TupleStateError
 from topology.records import Record
-from topology.runtime.failures import Failure, Reason, described, text_of
+from topology.runtime.failures import Failure, Reason, could_not_emit, described, text_of
 from topology.runtime.here import HERE, Place
 from topology.runtime.neighbours import Home, Reader
 from topology.runtime.outbox import Outbox
@@ -228,7 +228,7 @@ class Executor:
         """Fails an input for what its processing raised, be it SystemExit or CancelledError (F6)."""
         if isinstance(error, Reject):
             self.fail_input(tup, error, Reason.REJECTED, text_of(error))
-        elif isinstance(error, KedgeError):
+        elif could_not_emit(error):
             self.fail_input(tup, error, Reason.EMIT, text_of(error))
         else:
             self.fail_input(tup, error, Reason.RAISED, described(error))

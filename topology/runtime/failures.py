@@ -10,7 +10,7 @@ from typing import Final
 
 from topology.codes.code import Code
 from topology.codes.running import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512, K541
-from topology.errors import KedgeError
+from topology.errors import EmitError, KedgeError, RecordError, TupleStateError
 from topology.frames import formatted, users_frames
 
 INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are not its own
@@ -91,6 +91,12 @@ class Failure:
         if not frames and isinstance(self.error, KedgeError):
             return "\n".join(getattr(self.error, "__notes__", ()))  # its own sentence is told, and says the rest
         return frames or formatted(self.error, self.error.__traceback__)
+
+
+def could_not_emit(error: BaseException) -> bool:
+    """Whether it says what can't go or be kept, or is over already. All of ours have a code; where user code raises one
+    of these classes itself, without one, that is the user's own, as is any other error."""
+    return isinstance(error, EmitError | RecordError | TupleStateError) and error.code is not None
 
 
 def text_of(error: BaseException) -> str:
