@@ -165,15 +165,18 @@ class Round:
                 self._until("measuring", self._half(start, seconds), seconds + DONE_S, of_s=seconds)
                 self._kill()
                 usage.follow(self._start().pid)
-            self._until("measuring", lambda: self._through(wanted), LEAD_S + seconds + DONE_S, of_s=seconds)
+            ended = self._until("measuring", lambda: self._through(wanted), LEAD_S + seconds + DONE_S, of_s=seconds)
+            late_s = time.monotonic() - start - seconds
             if self.lag is None:
-                late_s = time.monotonic() - start - seconds
                 raise Problem(stood(self.task.folder, script.count + self.task.behind, late_s))
+            if not ended and (left := wanted - len(self._there())) > 0:
+                late = f"{round(late_s, 1):g} s after the last message was due"
+                trial.problem = f"it has not kept up: {late} {left:,} of {wanted:,} results were not there"
             last_ns = max((at for _, at in self.arrived.rows()), default=0)
             trial.cpu_s, trial.memory_mb = usage.end(last_ns / 1e9 if last_ns else None)
         finally:
             usage.close()
-        self.over = True
+        self.over = not trial.problem
         self.tell("ending", 0.0, 0.0)
 
     def _half(self, start: float, seconds: float) -> Callable[[], bool]:
@@ -194,8 +197,8 @@ class Round:
         self.feeding.release(until, rate, start)
         return start
 
-    def _until(self, phase: str, done: Callable[[], bool], within_s: float, of_s: float = START_S) -> None:
-        """Until this holds, or for so long. Raises Problem where the driver ends by itself."""
+    def _until(self, phase: str, done: Callable[[], bool], within_s: float, of_s: float = START_S) -> bool:
+        """Until this holds, or for so long; whether it does. Raises Problem where the driver ends by itself."""
         begun = time.monotonic()
         while True:
             gone = time.monotonic() - begun
@@ -204,8 +207,10 @@ class Round:
                 self.lag = answer
                 if self.trial.start_ns:
                     self.trial.lag = answer
-            if done() or gone > within_s:
-                return
+            if done():
+                return True
+            if gone > within_s:
+                return False
             if self.process is not None and self.process.poll() is not None:
                 status = self.process.returncode
                 raise Problem(why_driver_ended(self.task.row.mode, self.task.folder, status))
@@ -225,8 +230,11 @@ class Round:
         if now < self.compared + COMPARED_S:
             return False
         self.compared = now  # some of them have come twice
-        there = {number for number, _ in self.arrived.rows() if number < self.task.script.count}
-        return len(there) >= wanted or now - self.last > AGAIN_S
+        return len(self._there()) >= wanted or now - self.last > AGAIN_S
+
+    def _there(self) -> set[int]:
+        """The messages whose results were counted."""
+        return {number for number, _ in self.arrived.rows() if number < self.task.script.count}
 
     def _many(self, until: int) -> int:
         """How many of the messages before this one pass."""
