@@ -15,7 +15,7 @@ from topology.durable.layout import ID_BYTES, create_store
 from topology.durable.sqlite import SqliteStore
 from topology.durable.store import StoreBroken
 from topology.durable.values import Changes, KeptFloor
-from topology.runtime.forgetting import GONE_EACH
+from topology.runtime.forgetting import GONE_BYTES, GONE_EACH, Leaving
 from topology.runtime.keeping import COMMIT_S, HERE_MAX, Keeper
 from topology.testing import Pause, ScriptedSpout, Watch, run_topology
 from topology.testing.virtual import VirtualLoop, run_virtual
@@ -31,11 +31,13 @@ class Part:
         self.waiting_to_be_kept = urgent
         self.number = 0
         self.idle = False  # it has nothing to keep
+        self.forgotten_bytes = 0  # of what it has removed
         self.told: list[tuple[str, int]] = []  # what, and of which gathering
 
     def gather(self, changes: Changes) -> None:
         assert len(self.told) == self.number, "it is told of one before it is asked for the next"
         self.number += 1
+        changes.forgotten_bytes += self.forgotten_bytes
         if not self.idle:
             changes.floors.append(KeptFloor(id(self) % 1_000, b"%d" % self.number))
 
@@ -194,6 +196,38 @@ def test_a_run_syncs_apart_and_all_of_it_is_kept(tmp_path: Path) -> None:
     assert len(captured.distinct) == 50
     assert len(synced) > 3
     assert kept_in(tmp_path) == dict.fromkeys(range(5), 10)
+
+
+def test_of_long_rows_fewer_leave_with_a_commit_as_each_page_of_theirs_is_written_to_D5() -> None:
+    leaving = Leaving()
+    leaving.add(dict.fromkeys(range(100), GONE_BYTES // 2) | dict.fromkeys(range(100, 200), 10))
+    left: list[tuple[int, int]] = []
+    while sum(many for many, _ in left) < 200:
+        changes = Changes()
+        leaving.gather(changes)
+        leaving.kept()
+        left.append((len(changes.forgotten), changes.forgotten_bytes))
+        assert changes.size >= changes.forgotten_bytes
+    assert left[0] == (2, GONE_BYTES)
+    assert max(many for many, _ in left) == GONE_EACH
+    assert max(size for _, size in left) <= GONE_BYTES + 10 * GONE_EACH
+
+
+def test_a_commit_in_which_much_goes_is_not_the_loops(path: Path) -> None:
+    async def scenario(kept: Kept) -> None:
+        kept.state.forgotten_bytes = 1 << 20
+        kept.keeper.hurry()
+        kept.keeper.at_once()
+        assert kept.state.told == [("not kept", 1)]
+        running = asyncio.ensure_future(kept.keeper.run())
+        await asyncio.sleep(TAKES_S / 2)
+        assert "kept" not in dict(kept.state.told), "it is under way in the thread"
+        await asyncio.sleep(TAKES_S)
+        assert "kept" in dict(kept.state.told)
+        running.cancel()
+        await asyncio.wait({running})
+
+    on_virtual(path, scenario)
 
 
 def test_rows_that_nobody_needs_leave_a_few_with_each_commit_D5(tmp_path: Path) -> None:

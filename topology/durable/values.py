@@ -14,6 +14,7 @@ import msgspec
 from acker.identity import MessageId
 
 ROW_BYTES: Final = 100  # as many as a row costs time, whatever is in it
+LETTER_BYTES: Final = 8_192  # of a letter that goes: how long it is nobody remembers
 
 
 class Span(NamedTuple):
@@ -143,20 +144,23 @@ class Changes:
     acquitted: list[Trial] = field(default_factory=list)  # trials that are over
     states: list[StateChange] = field(default_factory=list)
     journal: list[JournalRow] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that nobody needs any more
+    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that nobody needs any more,
+    forgotten_bytes: int = 0  # and how long those are together: each of their pages is written to
     floors: list[KeptFloor] = field(default_factory=list)
     lasting: bool = True
 
     @property
     def size(self) -> int:
-        """Bytes of what is to be written, about; each row counts some."""
+        """Bytes of what is written to, about; each row counts some, and a letter that goes as many as it may have."""
         marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in self.marks])
-        gone = len(self.over) + len(self.acquitted) + len(self.gone) + len(self.forgotten)
+        gone = len(self.over) + len(self.acquitted) + len(self.forgotten)
         floors = sum([len(floor.progress) + ROW_BYTES for floor in self.floors])
         states = sum([len(row.body) + ROW_BYTES for change in self.states for row in change.rows])
         journal = sum([len(row.entries) + ROW_BYTES for row in self.journal])
         letters = sum([len(letter.record) + len(letter.traceback) + ROW_BYTES for letter in self.letters])
-        return marks + floors + states + journal + letters + ROW_BYTES * (gone + len(self.begun) + len(self.trials))
+        letters += LETTER_BYTES * len(self.gone)
+        rows = ROW_BYTES * (gone + len(self.begun) + len(self.trials))
+        return marks + floors + states + journal + letters + self.forgotten_bytes + rows
 
     def __bool__(self) -> bool:
         positions = self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted

@@ -241,6 +241,7 @@ class CommittingExecutor(OneAKey):
         if self._lasts:
             slots, outputs = [entry.slot for _, entry in entries], [entry.outputs for _, entry in entries]
             content = packed_columns(self._put_out.classes, pairs, slots, messages, outputs, [0] if timer else [])
+            row.stored = len(content)
             changes.journal.append(JournalRow(row.number, self.known_as, content))
 
     @property

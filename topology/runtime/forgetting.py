@@ -8,7 +8,7 @@ timers go with the floors, and are over when that is durable (D17). Must not kno
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from acker.floors import HOME_SHIFT, Floors
@@ -27,6 +27,8 @@ FORGET_S: Final = 1.0  # between two looks at what can be forgotten
 GONE_LEAST: Final = 16  # rows for which a commit is asked to take some along,
 GONE_EACH: Final = 32  # and how many it takes,
 GONE_MAX: Final = 256  # or one of all parts; and twice as many as there are tasks at least, or the journal would grow
+GONE_BYTES: Final = 16 << 10  # of more than those least a commit takes no more than this along,
+GONE_BYTES_MAX: Final = 8 << 20  # or one of all parts
 
 
 class Leaving:
@@ -34,32 +36,38 @@ class Leaving:
 
     def __init__(self) -> None:
         self.executors: Sequence[CommittingExecutor] = ()
-        self.most = GONE_EACH  # rows that the next commit takes along
-        self._left: deque[int] = deque()  # as numbers, the oldest first
+        self.most, self.bytes_most = GONE_EACH, GONE_BYTES  # that the next commit takes along
+        self._left: deque[tuple[int, int]] = deque()  # numbers, and bytes on the disk, the oldest first
         self._numbers: set[int] = set()  # theirs, and those of rows that go just now
-        self._gathered: list[int] = []
+        self._gathered: list[tuple[int, int]] = []
 
     def __contains__(self, number: int) -> bool:
         return number in self._numbers
 
-    def add(self, numbers: Sequence[int]) -> None:
-        self._left.extend(numbers)
-        self._numbers.update(numbers)
+    def add(self, rows: Mapping[int, int]) -> None:
+        self._left.extend(rows.items())
+        self._numbers.update(rows)
 
     @property
     def waiting_to_be_kept(self) -> int:
         return 1 if len(self._left) >= GONE_LEAST else 0
 
     def gather(self, changes: Changes) -> None:
-        most = max(self.most, 2 * len(self.executors))
-        self._gathered = [self._left.popleft() for _ in range(min(most, len(self._left)))]
-        self.most = GONE_EACH
-        changes.forgotten.extend(self._gathered)
+        least, self._gathered, stored = 2 * len(self.executors), [], 0
+        most = max(self.most, least)
+        while self._left and len(self._gathered) < (most if stored < self.bytes_most else least):
+            row = self._left.popleft()
+            self._gathered.append(row)
+            stored += row[1]
+        self.most, self.bytes_most = GONE_EACH, GONE_BYTES
+        changes.forgotten.extend(number for number, _ in self._gathered)
+        changes.forgotten_bytes += stored
 
     def kept(self) -> None:
+        numbers = [number for number, _ in self._gathered]
         for executor in self.executors:
-            executor.memory.gone(self._gathered)
-        self._numbers.difference_update(self._gathered)
+            executor.memory.gone(numbers)
+        self._numbers.difference_update(numbers)
 
     def not_kept(self) -> None:
         self._left.extendleft(reversed(self._gathered))
@@ -74,7 +82,7 @@ class Forgetting:
         self._keeper = keeper
         self._leaving = Leaving()
         self._going: list[int] = []  # rows that go with the floors,
-        self._free: list[int] = []  # and that may once those are kept
+        self._free: dict[int, int] = {}  # and that may once those are kept, with their bytes on the disk
         self._kept: dict[int, Progress] = {}  # by home
         self._gathered: dict[int, Progress] = {}
         self._ends = False
@@ -95,13 +103,14 @@ class Forgetting:
         self._ends = True
 
     def gather(self, changes: Changes) -> None:
-        self._going, self._free, self._gathered = [], [], {}
+        self._going, self._free, self._gathered = [], {}, {}
         self._leaving.most = sys.maxsize if self._ends else GONE_MAX
+        self._leaving.bytes_most = sys.maxsize if self._ends else GONE_BYTES_MAX
         now = self._keeper.time()
         if not self.executors or now - self._last < FORGET_S:
             return
         self._last = now
-        found = {number for executor in self.executors for number in executor.memory.empty_rows()}
+        found = {number: of for executor in self.executors for number, of in executor.memory.empty_rows().items()}
         numbers = sorted(number for number in found if number not in self._leaving)
         newest, self._newest = self._newest, self._keeper.next_row()
         for executor in self.executors:
@@ -110,7 +119,11 @@ class Forgetting:
             return
         of_timers = {number for executor in self.executors for number in executor.over}
         for number in numbers:
-            (self._going if self._ends or number in of_timers else self._free).append(number)
+            if self._ends or number in of_timers:
+                self._going.append(number)
+                changes.forgotten_bytes += found[number]
+            else:
+                self._free[number] = found[number]
         changes.forgotten.extend(self._going)
         announced = {one.newest >> HOME_SHIFT: one for one in self._floors.announced()}
         self._gathered = {home: one for home, one in announced.items() if self._kept.get(home) != one}
@@ -157,7 +170,7 @@ def _file(executors: Iterable[CommittingExecutor], loaded: LoadedStates) -> None
         if tasks:
             count = next(iter(tasks.values())).tasks
             classes, entries = unpacked(content)
-            shared = Row(number, [(one.origin, one.identity) for one in entries], 0, kept=True)
+            shared = Row(number, [(one.origin, one.identity) for one in entries], kept=True, stored=len(content))
             for one in entries:
                 if (at := task_of_slot(one.slot, count)) in tasks:
                     tasks[at].restore_input(shared, classes, one)

@@ -25,7 +25,7 @@ PASS_SHARE: Final = 16  # for so many of its inputs
 class Row(msgspec.Struct, eq=False, gc=False):
     """A row of the journal. `number` 0: it is not on its way to the disk yet. `first` and `last`: all of its inputs'
     messages lie between, where each has one; else `last` is the lower one. `size`: what all of its inputs count, where
-    they do and none was forgotten alone; else it is negative."""
+    they do and none was forgotten alone; else it is negative. `stored`: its bytes on the disk."""
 
     number: int = 0
     pairs: Sequence[Pair] = ()
@@ -34,6 +34,7 @@ class Row(msgspec.Struct, eq=False, gc=False):
     first: int = 0
     last: int = -1
     size: int = -1
+    stored: int = 0
 
 
 class Turn(msgspec.Struct, eq=False, gc=False):
@@ -195,9 +196,9 @@ class Memory:
 
     # -- rows that go
 
-    def empty_rows(self) -> list[int]:
-        """The numbers of rows of which nothing is remembered."""
-        return [number for number, row in self.rows.items() if row.live <= 0]
+    def empty_rows(self) -> dict[int, int]:
+        """Rows of which nothing is remembered: number → bytes on the disk."""
+        return {number: row.stored for number, row in self.rows.items() if row.live <= 0}
 
     def gone(self, numbers: Sequence[int]) -> None:
         """These rows are not on the disk any more."""
