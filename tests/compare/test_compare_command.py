@@ -172,12 +172,21 @@ def topology() -> Topology:
 @pytest.mark.parametrize("in_a_function", [True, False])
 def test_a_bolt_that_is_given_its_own_stream_is_told_as_that_and_what_to_do(folder: Path, in_a_function: bool) -> None:
     at_the_top = OWN.replace("def topology() -> Topology:", "if True:").replace("    return topology\n", "")
-    (folder / "own.py").write_text(OWN if in_a_function else at_the_top)
+    (folder / "own.py").write_text(OWN.replace("mine =", "mine: object =") if in_a_function else at_the_top)
     result = kedge("compare", "own.py", cwd=folder)
     assert result.returncode == 2
     assert one_sentence(result).endswith("own.py:14: the bolt 'again' is given its own stream as an input")
     assert told(result.stderr).code == "K211"
     assert told(result.stderr).next == "remove one of the inputs, or give what comes back a spout of its own"
+
+
+def test_a_stream_that_is_not_there_and_is_no_input_is_told_as_python_does(folder: Path) -> None:
+    (folder / "own.py").write_text(
+        OWN.replace("Pass(), lines.shuffle(), mine.shuffle()", "Pass(mine), lines.shuffle()")
+    )
+    result = kedge("compare", "own.py", cwd=folder)
+    assert "own.py:topology raised" in result.stderr
+    assert told(result.stderr).code == "K123"
 
 
 def test_a_name_that_is_not_there_for_another_reason_is_told_as_it_is(folder: Path) -> None:

@@ -31,7 +31,7 @@ def own_stream(error: BaseException) -> ConfigurationError | None:
     except (OSError, ValueError, SyntaxError):
         return None
     for one in ast.walk(tree):
-        if isinstance(one, ast.Assign) and one.lineno <= (at.lineno or 0) <= (one.end_lineno or 0):
+        if isinstance(one, ast.Assign | ast.AnnAssign) and one.lineno <= (at.lineno or 0) <= (one.end_lineno or 0):
             name = _bolt_reading(one, missing[1])
             if name:
                 text = f"{at.filename}:{at.lineno}: the bolt {name!r:.80} is given its own stream as an input"
@@ -39,13 +39,15 @@ def own_stream(error: BaseException) -> ConfigurationError | None:
     return None
 
 
-def _bolt_reading(one: ast.Assign, variable: str) -> str:
+def _bolt_reading(one: ast.Assign | ast.AnnAssign, variable: str) -> str:
     """The name of the bolt that is declared here, bound to this variable, and given it; empty where none is."""
     call = one.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "bolt":
         return ""
-    bound = {target.id for target in one.targets if isinstance(target, ast.Name)}
-    given = {part.id for argument in call.args for part in ast.walk(argument) if isinstance(part, ast.Name)}
+    targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+    bound = {target.id for target in targets if isinstance(target, ast.Name)}
+    inputs = call.args[2:]  # behind the name and the bolt
+    given = {part.id for argument in inputs for part in ast.walk(argument) if isinstance(part, ast.Name)}
     if variable not in bound & given:
         return ""
     first = call.args[0]

@@ -44,7 +44,7 @@ class Part(Protocol):
         """Adds what has changed since the last commit that was kept."""
 
     def kept(self) -> None:
-        """What `gather` has added is durable."""
+        """What `gather` has added is durable; of one that is asked with every commit, as durable as it wants it."""
 
     def not_kept(self) -> None:
         """It is not; the next `gather` adds it again."""
