@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -164,10 +164,16 @@ class Draws(Bolt):
 
 @dataclass
 class Stored:
-    """What sinks hold that drop what they have, over all lives."""
+    """What sinks hold that drop what they have, over all lives; in the end also the state of the bolt that counts, and
+    the ids that dead letters are of. Who lives through it is of these kinds."""
 
     counts: Captured[Count] = field(default_factory=Captured)
     drawn: Captured[Drawn] = field(default_factory=Captured)
+    state: Mapping[bytes, Kept] = field(default_factory=dict)
+    letters: Sequence[Any] = ()
+    disk_kind: type[CutDisk] = CutDisk
+    run_kind: type[CutRun] = CutRun
+    worker_kind: type[SimulatedWorker] = SimulatedWorker
 
     def topology(self, tasks: int) -> Topology:
         script: list[Any] = []
@@ -207,16 +213,18 @@ class Lived:
     journal: int
 
 
-def live(seed: int, cuts: Sequence[int], later: tuple[int, int] = LATER[0]) -> Lived:
+def live(
+    seed: int, cuts: Sequence[int], later: tuple[int, int] = LATER[0], make: Callable[[], Stored] = Stored
+) -> Lived:
     """One run in its lives: in life i the power is cut at operation cuts[i], if it comes to that; in the first there
     are two tasks on two workers, in others `later`. Raises AssertionError where what is stored is not exact."""
+    stored = make()
     random = Random(seed)
-    disk = CutDisk(Random(random.getrandbits(64)))
+    disk = stored.disk_kind(Random(random.getrandbits(64)))
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
     links = Links(Random(random.getrandbits(64)), {}, Counter())
     fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files)
-    stored = Stored()
     try:
         with quiet(), mock.patch.multiple("topology.durable.database", LOG_PAGES=LOG_PAGES, LOG_PAGES_LONG=LOG_PAGES):
             lived = run_virtual(_lived(stored, fate, disk, cuts, later, seed), seed=seed, limit_s=LIMIT_S)
@@ -238,7 +246,7 @@ async def _lived(
             disk.cut_at = cuts[life] if life < len(cuts) else 0
             tasks, workers = later if life else LATER[0]
             watch = Watch()
-            run = CutRun(
+            run = stored.run_kind(
                 stored.topology(tasks),
                 fate=fate,
                 life=(own := Life()),
@@ -246,7 +254,7 @@ async def _lived(
                 orders=Random(fate.random.getrandbits(64)),
                 random=Random(fate.random.getrandbits(64)),
                 workers=workers,
-                worker_kind=partial(_kind(fate), watch=watch, seed=seed),
+                worker_kind=partial(_kind(stored, fate), watch=watch, seed=seed),
                 utc=loop.utc,
             )
             gone.append(run)
@@ -254,7 +262,8 @@ async def _lived(
             loop.unhandled = [one for one in loop.unhandled if not isinstance(one.get("exception"), PowerCut)]
             if report is not None:
                 assert report.ended == "ended", f"life {life} {report.ended}: {report.error!r}"
-                lived.journal = _journal(fate)
+                stored.state = watch.state("counts")
+                lived.journal, stored.letters = _left(fate)
                 return lived
             await asyncio.sleep(1.0)
     finally:
@@ -263,8 +272,8 @@ async def _lived(
     raise AssertionError(f"it has not ended after {LIVES_MAX} lives")
 
 
-def _kind(fate: Fate) -> Any:
-    return type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths})
+def _kind(stored: Stored, fate: Fate) -> Any:
+    return type("Made", (stored.worker_kind,), {"done": fate.done, "paths": fate.paths})
 
 
 async def _one(run: CutRun, own: Life, fate: Fate, disk: CutDisk, lived: Lived) -> Report | None:
@@ -292,10 +301,11 @@ async def _one(run: CutRun, own: Life, fate: Fate, disk: CutDisk, lived: Lived) 
     return finishing.result()
 
 
-def _journal(fate: Fate) -> int:
-    """Rows that the stores have of what bolts remember."""
+def _left(fate: Fate) -> tuple[int, list[Any]]:
+    """Rows that the stores have of what bolts remember, and the ids that their dead letters are of."""
     with contextlib.closing(StateDir(STATE_DIR, NAME, files=fate.files)) as state, opened_stores(state) as stores:
-        return sum(len(store.states().journal) for store in stores.values())
+        letters = [one.id for store in stores.values() for one in store.letters()]
+        return sum(len(store.states().journal) for store in stores.values()), letters
 
 
 # -- all of them
