@@ -87,7 +87,7 @@ class OnSpark(Engine):
             made.bolt(name, HandOverBytes(cls, input), Input(made, spout, cls, Shuffle(), declared.place))
             made.components[-1].place = declared.place
             inputs.append(input)
-        results = made.spout(_free(COMPANION, made), Outcomes(inputs))
+        results = made.spout(_free(COMPANION, made), Outcomes(inputs, timed=bool(given.timed)))
         made.bolt(_free("rejected", made), Rejections(), results.shuffle())
         made.companion(EngineSpark(again))
         for one in made.components[-2:]:

@@ -5,6 +5,7 @@ counted once in each run that computes it.
 Knows numbers, names and bytes; no Spark, no bolts. Every call blocks, from any thread.
 """
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Final
 from bridge.engine_rows import DueNow, Timers
 from bridge.segments import damaged
 
+FILE: Final = "book.sqlite"  # in the query's folder
 TABLES: Final = """
 create table if not exists kept (batch integer not null);
 create table if not exists run (name text not null, counted integer not null, closed integer not null);
@@ -24,6 +26,9 @@ create table if not exists timers (
 create index if not exists timers_due on timers (due);
 """
 AT_ONCE: Final = 10_000  # timers that are given at a time
+WAITING: Final = """
+select exists (select 1 from timers where due <= ?) and not exists (select 1 from run where name = ? and closed != ?)
+"""
 
 
 class Book:
@@ -126,3 +131,16 @@ class Book:
         with self._lock:
             rows = self._database.execute(f"select component, key, name, due from timers {where}", values).fetchall()
         return [DueNow(*row) for row in rows]
+
+
+def timers_wait(path: Path, until: int, run: str, ended: int) -> bool:
+    """For whoever has no book of its own: whether timers that are due by then are for the driver of this run, in which
+    no epoch has come after the one that has `ended`. So they are, too, where the file can't be read: its driver says
+    why, or makes it readable."""
+    if not path.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            return bool(database.execute(WAITING, (until, run, ended)).fetchone()[0])
+    except sqlite3.DatabaseError:
+        return True

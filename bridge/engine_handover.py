@@ -10,6 +10,7 @@ from typing import Any, Final, Never
 from acker.identity import MessageId
 from bolts.contract import Store
 from bridge.batches import place, put
+from bridge.engine_book import FILE, timers_wait
 from bridge.engine_rows import Rejected
 from bridge.handover import HandOver
 from bridge.handover_store import HandOverStore
@@ -19,6 +20,7 @@ from topology.codes.running import K555
 from topology.components import Bolt, Task
 from topology.errors import Reject
 from topology.records import Record
+from topology.runtime.kept_state import due_of
 
 QUERY: Final = "engine"  # the folder of the one query
 RECORD: Final = "record"  # the column of a segment that has the record's bytes
@@ -72,13 +74,17 @@ class HandOverBytes(HandOver):
 
 
 class Outcomes(SparkResults[Rejected]):
-    """What Spark's batches have rejected, and the end of the run, as a source; it tells what the driver has counted."""
+    """What Spark's batches have rejected, and the end of the run, as a source; it tells what the driver has counted.
+    `timed`: bolts have timers, and those that are due by the end are waited for: a run with nothing new would else be
+    over before there is a driver."""
 
-    def __init__(self, inputs: Sequence[str]) -> None:
+    def __init__(self, inputs: Sequence[str], *, timed: bool = False) -> None:
         super().__init__(Rejected, QUERY, inputs)
+        self.timed = timed
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         self._query: Path = query_folder(task.folder, QUERY)
+        self._clock = task.clock
         super().open(task, positions)
 
     def summary(self) -> Iterable[str]:
@@ -89,6 +95,16 @@ class Outcomes(SparkResults[Rejected]):
         if ends is None or any(one.goes_on(ends.get(name, {})) for name, one in self._streams.items()):
             return ["it was not at the end of what was handed over; the next run goes on there"]
         return ["nothing new was handed over"]
+
+    def _complete(self) -> bool:
+        if not super()._complete():
+            return False
+        return not self.timed or (not self._timers_wait() and super()._complete())  # an epoch may have begun for them
+
+    def _timers_wait(self) -> bool:
+        epoch = self._folder.epoch()
+        ended = -1 if epoch is None else epoch.number
+        return timers_wait(self._query / FILE, due_of(self._clock.utc()), run_of(self._query), ended)
 
 
 class Rejections(Bolt):

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bridge.batches import Ends, Epoch, QueryFolder, place
-from bridge.engine_book import Book
+from bridge.engine_book import FILE, Book
 from bridge.engine_handover import SUMMARY, keep_summary
 from bridge.engine_log import checkpoint, missing, newest, offsets, reached
 from bridge.engine_mapping import Mapped
@@ -73,7 +73,7 @@ class EngineRunning:
         components = self.mapped.plan.components
         here = [name for name in self.mapped.sinks if name not in self.mapped.shared]
         self._sinks = self._sinks_of((name, task) for name in here for task in range(components[name].tasks))
-        self._book = Book(seat.query / "book.sqlite")
+        self._book = Book(seat.query / FILE)
         self._timers = TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
         self._at_end_fire = [name for name in self.mapped.timed if components[name].prototype.fires_at_end]
         self._counts = session.sparkContext.accumulator({}, CountsParam())
@@ -301,7 +301,7 @@ class EngineRunning:
 
     def _inputs_ended(self, read: dict[str, dict[str, Any]]) -> None:
         if self._timers is not None and not self._fired_all and self.folder.closing() is None:
-            while self._fire(self._book.first_of(self._at_end_fire)):
+            while self._fire(self._due() or self._book.first_of(self._at_end_fire)):
                 continue
             self._timers.end()
             self._fired_all = True

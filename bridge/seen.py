@@ -5,6 +5,7 @@ and keep their state. Where one has a folder of its own under that path, that wo
 """
 
 import os
+import re
 import secrets
 import socket
 import sys
@@ -19,9 +20,11 @@ import pyarrow as pa
 from bridge.batches import place
 from topology.codes.starting import K457
 from topology.errors import ConfigurationError
+from topology.runtime.failures import text_of
 
 PROBE: Final = ".seen"  # a file in the folder, while it is looked for
 TASKS_MIN: Final = 16  # that look, as Spark says where only afterwards: more than once on most machines
+NOT_RUN: Final = re.compile(r'Cannot run program "(.+?)".*No such file or directory')  # as Java says it
 TELLS: Final = "host string, why string"
 _TOLD: Final = pa.schema([("host", pa.string()), ("why", pa.string())])
 
@@ -53,8 +56,10 @@ class Look:
 
 def check(session: Any, folder: Path, tasks: int) -> None:
     """Looks from some tasks of Spark's, more than `tasks`; takes two seconds, and what a first job has to start. Raises
-    ConfigurationError where one of them does not see the folder. Where the job itself fails that is for the log: what
-    reads there will fail too."""
+    ConfigurationError where one of them does not see the folder, and so finds no Python where ours is in it. Where the
+    job itself fails else that is for the log, or raised where Spark has no words of its own for it: what reads there
+    will fail too."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     probe, text = folder / PROBE, secrets.token_hex(8)
@@ -62,13 +67,22 @@ def check(session: Any, folder: Path, tasks: int) -> None:
     many = max(TASKS_MIN, 2 * tasks)
     try:
         told = session.range(0, many, 1, many).mapInArrow(Look(str(probe), text), TELLS).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        if lacks_python(text_of(error), folder):
+            raise unseen(folder, "is not there or is another folder") from error
+        if isinstance(error, Py4JJavaError):
+            raise
         print(f"whether all machines see {folder} could not be asked: {error!s:.500}", file=sys.stderr)
         return
     finally:
         probe.unlink(missing_ok=True)
     for one in told:
         raise unseen(folder, one["why"], one["host"])
+
+
+def lacks_python(said: str, folder: Path) -> bool:
+    """Whether who works for Spark has not found a Python that is in the folder, as `bridge.pythons` makes one there."""
+    return any(Path(path).is_relative_to(folder) for path in NOT_RUN.findall(said))
 
 
 def unseen(folder: Path, why: str = "is not there", host: str = "") -> ConfigurationError:

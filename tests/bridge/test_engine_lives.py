@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,26 @@ def test_timers_that_come_due_after_a_runs_end_was_settled_are_for_the_next_run_
     (lives.query.results / "end").unlink()  # the run as a whole
     running = lives.begun("second")
     lives.until(running, lambda: epoch(lives.query) == 1 and lives.query.ended() is not None)
+    assert fired(lives.query) == [0]
+    running.close()
+
+
+def test_timers_that_are_due_when_inputs_have_ended_fire_before_the_end_is_settled(
+    session: Any, tmp_path: Path
+) -> None:
+    """B10: the driver has no time for a look while the first batch runs, or there are more than a look takes."""
+    lives = Timed(session, tmp_path)
+    running = lives.begun("first")
+    lives.numbers(1)
+    lives.until_ended(running)
+    running.close()
+    assert come_due(lives.query.folder) == 1
+    running = lives.begun("second")
+    lives.until(running, lambda: epoch(lives.query) == 1)
+    pause = threading.Event()
+    while lives.query.closing() is None:
+        pause.wait(0.02)
+    lives.until_ended(running)
     assert fired(lives.query) == [0]
     running.close()
 
@@ -221,3 +242,21 @@ def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before_as_it
     assert second.end() == 0, second.text()
     assert "spark: nothing new was handed over" in second.text()
     assert "late: 3 in" not in second.text()
+
+
+@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("trigger", [DEFAULT, AVAILABLE_NOW])
+def test_timers_that_came_due_between_two_runs_fire_in_the_second_where_that_has_nothing_new(
+    run: Callable[..., Run], tmp_path: Path, trigger: str
+) -> None:
+    """B10: as in Kedge's workers. The third has nothing to wait for."""
+    query = QueryFolder(tmp_path / "state" / "kept" / "spark" / "engine")
+    given = ("--engine spark", f"--trigger {trigger}")
+    assert run(*given).end() == 0
+    assert come_due(query.folder) == 3
+    for said in ("spark: late: 0 in", "spark: nothing new was handed over"):
+        one = run(*given)
+        assert one.end() == 0, one.text()
+        assert (epoch(query), fired(query)) == (1, [0])
+        assert said in one.text()

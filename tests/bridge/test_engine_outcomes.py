@@ -1,9 +1,12 @@
 """What a run with `--engine spark` says at its end of Spark's part: what its own driver has counted, and not what
-that of the run before has. Without Spark."""
+that of the run before has; and which timers it waits for before that. Without Spark."""
 
+import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +17,18 @@ from spark_kit import HandedOver
 
 from bridge.batches import Epoch, QueryFolder
 from bridge.engine import EngineSpark
+from bridge.engine_book import FILE, Book
 from bridge.engine_handover import QUERY, SUMMARY, Outcomes, keep_summary
+from bridge.engine_rows import Timers
 from bridge.results import query_folder
 from topology import Record
 from topology.components import Task
 from topology.durable.statedir import MemoryNotes
+from topology.runtime.kept_state import due_of
 
 INPUT = "lines.Line"
 COUNTED = ["parse: 5 in, 5 out"]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STOPPED = ["it was not at the end of what was handed over; the next run goes on there"]
 
 
@@ -45,16 +52,28 @@ class Runs:
         """One more run begins, and this is what one of its workers has."""
         self.run: str = json.loads(EngineSpark({}).launch(self.base).given)["run"]
         self.input.begin()
-        self.outcomes = Outcomes([INPUT])
-        task = Task("t", "spark", 0, 1, Any, Random(0), self.notes, folder_of=lambda: self.base)  # type: ignore[arg-type]
+        self.outcomes = Outcomes([INPUT], timed=True)
+        clock: Any = SimpleNamespace(utc=lambda: NOW)
+        task = Task("t", "spark", 0, 1, clock, Random(0), self.notes, folder_of=lambda: self.base)
         self.outcomes.open(task, {})
         return self.outcomes
 
-    def end(self) -> None:
+    def end(self, epoch: int = 0) -> None:
         """As the driver tells it."""
         self.input.end()
         keep_summary(self.folder.folder, self.run, COUNTED)
-        self.folder.end(Epoch(), {INPUT: {"0": self.input.next[0]}})
+        self.folder.end(Epoch(epoch), {INPUT: {"0": self.input.next[0]}})
+
+    def book(self) -> Book:
+        """The driver's."""
+        return Book(self.folder.folder / FILE)
+
+    def timer(self, due: datetime) -> None:
+        """Set in the run that is under way, in its last batch."""
+        book = self.book()
+        book.begin(self.run, -1)
+        book.keep(0, {}, [Timers("watch", b"a", (("silent", due_of(due)),), ())])
+        book.close()
 
 
 @pytest.fixture
@@ -76,6 +95,55 @@ async def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before
     runs.input.end()
     assert await runs.outcomes.poll(1) == [], "it is complete before a driver has begun"
     assert runs.outcomes.summary() == ["nothing new was handed over"]
+
+
+async def test_timers_that_came_due_between_two_runs_are_waited_for_in_a_run_with_nothing_new(runs: Runs) -> None:
+    """B10: they fire at the next start, as elsewhere; which of their driver's steps is the last one so far, makes no
+    difference."""
+    runs.timer(NOW - timedelta(seconds=1))
+    runs.end()
+    runs.begun()
+    runs.input.end()
+    poll = asyncio.create_task(runs.outcomes.poll(1))
+    await asyncio.sleep(0)
+    assert not poll.done(), "there is no driver yet"
+    book = runs.book()
+    book.begin(runs.run, 0)
+    assert not await looked(runs), "it is about to begin an epoch for them"
+    runs.folder.begin(Epoch(1))
+    book.fired(book.due(due_of(NOW)))
+    assert not await looked(runs), "they are on their way"
+    runs.end(1)
+    assert await poll == []
+    assert runs.outcomes.summary() == COUNTED
+    book.close()
+
+
+async def looked(runs: Runs) -> bool:
+    """Whether another look finds the run to be complete."""
+    poll = asyncio.create_task(runs.outcomes.poll(1))
+    await asyncio.sleep(0)
+    return poll.done() or not poll.cancel()
+
+
+async def test_a_book_that_can_not_be_read_is_for_the_driver_to_tell_of(runs: Runs) -> None:
+    runs.end()
+    runs.begun()
+    runs.input.end()
+    (runs.folder.folder / FILE).write_bytes(b"no book" * 1_000)
+    assert not await looked(runs)
+
+
+@pytest.mark.parametrize("at_s", [-1, 1], ids=["due at the end", "due later"])
+async def test_a_run_does_not_wait_for_timers_of_a_later_run(runs: Runs, at_s: int) -> None:
+    """B10, E10: those that come due once the end of its epoch is settled, and those that are not due when there is
+    nothing new."""
+    runs.timer(NOW + timedelta(seconds=at_s))
+    runs.end()
+    if at_s > 0:
+        runs.begun()
+        runs.input.end()
+    assert await looked(runs)
 
 
 @pytest.mark.parametrize("driver_begins", [False, True])

@@ -115,17 +115,19 @@ def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
 
 
 @pytest.mark.skipif(not MORE, reason="with CHAOS=1; what is looked at and what is said is in test_seen")
+@pytest.mark.parametrize(("ours", "why"), [(False, "is not there"), (True, "is not there or is another folder")])
 def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sentence(
-    cluster: Cluster, run_in: Callable[..., Run]
+    cluster: Cluster, run_in: Callable[..., Run], ours: bool, why: str
 ) -> None:
-    """In time: state that is kept on a machine's own disk would be missing at the next start."""
+    """In time: state that is kept on a machine's own disk would be missing at the next start. `ours`: with the Python
+    that is made for this machine, which is in that other folder."""
     if cluster.blind is None:
         pytest.skip("a process can't have folders of its own here")
-    given = {"PYSPARK_PYTHON": python(cluster.folder)}  # the one that is made for this machine is in that other folder
+    given = {} if ours else {"PYSPARK_PYTHON": python(cluster.folder)}
     one = run_in(cluster.blind, cluster.master, *for_executors(), environment=given)
     assert one.end() == 1, one.text()
     spark = cluster.blind / "state" / "kept" / "spark"
-    said = f"{spark} is not there on {HOST}, where Spark works; {K457.next.rstrip('.')} (K457)"
+    said = f"{spark} {why} on {HOST}, where Spark works; {K457.next.rstrip('.')} (K457)"
     assert said in one.text().replace(". (K457)", " (K457)")
     assert len(one.starts()) == 1, "it is not tried again"
     assert [one.batches("query"), one.batches("windowed")] == [-1, -1]
