@@ -5,8 +5,8 @@
 
 Wants a machine with nothing else to do: before each benchmark it waits until the load of the one before has gone, for
 three minutes at most, and where the machine does not come to rest the result says so. Each benchmark is bounded; one
-that fails is told at the end, its last figures are kept as they were, and the others go on. Ctrl-C ends it, and keeps
-what is done. Results go to benchmarks/results, and the page of them to docs.
+that fails, or has no room, is told at the end, its last figures are kept as they were, and the others go on. Ctrl-C
+ends it, and keeps what is done. Results go to benchmarks/results, and the page of them to docs.
 """
 
 import argparse
@@ -21,15 +21,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.feeder import lines as made
-from benchmarks.kept import FOLDER, ROOT, KeptError, load
+from benchmarks.kept import FOLDER, ROOT, KeptError, kind_of, load
 from benchmarks.page import IMAGES, pages, write
-from benchmarks.quiet import WAIT_S, load_now, quiet
+from benchmarks.quiet import WAIT_S, is_quiet, quiet
 from benchmarks.rounds import INTERRUPTED
 from benchmarks.state import BENCHMARK as STATE
 from topology.cli.undoing import interruptible
@@ -135,28 +135,29 @@ def _options() -> argparse.Namespace:
 
 
 def make_log(lines: int = LOG_LINES) -> None:
-    """The sshd log that comparisons read, each tenth line of which raises an alert; as it was, where it is there."""
+    """The sshd log that comparisons read, each tenth line of which raises an alert; as it was, where it is there.
+    Raises OSError, and leaves nothing then."""
     if not LOG.exists():
         LOG.parent.mkdir(parents=True, exist_ok=True)
         beside = LOG.with_suffix(".new")
-        with beside.open("wb") as file:
-            file.writelines(made(lines, RATE))
-        beside.replace(LOG)
+        try:
+            with beside.open("wb") as file:
+                file.writelines(made(lines, RATE))
+            beside.replace(LOG)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise
 
 
 def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -> int:
     failed: dict[str, str] = {}
     status = 0
     try:
-        if any(name.startswith("compare") for name in names):
-            make_log()
         for number, name in enumerate(names):
             _tell(f"{number + 1}/{len(names)} {name} ...")
-            is_quiet = quiet(wait_s, _tell)
-            begun = time.monotonic()
-            if problem := taken(name, FIGURES[name], limit_s, places.results, is_quiet):
+            if problem := _one(name, limit_s, wait_s, places.results):
                 failed[name] = problem
-            _tell(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s")
     except KeyboardInterrupt:
         status = INTERRUPTED
         _tell("interrupted: what was done by then is kept, and on the page")
@@ -171,19 +172,27 @@ def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -
     return status or (1 if failed else 0)
 
 
-def taken(
-    name: str,
-    command: Sequence[str],
-    limit_s: float,
-    folder: Path,
-    is_quiet: bool,
-    load: Callable[[], float | None] = load_now,
-) -> str:
-    """Runs it, and keeps what it has given in this folder, with the load before and whether the machine was quiet;
+def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
+    """Waits for a quiet machine, and takes one; returns what is wrong, which it has told, or nothing."""
+    begun = time.monotonic()
+    try:
+        if name.startswith("compare"):
+            make_log()
+        before = quiet(wait_s, _tell)
+        begun = time.monotonic()
+        problem = taken(name, FIGURES[name], limit_s, folder, before)
+    except OSError as error:  # there is no room in the temporary directory, say
+        where = f"{error.filename}: " if error.filename else ""
+        problem = f"it could not be taken: {where}{error.strerror}"
+    _tell(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s")
+    return problem
+
+
+def taken(name: str, command: Sequence[str], limit_s: float, folder: Path, before: float | None) -> str:
+    """Runs it, and keeps what it has given in this folder, with the load `before` and whether the machine was quiet;
     returns what is wrong, or nothing. What it tells goes to stderr. An object that has a problem within is kept, and
-    told. Raises KeyboardInterrupt, once the process has ended."""
+    told. Raises OSError, and KeyboardInterrupt, once the process has ended."""
     with tempfile.TemporaryFile() as out:
-        before = load()
         status, late = _ended(command, out.fileno(), limit_s)
         out.seek(0)
         said = out.read()
@@ -193,8 +202,10 @@ def taken(
     except ValueError:
         return f"{how}, and has given no object"
     if isinstance(found, dict) and isinstance(found.get("machine"), dict):
-        found["machine"].setdefault("load_before", before)
-        found["machine"]["quiet_before"] = is_quiet
+        machine: dict[str, Any] = found["machine"]
+        if kind_of(found) == "compare":  # which looks later, when its own start is in the load
+            machine["load_before"] = before
+        machine["quiet_before"] = is_quiet(machine.setdefault("load_before", before))
     if problem := _keep(name, found, folder):
         return problem
     return f"{how}; what it has given is kept" if status or late else ""

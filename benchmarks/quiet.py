@@ -18,24 +18,29 @@ def load_now() -> float | None:
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
+def is_quiet(load: float | None) -> bool:
+    """Whether a machine of this load is. A system that has no load average counts as quiet."""
+    return load is None or load < BUSY
+
+
 def quiet(
     limit_s: float,
     tell: Callable[[str], None],
     load: Callable[[], float | None] = load_now,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> bool:
-    """Blocks until the load is below BUSY, for so many seconds at most; returns whether it is. Tells once what it waits
-    for, and once if that was in vain. A system that has no load average counts as quiet."""
+) -> float | None:
+    """Blocks until the machine is quiet, for so many seconds at most; returns the load that it saw last. Tells once
+    what it waits for, and once if that was in vain."""
     until = clock() + limit_s
     waits = False
-    while (found := load()) is not None and found >= BUSY:
+    while (found := load()) is not None and not is_quiet(found):
         left = until - clock()
         if left <= 0:
             tell(f"the machine is not quiet, its load is {found:.2f}: the figures will say so")
-            return False
+            break
         if not waits:
             waits = True
             tell(f"waiting until the machine's load, {found:.2f}, is below {BUSY:g}: for {limit_s:g} s at most")
         sleep(min(LOOK_S, left))
-    return True
+    return found

@@ -1,7 +1,8 @@
 """All peers on all workloads, in interleaved rounds: what each took, and whether it has written what Kedge has.
 
 A rate is of the lines alone: what a run of one line takes, before and after its work, is taken off the time of the run
-of all of them, and told as start-up. Progress goes to stderr. Must not know how results are shown.
+of all of them, and told as start-up. It is the least of all rounds: one that was late by chance makes no round faster.
+Progress goes to stderr. Must not know how results are shown.
 """
 
 import json
@@ -21,12 +22,13 @@ from benchmarks.peers.running import Ran, RunError, ran
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 OURS: Final = "kedge"  # whose output the others' has to be
-SHORTEST_S: Final = 0.1  # beyond start-up, that a rate is made of: start-ups differ by some hundredths
+SHORTEST_S: Final = 0.1  # beyond start-up, that a rate is made of: a start-up is some hundredths longer at times
 
 
 @dataclass
 class Cell:
-    """One peer at one workload: figures of each round, or why there are none."""
+    """One peer at one workload: figures of each round, or why there are none. `seconds` are of the run of all lines,
+    `starts` of that of one."""
 
     workload: Workload
     peer: Peer
@@ -40,7 +42,8 @@ class Cell:
     @property
     def rates(self) -> list[float]:
         """Of each round; none of one that was too short to tell a rate of."""
-        return [self.lines / taken for taken in self.seconds if taken >= SHORTEST_S]
+        start = min(self.starts, default=0.0)
+        return [self.lines / (whole - start) for whole in self.seconds if whole - start >= SHORTEST_S]
 
     def forget(self) -> None:
         """All figures."""
@@ -48,7 +51,8 @@ class Cell:
             figures.clear()
 
     def as_json(self, baseline: "Cell | None") -> dict[str, Any]:
-        """Medians of the rounds; nulls where there are none. `ratio` is to the baseline's rate, of the same rounds."""
+        """Medians of the rounds; nulls where there are none. `ratio` is to the baseline's rate, of the same rounds;
+        `start_s` the least of `starts`."""
         rate, ratio = _median(self.rates), None
         if rate is not None and baseline is not None and baseline.rates:
             ratio = rate / statistics.median(baseline.rates)
@@ -63,7 +67,8 @@ class Cell:
             "unit": "lines/s",
             "ratio": _rounded(ratio, 3),
             "rates": [round(one) for one in self.rates],
-            "start_s": _rounded(_median(self.starts), 2),
+            "start_s": _rounded(min(self.starts, default=None), 2),
+            "starts": [round(one, 2) for one in self.starts],
             "cpu_seconds_per_million": _rounded(cpu / self.lines * 1e6 if cpu is not None else None, 2),
             "memory_mb": _rounded(_median(self.memory_mb), 0),
             "problem": self.problem,
@@ -132,10 +137,11 @@ def _measure(cell: Cell, python: str, folder: Path, limit_s: float) -> None:
         print(f"  {cell.peer.name}: {error}", file=sys.stderr)
         return
     cell.starts.append(one.seconds)
-    cell.seconds.append(max(whole.seconds - one.seconds, 0.0))
+    cell.seconds.append(whole.seconds)
     cell.cpu_s.append(max(whole.cpu_s - one.cpu_s, 0.0))
     cell.memory_mb.append(whole.memory_mb)
-    print(f"  {cell.peer.name}: {cell.seconds[-1]:.2f} s, start-up {one.seconds:.2f} s besides", file=sys.stderr)
+    lines_s = max(whole.seconds - one.seconds, 0.0)
+    print(f"  {cell.peer.name}: {lines_s:.2f} s, start-up {one.seconds:.2f} s besides", file=sys.stderr)
 
 
 def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ran:
@@ -166,6 +172,7 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
     if ours is None or ours.problem:
         for cell in others:
             cell.problem = "there is no output of Kedge's to compare with"
+            cell.forget()
     for cell in cells:
         if cell.problem:
             print(f"  {cell.peer.name}: {cell.problem}", file=sys.stderr)

@@ -90,10 +90,11 @@ class ModeResult:
         return dropped and not (self.missing or self.extra or self.problem)
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` gives it: percentiles and a histogram in place of the single latencies."""
+        """As `--json` gives it: percentiles and a histogram in place of the single latencies, and what follows."""
         plain = {name: value for name, value in asdict(self).items() if name not in ("latencies", "arrivals")}
-        exact = {"exact": self.exact, "exact_in_effect": self.exact_in_effect}
-        return {**plain, **exact, "latency_ms": percentiles(self.latencies), "histogram": histogram(self)}
+        names = ("late_in_tail", "exact", "exact_in_effect")
+        judged = {name: getattr(self, name) for name in names}
+        return {**plain, **judged, "latency_ms": percentiles(self.latencies), "histogram": histogram(self)}
 
 
 @dataclass

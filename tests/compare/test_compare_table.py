@@ -74,6 +74,7 @@ def test_a_feeder_that_was_late_at_times_is_told_of_the_slowest_results_and_of_n
     said = "the feeder was 16 ms late at its own p99: the slowest results are not the mode's alone"
     assert said in "\n".join(lines(comparison(late), 120))
     assert "the feeder" not in "\n".join(lines(comparison(well), 120))
+    assert [one.as_json()["late_in_tail"] for one in (late, well)] == [True, False]
 
 
 def test_what_stands_behind_a_long_title_has_a_line_of_its_own_where_it_would_be_cut() -> None:

@@ -15,12 +15,13 @@ import zmq
 from benchmarks.peers.work import Attempts, Failure, failure, to_json
 
 END = b""  # neither a line, which has its line end, nor a record is empty
-
+AGAIN_MS = 1  # until a stage that has not bound yet is asked again, which libzmq does after 0.1 to 0.2 s by itself
 # A sender stays until all is read: of an ipc peer that is gone, libzmq reads no further what it had no room for.
 
 
 def source(path: str, to: str, done: Done) -> None:
     with zmq.Context() as context, context.socket(zmq.PUSH) as push, open(path, "rb") as lines:
+        push.setsockopt(zmq.RECONNECT_IVL, AGAIN_MS)
         push.connect(to)
         for line in lines:
             push.send(line)
@@ -32,6 +33,7 @@ def parse(at: str, to: str, done: Done) -> None:
     encode = msgspec.msgpack.Encoder().encode
     with zmq.Context() as context, context.socket(zmq.PULL) as pull, context.socket(zmq.PUSH) as push:
         pull.bind(at)
+        push.setsockopt(zmq.RECONNECT_IVL, AGAIN_MS)
         push.connect(to)
         while line := pull.recv():
             if found := failure(line.decode()):

@@ -14,12 +14,13 @@ import zmq
 from benchmarks.peers.work import Count, to_json, words
 
 END = b""  # neither a line, which has its line end, nor a word is empty
-
+AGAIN_MS = 1  # until a stage that has not bound yet is asked again, which libzmq does after 0.1 to 0.2 s by itself
 # A sender stays until all is read: of an ipc peer that is gone, libzmq reads no further what it had no room for.
 
 
 def source(path: str, to: str, done: Done) -> None:
     with zmq.Context() as context, context.socket(zmq.PUSH) as push, open(path, "rb") as lines:
+        push.setsockopt(zmq.RECONNECT_IVL, AGAIN_MS)
         push.connect(to)
         for line in lines:
             push.send(line)
@@ -30,6 +31,7 @@ def source(path: str, to: str, done: Done) -> None:
 def split(at: str, to: str, done: Done) -> None:
     with zmq.Context() as context, context.socket(zmq.PULL) as pull, context.socket(zmq.PUSH) as push:
         pull.bind(at)
+        push.setsockopt(zmq.RECONNECT_IVL, AGAIN_MS)
         push.connect(to)
         while line := pull.recv():
             for word in words(line.decode()):
