@@ -16,6 +16,7 @@ from bridge.handover import HandOver
 from bridge.handover_store import HandOverStore
 from bridge.results import SparkResults, query_folder
 from bridge.schema import Encoded
+from bridge.segments import damaged
 from topology.codes.running import K555
 from topology.components import Bolt, Task
 from topology.errors import Reject
@@ -48,12 +49,15 @@ def keep_summary(query: Path, run: str, lines: Iterable[str]) -> None:
 
 
 def summary_of(query: Path, run: str) -> list[str] | None:
-    """The same, where it was kept in this run. Earlier releases have kept lines without a name."""
+    """The same, where it was kept in this run. Earlier releases have kept lines without a name. Raises
+    ConfigurationError for what can't be read."""
     try:
         told: Any = json.loads((query / SUMMARY).read_bytes())
     except FileNotFoundError:
         return None
-    return told["lines"] if isinstance(told, dict) and told["run"] == run else None
+    except ValueError as error:
+        raise damaged(query / SUMMARY, f"can't be read ({error})") from error
+    return told.get("lines") if isinstance(told, dict) and told.get("run") == run else None
 
 
 class HandOverBytes(HandOver):

@@ -13,16 +13,15 @@ from typing import Final
 
 from bridge.batches import place
 from bridge.engine_rows import DueNow
-from topology.errors import EmitError, KedgeError, RecordError, TupleStateError, WorkerError
+from topology.errors import KedgeError, WorkerError
 from topology.frames import users_frames
-from topology.runtime.failures import Failure, Reason, described, shown, text_of
+from topology.runtime.failures import Failure, Reason, could_not_emit, described, shown, text_of
 
 RECORD_MAX: Final = 500  # characters of the record that it was raised at
 WAY_ON: Final = (  # no replays: a batch of Spark's is whole, or computed again as a whole
     "on Spark no batch goes on without one of its records: mend the component, or raise Reject in it, of which a dead "
     "letter is made; the next run goes on at this batch"
 )
-EMITTING: Final = (EmitError, RecordError, TupleStateError)  # what can't go or be kept, and what is over already
 NOTES: Final = "raised-"  # before the life that a note is of
 OLD: Final = "raised"  # the one note of all lives, in earlier releases
 USERS: Final = (Exception, SystemExit, asyncio.CancelledError)  # what ends a call of a user's code, and no process (F6)
@@ -58,7 +57,7 @@ def told_of(error: BaseException) -> tuple[str, list[str]]:
         return f"{who} could not be opened: {described(cause)}", failure.traceback().splitlines()
     if not error.at:
         return f"raised in {who}: {error.call}: {described(cause)} ({failure.code})", failure.traceback().splitlines()
-    if isinstance(cause, EMITTING):
+    if isinstance(cause, KedgeError) and could_not_emit(cause):
         text = f"could not emit in {who}: {text_of(cause)}; {cause.next.rstrip('.')}"
         return f"{text} ({failure.code}); at {error.at}; {WAY_ON}", users_frames(cause).splitlines()
     text = f"raised in {who}: {described(cause)} ({failure.code})"

@@ -29,6 +29,9 @@ SCHEMA: Final = pa.schema(
         pa.field("record", pa.binary()),
     ]
 )
+WIDE: Final = pa.schema(  # for 2 GiB and more in one column
+    [pa.field(one.name, pa.large_binary() if one.type == pa.binary() else one.type) for one in SCHEMA]
+)
 DDL: Final = "to int, task int, group binary, key binary, origin long, identity long, position binary, record binary"
 
 _after: Final = Struct(">I").pack

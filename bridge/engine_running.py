@@ -24,7 +24,19 @@ from bridge.engine_log import checkpoint, missing, newest, offsets, reached
 from bridge.engine_mapping import Mapped
 from bridge.engine_query import ROWS_AT_ONCE, CountsParam, chained, storing
 from bridge.engine_raised import Raised, told_of
-from bridge.engine_rows import DDL, REJECTED, TIMERS, DueNow, Rejected, Row, Timers, rejected_of, rows_of, timers_of
+from bridge.engine_rows import (
+    DDL,
+    REJECTED,
+    TIMERS,
+    WIDE,
+    DueNow,
+    Rejected,
+    Row,
+    Timers,
+    rejected_of,
+    rows_of,
+    timers_of,
+)
 from bridge.engine_seat import Process, Seat, sweep
 from bridge.engine_sinks import Sinks
 from bridge.engine_source import FORMAT, Messages
@@ -356,8 +368,8 @@ class EngineRunning:
 
 def in_order(table: pa.Table) -> Iterator[list[Row]]:
     """The rows of a batch by their positions, so many at a time: as Python's objects they take more than twice the room
-    that they have in Arrow."""
-    table = table.combine_chunks()
+    that they have in Arrow. Of a batch of 2 GiB and more, too, which are more than a `binary` column has in one."""
+    table = table.cast(WIDE).combine_chunks()
     order = sort_indices(table.column("position"))
     for begin in range(0, len(order), ROWS_AT_ONCE):
         yield rows_of(table.take(order.slice(begin, ROWS_AT_ONCE)))

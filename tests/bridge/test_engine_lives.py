@@ -186,6 +186,18 @@ def test_the_rows_of_a_batch_are_made_so_many_at_a_time_in_their_order(monkeypat
     assert not [*engine_running.in_order(pa.Table.from_batches([], SCHEMA))]
 
 
+@pytest.mark.skipif(os.environ.get("CHAOS") != "1", reason="with CHAOS=1: it takes 3 GB of memory")
+def test_a_batch_may_have_more_than_a_binary_column_has_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bridge import engine_running
+
+    monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 10)
+    mebibyte = bytes(1 << 20)
+    part = batch_of(Row(0, 0, b"", b"", 0, 0, b"%05d" % number, mebibyte) for number in range(450))
+    rows = next(engine_running.in_order(pa.Table.from_batches([part] * 5)))
+    assert [row.position for row in rows] == [b"00000"] * 5 + [b"00001"] * 5
+    assert rows[0].record == mebibyte
+
+
 def test_sinks_that_get_a_batch_in_parts_hold_what_they_hold_after_a_run_of_kedge(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

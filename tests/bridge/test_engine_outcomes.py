@@ -24,6 +24,7 @@ from bridge.results import query_folder
 from topology import Record
 from topology.components import Task
 from topology.durable.statedir import MemoryNotes
+from topology.errors import ConfigurationError
 from topology.runtime.kept_state import due_of
 
 INPUT = "lines.Line"
@@ -95,6 +96,20 @@ async def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before
     runs.input.end()
     assert await runs.outcomes.poll(1) == [], "it is complete before a driver has begun"
     assert runs.outcomes.summary() == ["nothing new was handed over"]
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"run": "a'])
+def test_a_summary_that_can_not_be_read_is_told_with_its_file(runs: Runs, content: str) -> None:
+    runs.begun()
+    (runs.folder.folder / SUMMARY).write_text(content)
+    with pytest.raises(ConfigurationError, match=f"{SUMMARY} can't be read"):
+        runs.outcomes.summary()
+
+
+def test_a_summary_without_a_run_is_of_none(runs: Runs) -> None:
+    runs.begun()
+    (runs.folder.folder / SUMMARY).write_text("{}")
+    assert runs.outcomes.summary() == STOPPED
 
 
 async def test_timers_that_came_due_between_two_runs_are_waited_for_in_a_run_with_nothing_new(runs: Runs) -> None:
