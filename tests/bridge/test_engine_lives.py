@@ -83,16 +83,22 @@ def epoch(query: QueryFolder) -> int:
     return found.number
 
 
-def test_timers_that_come_due_after_a_runs_end_was_settled_are_for_the_next_run_whenever_the_driver_died(
-    session: Any, tmp_path: Path
-) -> None:
-    """B10, E10: between the notes `closing` and `results/end`, and after both."""
-    lives = Timed(session, tmp_path)
+def with_a_timer_due(session: Any, folder: Path) -> Timed:
+    """A run has ended, and its one timer has come due since."""
+    lives = Timed(session, folder)
     running = lives.begun("first")
     lives.numbers(1)
     lives.until_ended(running)
     running.close()
     assert come_due(lives.query.folder) == 1
+    return lives
+
+
+def test_timers_that_come_due_after_a_runs_end_was_settled_are_for_the_next_run_whenever_the_driver_died(
+    session: Any, tmp_path: Path
+) -> None:
+    """B10, E10: between the notes `closing` and `results/end`, and after both."""
+    lives = with_a_timer_due(session, tmp_path)
 
     (lives.query.results / "end").unlink()  # as a kill before that note leaves it
     for _ in range(2):
@@ -114,12 +120,7 @@ def test_timers_that_are_due_when_inputs_have_ended_fire_before_the_end_is_settl
     session: Any, tmp_path: Path
 ) -> None:
     """B10: the driver has no time for a look while the first batch runs, or there are more than a look takes."""
-    lives = Timed(session, tmp_path)
-    running = lives.begun("first")
-    lives.numbers(1)
-    lives.until_ended(running)
-    running.close()
-    assert come_due(lives.query.folder) == 1
+    lives = with_a_timer_due(session, tmp_path)
     running = lives.begun("second")
     lives.until(running, lambda: epoch(lives.query) == 1)
     pause = threading.Event()
