@@ -39,7 +39,13 @@ LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py i
 SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py)))
 JOBS ?= 4
 
-.PHONY: help run run-spark test lint docs mutants soak planted chaos peers figures clean
+# What `make chaos-short` runs.
+SHORT := tests/bridge/test_engine_timers_killed.py \
+	"tests/bridge/test_engine_runs.py::test_the_output_is_exact_whoever_of_sparks_is_killed_in_the_middle[driver]" \
+	tests/bridge/test_engine_cluster.py::test_the_output_of_sinks_in_the_driver_is_exact \
+	"tests/chaos/test_disks.py::test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16[0]"
+
+.PHONY: help run run-spark test lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -48,13 +54,14 @@ help:
 	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
 	@echo "make test            the whole test suite"
 	@echo "make lint            ruff, mypy --strict, pyright"
-	@echo "make docs            the documentation as HTML, in build/docs"
+	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
 	@echo "make soak            many random topologies through many faults, on virtual time: SEEDS=$(SEEDS) BASE=$(BASE)"
 	@echo "make planted         bugs planted in the code: the simulator has to find each"
 	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
 	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
 	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
+	@echo "make chaos-short     a case of each kind of them, in about five minutes"
 	@echo "make peers           the same work on Kedge, Bytewax, asyncio queues and plain pyzmq, side by side: some minutes"
 	@echo "make figures         all figures of docs/benchmarks.md anew, and the page: an hour and a half, with nothing else to do"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
@@ -97,9 +104,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-docs: $(VENV)/.installed-dev
-	$(BIN)/python -m sphinx -W --keep-going -n -q -d build/docs-trees docs build/docs
-	@echo "open build/docs/index.html"
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/trees docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutants
@@ -123,8 +130,13 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.simulation.power_cuts
 	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
 	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy \
-		spark_unhappy_runs spark_runs spark_elsewhere batch_runs batch_joined history engine_runs engine_cluster engine_in_spark hidden_settings)) \
+		spark_unhappy_runs spark_runs spark_elsewhere batch_runs batch_joined history engine_runs engine_cluster engine_timers_killed engine_in_spark hidden_settings)) \
 		tests/compare/test_jvm_modes.py
+
+# Of `chaos`, one case of each kind, for each change: the JVM of a topology on Spark is killed with the state of a batch
+# written, the driver's Python, executors of a cluster, and the disk is full.
+chaos-short: $(VENV)/.installed-dev
+	CHAOS=1 $(BIN)/python -m pytest $(SHORT)
 
 # Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
 peers: $(VENV)/.installed
@@ -134,7 +146,7 @@ figures: $(VENV)/.installed-dev
 	@$(BIN)/python -m benchmarks.figures $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build docs/_build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: the environment is made again when pyproject.toml has changed.
@@ -151,12 +163,18 @@ $(VENV)/.installed-spark: pyproject.toml | $(VENV)/.installed
 	@$(call archive)
 	@touch $@
 
+# What builds the pages, and no Spark: of an extra that is not here signatures and docstrings are all that is needed.
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
+	@echo "installing what builds the documentation into $(VENV) (once) ..." >&2
+	@$(PIP) install --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.installed-dev: pyproject.toml
 	@$(call environment)
 	@echo "installing Kedge, its tests' and checkers' needs into $(VENV) (once, a minute or two) ..." >&2
 	@$(PIP) install --editable '.[dev]'
 	@$(call archive)
-	@touch $@ $(VENV)/.installed $(VENV)/.installed-spark
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-spark $(VENV)/.installed-docs
 
 define archive
 	echo "archiving Spark's classes, so that it starts faster (once, about a minute) ..." >&2; \

@@ -1,19 +1,180 @@
-"""`import kedge` tells the version, `python -m kedge` is the command. Nothing else lives here: see `topology`."""
+"""What a topology is written with: `from kedge import Bolt, FileTail, Record`; and the command, by `python -m kedge`.
+
+All public names of `topology`, `spouts` and `bolts` are here, and each is imported when it is asked for. Importing this
+module has those packages, and what they use, be found beside this file: a file or folder of the user's that has one of
+these everyday names never takes their place, nor does a folder that an earlier install has left.
+"""
+
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bolts import Burst, CountWithin, JsonLinesSink, PostgresSink, Print, SqliteSink
+    from spouts import FileTail, Items, Line, Matching, Paced, SyslogTimes, Tick, Ticker, first_mtime
+    from topology import (
+        Bolt,
+        Collector,
+        Companion,
+        Config,
+        ConfigurationError,
+        DeadLetter,
+        DeclarationError,
+        EmitError,
+        FunctionBolt,
+        Grouping,
+        Input,
+        KedgeError,
+        Launch,
+        Message,
+        Notes,
+        NotYet,
+        Positions,
+        Record,
+        RecordError,
+        Reject,
+        Secret,
+        Spout,
+        StartError,
+        State,
+        Stream,
+        Task,
+        Topology,
+        Tuple,
+        TupleStateError,
+        bolt,
+    )
+
+    __version__: str
+
+__all__ = [
+    "Bolt",
+    "Burst",
+    "Collector",
+    "Companion",
+    "Config",
+    "ConfigurationError",
+    "CountWithin",
+    "DeadLetter",
+    "DeclarationError",
+    "EmitError",
+    "FileTail",
+    "FunctionBolt",
+    "Grouping",
+    "Input",
+    "Items",
+    "JsonLinesSink",
+    "KedgeError",
+    "Launch",
+    "Line",
+    "Matching",
+    "Message",
+    "NotYet",
+    "Notes",
+    "Paced",
+    "Positions",
+    "PostgresSink",
+    "Print",
+    "Record",
+    "RecordError",
+    "Reject",
+    "Secret",
+    "Spout",
+    "SqliteSink",
+    "StartError",
+    "State",
+    "Stream",
+    "SyslogTimes",
+    "Task",
+    "Tick",
+    "Ticker",
+    "Topology",
+    "Tuple",
+    "TupleStateError",
+    "bolt",
+    "first_mtime",
+]
+
+_HOME: Final = Path(__file__).resolve().parent
+_PACKAGES: Final = ("acker", "bolts", "bridge", "spouts", "topology")
+_WHERE: Final = {
+    "Burst": "bolts",
+    "CountWithin": "bolts",
+    "JsonLinesSink": "bolts",
+    "PostgresSink": "bolts",
+    "Print": "bolts",
+    "SqliteSink": "bolts",
+    "FileTail": "spouts",
+    "Items": "spouts",
+    "Line": "spouts",
+    "Matching": "spouts",
+    "Paced": "spouts",
+    "SyslogTimes": "spouts",
+    "Tick": "spouts",
+    "Ticker": "spouts",
+    "first_mtime": "spouts",
+}  # all others are of `topology`
 
 
-def __getattr__(name: str) -> str:
-    """`kedge.__version__`. Asked for late, since `main` has to look first whose package `topology` is."""
+class _Beside:
+    """Finds our packages, and what is in them, beside this file, whatever the import path has before it."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.partition(".")[0] not in _PACKAGES:
+            return None
+        return PathFinder.find_spec(name, [str(_HOME)] if "." not in name else path, target)
+
+
+def _begin() -> None:
+    """Has our packages be found from now on. A second import of this file, under another name, changes nothing."""
+    if not any(
+        type(one).__qualname__ == _Beside.__qualname__ and type(one).__module__ in ("kedge", "__main__")
+        for one in sys.meta_path
+    ):
+        sys.meta_path.insert(0, _Beside())
+
+
+def _strangers() -> str:
+    """What is wrong where something else has been imported under the name of a package of ours; empty where nothing."""
+    for name in _PACKAGES:
+        module = sys.modules.get(name)
+        found = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        if module is None or (found is not None and Path(found).resolve().is_relative_to(_HOME / name)):
+            continue
+        path = Path(found or name)
+        what = path.parent if path.name == "__init__.py" else path
+        return (
+            f"{what} has been imported as {name!r}, which is the name of a package of Kedge's own: "
+            f"rename your {what.name}, or import kedge before it"
+        )
+    return ""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or `kedge.__version__`. Asked for late, so that `import kedge` takes no time. Raises ImportError
+    where a module of the user's is there already under the name of one of our packages."""
     if name == "__version__":
         from topology.version import version
 
         return version()
-    raise AttributeError(f"module 'kedge' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'kedge' has no attribute {name!r}")
+    from importlib import import_module
+
+    if wrong := _strangers():
+        raise ImportError(wrong, name="kedge")
+    found = globals()[name] = getattr(import_module(_WHERE.get(name, "topology")), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "main"]
 
 
 def _interrupted(number: int, frame: object) -> None:
     """A signal before there is a run to drain: one sentence, not a traceback out of an import."""
     import os
-    import sys
 
     text, terminal = "kedge: interrupted before anything ran", sys.modules.get("topology.cli.terminal")
     if terminal is not None and terminal.VOICE.as_event is not None:
@@ -23,25 +184,17 @@ def _interrupted(number: int, frame: object) -> None:
 
 
 def main() -> None:
-    """The command. With `python -m` the current folder comes first on the import path: one of the user's that hides
-    our package `topology` is named, since what would tell of it otherwise is in that package."""
+    """The command. With `python -m` the current folder comes first on the import path, and nothing of it is in our
+    way."""
     import signal
-    import sys
-    from importlib.util import find_spec
-    from pathlib import Path
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
-    ours = Path(__file__).resolve().parent / "topology"
-    spec = find_spec("topology")
-    found = [Path(path).resolve() for path in (spec.submodule_search_locations or ())] if spec else []
-    if spec is not None and ours not in found:
-        where = found[0] if found else spec.origin
-        print(
-            f"kedge: {where} hides Kedge's own package 'topology', because it comes first on Python's import path\n"
-            "  next: rename your topology, or run this in another folder   (K130: `kedge explain K130`)",
-            file=sys.stderr,
-        )
+    sys.modules.setdefault(
+        "kedge", sys.modules[__name__]
+    )  # by `python -m` it is "__main__": the user's code has this one
+    if wrong := _strangers():
+        print(f"kedge: {wrong}   (K130: `kedge explain K130`)", file=sys.stderr)
         sys.exit(2)
     from topology.writing import open_standard_streams
 
@@ -50,6 +203,8 @@ def main() -> None:
 
     command()
 
+
+_begin()
 
 if __name__ == "__main__":
     main()

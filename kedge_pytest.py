@@ -41,7 +41,7 @@ def run_bolt(kedge_seed: int) -> "RunBolt":
     def test_words_are_shouted(run_bolt: RunBolt) -> None:
         assert run_bolt(Shout(), [Word("a")]).well().outputs == [Word("A")]
     """
-    from topology import testing
+    testing = _kit()
 
     return partial(testing.run_bolt, seed=kedge_seed)
 
@@ -55,7 +55,7 @@ def run_topology(kedge_seed: int) -> "RunTopology":
         report = run_topology(build(words), workers=2, crashes=[Crash("split", acked=10)])
         assert report.exit_status == 0 and len(words.distinct) == 300
     """
-    from topology import testing
+    testing = _kit()
 
     return partial(testing.run_topology, seed=kedge_seed)
 
@@ -68,7 +68,7 @@ def run_processes(tmp_path: Path) -> "RunProcesses":
         report = run_processes("words.py", crashes=[Crash("count", acked=100)])
         assert report.exit_status == 0 and report.restarts == 1
     """
-    from topology import testing
+    testing = _kit()
 
     return partial(testing.run_processes, state_dir=tmp_path / "kedge-state")
 
@@ -76,7 +76,7 @@ def run_processes(tmp_path: Path) -> "RunProcesses":
 @pytest.fixture(scope="session")
 def captured() -> "NewCaptured":
     """Makes sinks that keep what they get: `alerts = captured(Alert)`."""
-    from topology import testing
+    testing = _kit()
 
     kind: Any = testing.Captured
     return lambda cls: kind[cls]()
@@ -89,9 +89,17 @@ def virtual_time(kedge_seed: int) -> "VirtualTime":
     def test_a_minute_passes(virtual_time: VirtualTime) -> None:
         assert virtual_time(asyncio.sleep(60, "later")) == "later"
     """
-    from topology import testing
+    testing = _kit()
 
     return partial(testing.run_virtual, seed=kedge_seed)
+
+
+def _kit() -> Any:
+    """`topology.testing`, where a file `topology.py` of the user's is not taken for it: `kedge` sees to that."""
+    import kedge  # noqa: F401  (its import has our packages be found)
+    from topology import testing
+
+    return testing
 
 
 # -- the seed

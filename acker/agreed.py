@@ -11,9 +11,9 @@ Pure values; must not know who remembers what.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from acker.floors import HOME_SHIFT, Floors
-from acker.progress import Progress
-from acker.roots import precedes
+from acker.floors import AHEAD, HOME_SHIFT, Floors
+from acker.progress import NUMBER_BITS, Progress
+from acker.roots import INCARNATION_BITS, INCARNATIONS
 
 
 class AgreedFloors(Floors):
@@ -36,6 +36,15 @@ class AgreedFloors(Floors):
                 self._agree(other)
         return news
 
+    def begins(self, home: int, owner: int, *, new: bool = False) -> None:
+        super().begins(home, owner, new=new)
+        self._agreed.begins(home, owner, new=new)
+
+    def ends(self, owner: int) -> None:
+        super().ends(owner)
+        self._agreed.ends(owner)
+        self._asked.pop(owner >> INCARNATION_BITS, None)
+
     def restore(self, progress: Iterable[Progress]) -> None:
         kept = list(progress)
         super().restore(kept)
@@ -54,7 +63,10 @@ class AgreedFloors(Floors):
     def _agree(self, home: int) -> None:
         """What is asked stays until it is agreed, or where homes always have news nothing ever would be."""
         newest = self._progress[home]
-        asked = self._asked.setdefault(home, newest)
+        asked = self._asked.get(home, newest)
+        if asked.first != newest.first:
+            asked = newest  # nobody says any more that it has heard what an earlier life has said
+        self._asked[home] = asked
         while self._all_have(home, asked.announcement):
             self._agreed.announce(asked)
             if asked.announcement == newest.announcement:
@@ -65,6 +77,12 @@ class AgreedFloors(Floors):
         for one in self._beginners:
             if one != home:
                 known = self._have.get(one, {}).get(home)
-                if known is None or precedes(known, announcement):
+                if known is None or not _says_as_much(known, announcement):
                     return False
         return True
+
+
+def _says_as_much(known: int, announcement: int) -> bool:
+    """Whether who knows the one has heard what the other says: it is not older, nor of an earlier life."""
+    mine, theirs = known >> NUMBER_BITS, announcement >> NUMBER_BITS
+    return known >= announcement if mine == theirs else (mine - theirs) % INCARNATIONS < AHEAD

@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from acker.progress import NUMBER_BITS, Progress
-from acker.roots import INCARNATIONS, WORKER_SHIFT, precedes, superseded
+from acker.roots import INCARNATION_BITS, INCARNATIONS, WORKER_SHIFT, precedes, superseded
 
 HOME_SHIFT: Final = WORKER_SHIFT - 6  # of a message: what is above it is its home worker
+AHEAD: Final = INCARNATIONS // 4  # what is no further ahead than this, counted round, is taken for newer, and not older
 
 
 class Floors:
@@ -29,6 +30,9 @@ class Floors:
         self.dead: frozenset[int] = frozenset()
         self._progress: dict[int, Progress] = {}  # by home
         self._heard: set[int] = set()  # homes that have said something since this was made; of others it is restored
+        self._present: dict[int, int] = {}  # home → the owner of its present life, as `begins` was told,
+        self._new: set[int] = set()  # homes whose life is newer than whatever is restored,
+        self._ended: set[int] = set()  # and homes that have none at present
         self.version = 0  # grows with every news
         self._unfinished: dict[int, list[int]] = {}  # home → its messages that are not done, of what was asked since
         self._over: dict[int, bool] = {}  # home → whether its earlier lives are over; of what was asked since the news
@@ -38,13 +42,34 @@ class Floors:
         it says, is none."""
         home = progress.newest >> HOME_SHIFT
         before = self._progress.get(home)
-        if home not in self.homes or (before is not None and _is_behind(progress, before)):
+        if home not in self.homes or progress.first != self._present.get(home, progress.first):
             return False
-        if before == progress and home in self._heard:
-            return False
+        if home in self._heard and before is not None and (before == progress or _is_behind(progress, before)):
+            return False  # what was restored says nothing against what is heard: it may be of 2,048 lives ago (A20)
         self._heard.add(home)
         self._take(home, progress)
         return True
+
+    def begins(self, home: int, owner: int, *, new: bool = False) -> None:
+        """The present life of a home is that of this owner, told by who knows: incarnations are counted round, so one
+        that is 2,048 lives later, or as many as there are numbers, can't be told from an earlier one (A20). What was
+        known of other lives is over: their tuples are refused. `new`: so is all that is restored, whatever owner it
+        names."""
+        self._present[home] = owner
+        if new:
+            self._new.add(home)
+        before = self._progress.get(home)
+        if before is not None and (before.first != owner or home in self._ended):
+            self._take(home, _begun(owner, before))
+        self._ended.discard(home)
+
+    def ends(self, owner: int) -> None:
+        """The life of this owner is over: the next one of its home is another, though it may have the same owner (A20).
+        Nothing happens where that has begun."""
+        home = owner >> INCARNATION_BITS
+        if self._present.get(home) == owner:
+            del self._present[home]
+            self._ended.add(home)
 
     def restore(self, progress: Iterable[Progress]) -> None:
         """What was announced before, as `announced` gave it. Tuples are refused for it; what an earlier life has left
@@ -52,7 +77,12 @@ class Floors:
         for one in progress:
             home = one.newest >> HOME_SHIFT
             before = self._progress.get(home)
-            if home in self.homes and home not in self._heard and (before is None or not _is_behind(one, before)):
+            if home not in self.homes or home in self._heard:
+                continue
+            present = self._present.get(home, one.first)
+            if one.first != present or home in self._new:
+                self._take(home, _begun(present, one, before))
+            elif before is None or not _is_behind(one, before):
                 self._take(home, one)
 
     def announced(self) -> list[Progress]:
@@ -109,7 +139,7 @@ class Floors:
         for message in messages:
             home = message >> HOME_SHIFT
             progress = self._progress.get(home)
-            if progress is not None and not _ended(message, progress.first):
+            if progress is not None and not _ended(message, progress):
                 if not progress.covers(message):
                     return False
             elif not self._is_over(home):
@@ -124,7 +154,7 @@ class Floors:
         """Whether one of these is of a life of its home that is over."""
         for message in messages:
             progress = self._progress.get(message >> HOME_SHIFT)
-            if progress is not None and _ended(message, progress.first):
+            if progress is not None and _ended(message, progress):
                 return True
         return any(message >> HOME_SHIFT not in self.homes for message in messages)
 
@@ -156,7 +186,7 @@ class Floors:
 def _has_done(one: Progress, present: Progress | None) -> bool:
     """Whether one home has done its part for that: what its own earlier lives had, and, where it has outlived the
     other, what it had emitted until it knew of the present one."""
-    outlived = present is not None and _is_older(one, present)
+    outlived = present is not None and not 0 <= (one.first - present.first) % INCARNATIONS < AHEAD
     return one.caught_up and (not outlived or (present is not None and present.first in one.settled))
 
 
@@ -169,6 +199,14 @@ def _is_older(one: Progress, other: Progress) -> bool:
     return superseded(one.first % INCARNATIONS, other.first % INCARNATIONS)
 
 
-def _ended(message: int, first: int) -> bool:
-    """Whether this message is of a life that was over when the one of `first` began."""
-    return superseded((message >> NUMBER_BITS) % INCARNATIONS, first % INCARNATIONS)
+def _ended(message: int, progress: Progress) -> bool:
+    """Whether this message is of a life that was over when the present one of its home began. That has had the owners
+    from the first one to the newest, and a few more perhaps that were not announced yet."""
+    owners = ((progress.newest >> NUMBER_BITS) - progress.first) % INCARNATIONS
+    return ((message >> NUMBER_BITS) - progress.first) % INCARNATIONS > owners + AHEAD
+
+
+def _begun(owner: int, *before: Progress | None) -> Progress:
+    """Of a life that has said nothing yet; dead letters are those of the lives before."""
+    dead = frozenset[int]().union(*(one.dead for one in before if one is not None))
+    return Progress(owner << NUMBER_BITS, frozenset(), first=owner, caught_up=False, dead=dead)

@@ -51,9 +51,11 @@ def id_bytes(message_id: MessageId) -> bytes:
     raise TypeError(f"an id is an int, a str or bytes, not {kind.__name__}: {message_id!r:.80}")
 
 
-def partition_seed(topology_id: str, spout: str, partition: str, epoch: str) -> int:
-    """The seed for the ids of one epoch of one partition: an id names a message only within it (B12, C2, C3)."""
-    return xxh3_64_intdigest(_encode([topology_id, spout, partition, epoch]))
+def partition_seed(topology_id: str, spout: str, partition: str, epoch: str, task: int = 0) -> int:
+    """The seed for the ids of one epoch of one partition: an id names a message only within it (B12, C2, C3). `task`:
+    whose ids they are, where each task of the spout has ids of its own; 0 for the first one, and where all share one
+    set (B14)."""
+    return xxh3_64_intdigest(_encode([topology_id, spout, partition, epoch]) + (_encode(task) if task else b""))
 
 
 def message_pair(message_id: MessageId, seed: int) -> Pair:

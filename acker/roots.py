@@ -9,7 +9,8 @@ incarnations durably, nor what a message is.
 from collections.abc import Callable
 from typing import Final
 
-INCARNATIONS: Final = 1 << 12
+INCARNATION_BITS: Final = 12
+INCARNATIONS: Final = 1 << INCARNATION_BITS
 WORKERS: Final = 1 << 14
 NUMBERS: Final = 1 << 32
 ATTEMPTS: Final = 1 << 6

@@ -10,7 +10,7 @@ one batch; a stream makes several, and goes through the state of nearly all keys
 to Spark alone in several batches.
 
 Spark alone has the same records as Parquet files, read by its own streaming source with the same settings; its results
-are only in the driver, not in another process. Needs kedge[spark] and Java; a round takes minutes.
+are only in the driver, not in another process. Needs kedge-streams[spark] and Java; a round takes minutes.
 """
 
 import sys

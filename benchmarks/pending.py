@@ -12,8 +12,6 @@ import gc
 from collections.abc import Sequence
 from typing import Literal
 
-import psutil  # type: ignore[import-untyped]  # it has no stubs; one number of it is used
-
 from topology import Bolt, Config, Message, Record, Spout, Topology
 from topology.runtime.embedded import EmbeddedRun
 
@@ -85,4 +83,6 @@ async def _emitted(run: EmbeddedRun, count: int) -> None:
 
 def _resident() -> int:
     gc.collect()
+    import psutil  # type: ignore[import-untyped]  # it has no stubs; not all environments have it
+
     return int(psutil.Process().memory_info().rss)

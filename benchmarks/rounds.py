@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -16,9 +17,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from topology.version import version as kedge_version
+
 ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130  # the exit status after Ctrl-C
 TIMEOUT_S = 120.0  # beyond its own seconds, for one measurement
+MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)[\w.]*'\s*\Z", re.MULTILINE)
 
 Figures = dict[str, float]  # "value", and whatever a measurement gives besides
 Row = Sequence[str]
@@ -127,6 +131,11 @@ def in_fresh_process(measurement: str, seconds: float, *numbers: float) -> dict[
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"{measurement} was not done {TIMEOUT_S:g} s after its time") from error
     if done.returncode:
+        if missing := MISSING.search(done.stderr):
+            raise MeasurementError(
+                f"{measurement} needs {missing[1]}, which {sys.executable} does not have\n"
+                f"  next: in a clone, {sys.executable} -m pip install --editable '.[dev]'"
+            )
         raise MeasurementError(f"{measurement} ended with status {done.returncode}:\n{done.stderr}")
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
@@ -145,7 +154,8 @@ def machine_line() -> str:
 
 
 def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("kedge", "msgspec", "xxhash")}}
+    others = {name: version(name) for name in ("msgspec", "xxhash")}
+    return {"python": platform.python_version(), "kedge": kedge_version(), **others}
 
 
 def _cpu() -> str:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-import psutil  # type: ignore[import-untyped]  # it has no stubs; two numbers of it are used
-
 from benchmarks.embedded import WARM_UP_S, Count, Login, Logins, Null, Same, Sentences, Split
 from topology import Config, Message, Topology
 from topology.runtime.metrics import Snapshot
@@ -157,6 +155,8 @@ def cpu_s(pids: Iterable[int]) -> float:
     for an idle process: there each one's own clock is read."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "clock_getcpuclockid"):
+        import psutil  # type: ignore[import-untyped]  # it has no stubs; not all environments have it
+
         times = [psutil.Process(pid).cpu_times() for pid in pids]
         return float(sum(one.user + one.system for one in times))
     total, clock = 0.0, ctypes.c_int()

@@ -17,21 +17,21 @@ from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
 
-from bolts.contract import Store, StoreAway, StoreBroken
+from bolts.contract import LOOK_BYTES_MAX, LooksThrough, Store, StoreAway, StoreBroken
 from bolts.keys import Tally
 from bolts.patience import Patience
 from bolts.upserting import Upsert
 from topology.codes.given import K320, K321, K322
-from topology.codes.running import K535, K547
+from topology.codes.running import K535, K547, K572
 from topology.components import Bolt, Collector, Task, Tuple
-from topology.errors import ConfigurationError, TupleStateError, WorkerError
+from topology.errors import ConfigurationError, NotYet, TupleStateError, WorkerError
 from topology.records import Record
 
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
 BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
 ANSWERED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
-OPENING_S: Final = 10.0  # of patience with a store that is away when the sink opens
+OPENING_S: Final = 0.2  # of patience with a store that is away when the sink opens, before the run says that it waits
 ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
 
 log = logging.getLogger("kedge.bolts")
@@ -68,14 +68,15 @@ class BatchingSink(Bolt):
         self._waiting: deque[Held] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._store: Store | None = None
+        self._looked_at = -1  # how much was stored when the file was looked through last
 
     @abstractmethod
     def _make_store(self) -> Store:
         """The store, not yet open. Called by `open`, on the loop."""
 
     async def open(self, task: Task) -> None:
-        """Opens the store; one that is away is waited for, up to OPENING_S. Raises ConfigurationError: for more tasks
-        than it may have, and for what the store can't use."""
+        """Opens the store. Raises ConfigurationError for more tasks than it may have, and for what the store can't use;
+        NotYet for one that is away for longer than OPENING_S, and the sink is closed then, to be opened again."""
         if task.tasks > 1 and self.dedup == "task":
             raise ConfigurationError(
                 f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
@@ -96,7 +97,10 @@ class BatchingSink(Bolt):
         self._store = self._make_store()
         try:
             await self._patience.ask(self._store.open, limit_s=OPENING_S)
-        except (StoreAway, StoreBroken) as error:
+        except StoreAway as error:
+            await self.close()
+            raise NotYet(f"{type(self).__name__}: {error}", code=K322) from error
+        except StoreBroken as error:
             raise ConfigurationError(f"{type(self).__name__}: {error}", code=K322) from error
         self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
         self._writer.add_done_callback(self._writer_ended)
@@ -127,8 +131,9 @@ class BatchingSink(Bolt):
             self._arrival.set()
 
     async def flush(self, out: Collector[Never]) -> None:
-        """Returns when everything taken has been acked or failed; at once where the store is away: what the sink has
-        stays open then, and so does the run."""
+        """Returns when everything taken has been acked or failed, and the store's file was looked through; at once
+        where the store is away: what the sink has stays open then, and so does the run. Raises WorkerError where the
+        store is broken."""
         self._hurry = True
         self._arrival.set()
         while not self._idle.is_set() and not self.away and self.broken is None:
@@ -138,6 +143,9 @@ class BatchingSink(Bolt):
         if self.broken is not None:
             raise self.broken
         self._check()
+        store: object = self._store
+        if self._idle.is_set() and self._looked_at != self.stored and isinstance(store, LooksThrough):
+            await self._look_through(store)
 
     async def close(self) -> None:
         """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises. Does not
@@ -151,6 +159,29 @@ class BatchingSink(Bolt):
         await self._patience.once(self._store.close)
         self._patience.close()
         self._store = None
+
+    async def _look_through(self, store: LooksThrough) -> None:
+        """What this run calls stored can be read. Raises WorkerError where it can't (F72)."""
+        self._looked_at = self.stored
+        try:
+            whole = await self._patience.once(store.look_through)
+        except StoreAway as error:
+            log.warning("%s: what is stored could not be looked through: %s", self._component, error)
+        except StoreBroken as error:
+            self.broken = self._broken_by(error)
+            self._news.set()
+            raise self.broken from error
+        else:
+            if not whole:
+                log.info(
+                    "%s: its file has more than %d MiB, and is not looked through for damage",
+                    *(self._component, LOOK_BYTES_MAX >> 20),
+                )
+
+    def _broken_by(self, error: StoreBroken) -> WorkerError:
+        if error.damaged:
+            return WorkerError(f"{self._component}: {error}; it does not hold all that was stored", code=K572)
+        return WorkerError(f"{self._component}: its store is broken: {error}", code=K547)
 
     # -- taking
 
@@ -219,7 +250,7 @@ class BatchingSink(Bolt):
             self._fail(batch, str(error))
             return
         except StoreBroken as error:  # said before this task is done: nothing may fail in between
-            self.broken = WorkerError(f"{self._component}: its store is broken: {error}", code=K547)
+            self.broken = self._broken_by(error)
             raise
         except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
             log.exception("%s: writing %d tuples failed", self._component, len(batch))

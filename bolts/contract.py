@@ -11,6 +11,8 @@
   (`Bolt.away`), queues fill, and sources pause. So an outage spends no replays (E6, F43).
 - A write whose outcome is not known is repeated with the same tuples, and so with the same keys (C10, F44).
 - A store that is broken (a failed fsync, a damaged file) ends its process, which acks nothing more (F18).
+- At the end of a run a file is looked through as a whole, once: damage that nothing has come upon ends the run with an
+  error in place of a number of rows (F72).
 - `close` finishes the write under way, or gives it up where the store is away, and fails what waits.
 
 **Whose fault it is** decides what a store raises, and that decides what becomes of the tuples:
@@ -25,12 +27,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from bolts.keys import Tally
 from topology.components import Tuple
 
 E = TypeVar("E")
+
+LOOK_BYTES_MAX: Final = 1 << 30  # of a file that is looked through at the end of a run: some seconds of its reading
 
 
 class StoreAway(Exception):
@@ -42,7 +46,11 @@ class StoreAway(Exception):
 
 class StoreBroken(Exception):
     """What is on the disk is not known any more. Nothing may be acked on it, and nothing be tried again in this process
-    (F18). The text is the reason, for people."""
+    (F18). The text is the reason, for people. `damaged`: what was stored can't be read any more."""
+
+    def __init__(self, text: str, *, damaged: bool = False) -> None:
+        super().__init__(text)
+        self.damaged = damaged
 
 
 @dataclass
@@ -70,6 +78,16 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Gives back what `open` took; also called when `open` raised. Does not raise."""
+
+
+@runtime_checkable
+class LooksThrough(Protocol):
+    """A store whose file others may damage, without a word from it until somebody reads there."""
+
+    def look_through(self) -> bool:
+        """Reads all that is stored, where it is no more than LOOK_BYTES_MAX; whether it was. Raises StoreBroken for
+        what is not what was written, as far as that can be seen, and StoreAway where it can't be read now. Blocks."""
+        ...
 
 
 class BadRow(Exception):

@@ -1,4 +1,4 @@
-"""Files that sinks write: checked paths, one writer a file, and what has to be synced for a file to be there.
+"""Files that sinks write: checked paths, and one writer a file.
 
 Knows the operating system's calls, and nothing of records, tuples or stores. All calls block.
 """
@@ -11,16 +11,18 @@ from pathlib import Path
 
 from topology.codes.given import K323, K324
 from topology.errors import ConfigurationError
+from topology.planted import followed, open_lock
 
 if sys.platform != "win32":
     import fcntl
 
 
 def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
-    """The absolute path, with links followed. Raises ConfigurationError where it can't be a sink's file."""
+    """The absolute path, with links followed, but for a stranger's (S26). Raises ConfigurationError where it
+    can't be a sink's file."""
     resolved = Path(path)
     try:
-        resolved = Path(os.path.realpath(path))
+        resolved = followed(path)
         mode = resolved.stat().st_mode
     except FileNotFoundError:
         if not resolved.parent.is_dir():
@@ -73,7 +75,7 @@ class LockFile:
         """Takes the lock. Raises ConfigurationError where it is taken, OSError where it can't be made."""
         self._path = path.with_name(path.name + "-lock")
         while True:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            fd = open_lock(self._path)
             try:
                 lock(fd, path)
             except BaseException:
@@ -89,21 +91,3 @@ class LockFile:
         if sys.platform != "win32":
             self._path.unlink(missing_ok=True)  # while it is held, so that nobody's new lock is removed
         os.close(self._fd)
-
-
-def sync_file(fd: int) -> None:
-    """Waits until the file's bytes are on the disk. After an OSError they are not, and asking again proves nothing."""
-    if sys.platform == "darwin":
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there stops at the disk's cache
-    else:
-        os.fsync(fd)
-
-
-def sync_folder(path: Path) -> None:
-    """Waits until a file that was made in this folder will be found there after a power loss."""
-    if sys.platform != "win32":
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

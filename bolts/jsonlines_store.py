@@ -16,17 +16,22 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from acker.identity import content_hash
-from bolts.contract import StoreAway, StoreBroken, Written
-from bolts.files import checked_path, identity_of, lock, sync_file, sync_folder
+from bolts.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken, Written
+from bolts.files import checked_path, identity_of, lock
 from bolts.keys import PAIR_BYTES, Tally, key_name, sink_key
+from bolts.known_keys import KnownKeys
 from bolts.values import BadValue, encode_json, plain
 from topology.codes.given import K325, K326
 from topology.components import Tuple
 from topology.errors import ConfigurationError
+from topology.planted import NO_LINK
 from topology.records import Record, field_types
+from topology.syncing import sync_file, sync_folder
 
 _HEAD: Final = re.compile(rb'\{"_*key":"([0-9a-f]{48})",')
 _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f]{0,48}|[0-9a-f]{48}".*)', re.DOTALL)
+
+KEYS_READ: Final = 1024  # lines of a file that is opened, between two looks at how many keys are in memory
 
 Encode: TypeAlias = Callable[[Record], bytes]  # the line after its key
 
@@ -43,8 +48,7 @@ class JsonLinesStore:
         self._file: tuple[int, int] | None = None
         self._end = 0  # bytes of the file that are durable; what lies beyond is cut off before the next write
         self._clean = True  # nothing lies beyond
-        self._contents: dict[bytes, int] = {}  # pair → the content's hash
-        self._divergent: set[bytes] = set()  # whole keys, where a pair has further contents
+        self._known = KnownKeys()
         self._encoders: dict[type[Record], tuple[bytes, Encode]] = {}
 
     # -- the Store
@@ -52,7 +56,7 @@ class JsonLinesStore:
     def open(self) -> None:
         self._path = checked_path(self._given, "JsonLinesSink")
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
             lock(self._fd, self._path)
             self._recover(self._fd)
             # Lines of an earlier process are believed from here on, and it may have died before its sync.
@@ -64,6 +68,7 @@ class JsonLinesStore:
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(Tally())
+        self._known.make_room(self._path.parent)  # before anything is written: it may have to be asked again
         lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
         for place, tup in enumerate(tuples):
             try:
@@ -73,7 +78,7 @@ class JsonLinesStore:
                 written.refused[place] = str(error)
                 continue
             key = sink_key(tup.origin, tup.identity, rest)
-            if key in lines or self._holds(key):
+            if key in lines or self._known.holds(key):
                 written.tally.duplicates += 1
             else:
                 lines[key] = b'%s%s",%s\n' % (head, key.hex().encode(), rest)
@@ -81,12 +86,13 @@ class JsonLinesStore:
             self._append(b"".join(lines.values()))
         for key in lines:
             written.tally.stored += 1
-            if self._remember(key):
+            if self._known.add(key):
                 written.tally.divergent.append(key.hex())
         return written
 
     def close(self) -> None:
         fd, self._fd = self._fd, None
+        self._known.clear()
         if fd is not None:
             try:
                 if not self._clean:
@@ -94,6 +100,24 @@ class JsonLinesStore:
                 os.close(fd)
             except OSError as error:
                 log.warning("%s was not closed cleanly: %s", self._path, error)
+
+    def look_through(self) -> bool:
+        """As `contract.LooksThrough`: that each line matches its key, and that none is missing at the end."""
+        fd = self._fd
+        assert fd is not None
+        try:
+            self._check_file(fd)
+            if self._end > LOOK_BYTES_MAX:
+                return False
+            with open(fd, "rb", closefd=False) as file:
+                file.seek(0)
+                for number, line in enumerate(file, start=1):
+                    if _key_of(line) is None:
+                        text = f"line {number} of {self._path} does not match its key: it was damaged, or edited"
+                        raise StoreBroken(text, damaged=True)
+        except OSError as error:
+            raise StoreAway(f"{self._path} can't be read: {error.strerror}") from error
+        return True
 
     # -- the file
 
@@ -140,15 +164,17 @@ class JsonLinesStore:
             log.debug("%s can't be cut back yet: %s", self._path, error)
 
     def _recover(self, fd: int) -> None:
-        """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line."""
-        self._contents.clear()
-        self._divergent.clear()
+        """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line, and
+        StoreAway where there is no room for the index of the keys."""
+        self._known.clear()
         offset, torn_at, torn_number = 0, -1, 0
         with open(fd, "rb", closefd=False) as file:
             for number, line in enumerate(file, start=1):
                 key = _key_of(line)
                 if key is not None and torn_at < 0:
-                    self._remember(key)
+                    self._known.add(key)
+                    if not number % KEYS_READ:
+                        self._known.make_room(self._path.parent)
                 elif key is not None:
                     raise self._damaged(torn_number)
                 elif torn_at < 0:
@@ -170,18 +196,6 @@ class JsonLinesStore:
         )
 
     # -- keys and lines
-
-    def _holds(self, key: bytes) -> bool:
-        known = self._contents.get(key[:PAIR_BYTES])
-        return known is not None and (known == int.from_bytes(key[PAIR_BYTES:], "big") or key in self._divergent)
-
-    def _remember(self, key: bytes) -> bool:
-        """Whether its pair was known already, with another content."""
-        content = int.from_bytes(key[PAIR_BYTES:], "big")
-        if self._contents.setdefault(key[:PAIR_BYTES], content) == content:
-            return False
-        self._divergent.add(key)
-        return True
 
     def _encoder(self, cls: type[Record]) -> tuple[bytes, Encode]:
         found = self._encoders.get(cls)

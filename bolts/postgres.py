@@ -52,9 +52,10 @@ class PostgresSink(BatchingSink):
     timeout_s  what one statement may take.
     allow_fsync_off  whether a server with fsync = off will do: what is acked there does not survive a loss of power.
 
-    Needs `pip install 'kedge[postgres]'`, and PostgreSQL 12 or newer.
+    Needs `pip install 'kedge-streams[postgres]'`, and PostgreSQL 12 or newer.
     """
 
+    imports_at_open: ClassVar[tuple[str, ...]] = ("psycopg",)
     dedup: ClassVar[Literal["shared", "task"]] = "shared"
     durability: ClassVar[str] = "a synchronous commit of a server with fsync on"
 

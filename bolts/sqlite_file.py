@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from bolts.contract import StoreAway, StoreBroken
+from bolts.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken
 from bolts.files import LockFile, checked_path, identity_of
 from topology.codes.given import K327, K328, K330, K331
 from topology.errors import ConfigurationError
@@ -89,6 +89,34 @@ class SqliteFile:
                 log.warning("the lock beside %s could not be removed: %s", self.path, error)
             self._lock = None
 
+    def look_through(self) -> bool:
+        """As `contract.LooksThrough`: pages and their order, by SQLite's quick_check. It finds no byte that has changed
+        within a value, as SQLite keeps no checksums."""
+        if not self._is_there():
+            raise StoreAway(f"{self.path} was removed or replaced, or can't be looked at")
+        try:
+            if self.path.stat().st_size > LOOK_BYTES_MAX:
+                return False
+            if self._connection is not None:  # what is in the log would hide what is below it
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            reader = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=1.0)  # with no page in memory
+            try:
+                (found,) = reader.execute("PRAGMA quick_check(1)").fetchone()
+            finally:
+                reader.close()
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code in _SYNC_CODES:
+                raise StoreBroken(f"{self.path} can't be relied on: {error}") from error
+            if code & 0xFF in _DAMAGED_CODES:
+                raise StoreBroken(f"{self.path} is damaged: {error}", damaged=True) from error
+            raise StoreAway(f"{self.path} can't be read: {error}") from error
+        except OSError as error:
+            raise StoreAway(f"{self.path} can't be read: {error.strerror}") from error
+        if found != "ok":
+            raise StoreBroken(f"{self.path} is damaged: {' '.join(str(found).split())}", damaged=True)
+        return True
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, and durable at its end. The lock is taken at its beginning, so that none is upgraded."""
@@ -129,7 +157,8 @@ class SqliteFile:
             return StoreAway(f"{self.path} is locked by another program ({name})")
         self._disconnect()
         if code in _SYNC_CODES or (primary in _DAMAGED_CODES and not opening):
-            return StoreBroken(f"{self.path} can't be relied on: {error} ({name})")
+            damaged = primary in _DAMAGED_CODES
+            return StoreBroken(f"{self.path} can't be relied on: {error} ({name})", damaged=damaged)
         if opening and primary not in _WRITE_CODES:
             text = f"SqliteSink: {self.path} can't be used as a store: {error} ({name})"
             return ConfigurationError(text, code=K331)

@@ -77,6 +77,9 @@ class SqliteStore:
     def close(self) -> None:
         self._file.close()
 
+    def look_through(self) -> bool:
+        return self._file.look_through()
+
     # -- tables
 
     def _table(self, cls: type[Record]) -> Table:

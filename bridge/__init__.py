@@ -48,7 +48,7 @@ __all__ = [
     "windowed",
 ]
 
-_OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # what `kedge[spark]` brings
+_OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # what `kedge-streams[spark]` brings
 _WHERE: Final = {
     "Spark": "query",
     "spark_query": "query",

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from bridge.segments import damaged, opened, sealed
+from topology.planted import open_anew
+from topology.syncing import sync_file, sync_folder
 
 DIGITS: Final = 12
 PREFIX: Final = "batch-"
@@ -170,18 +172,14 @@ def place(path: Path, content: Any, *, durable: bool = True, writer: str = "") -
     write the same file at once, each has a name as its `writer`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.parent / f"{TEMPORARY}{path.name}{writer}"
-    with open(beside, "wb") as file:
+    with open(open_anew(beside), "wb") as file:
         file.write(content)
         if durable:
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
     os.replace(beside, path)
     if durable:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
 
 
 def lowest(offsets: Iterable[Mapping[str, int]]) -> dict[str, int]:

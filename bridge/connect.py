@@ -32,7 +32,7 @@ def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSe
     try:
         import grpc_status  # noqa: F401  # an extra
     except ImportError as error:
-        text = f"Spark Connect needs more ({error}): {sys.executable} -m pip install 'kedge[spark-connect]'"
+        text = f"Spark Connect needs more ({error}): {sys.executable} -m pip install 'kedge-streams[spark-connect]'"
         raise NeedsMending(text) from error
     wait_for(master)
     session = SparkSession.builder.remote(master).getOrCreate()

@@ -60,7 +60,7 @@ def main() -> int:
     try:
         import pyspark  # noqa: F401  # an extra
     except ImportError as error:
-        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge[spark]'")
+        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
         return 1
     return drive(spec, voice)
 

@@ -19,10 +19,12 @@ from bridge.options import TRIGGER
 from bridge.query import Spark
 from bridge.results import query_folder
 from bridge.triggers import DEFAULT, trigger_of
+from topology.cli.hidden import refuse_hidden
 from topology.codes.starting import K455
 from topology.companions import Launch
 from topology.engines import Engine
 from topology.errors import ConfigurationError, Mistake
+from topology.frames import HOME
 from topology.graph import Input, Topology
 from topology.groupings import Shuffle
 
@@ -50,7 +52,7 @@ class EngineSpark(Spark):
         """The driver's command. Raises ConfigurationError where there is no pyspark."""
         if importlib.util.find_spec("pyspark") is None:
             text = "--engine spark needs Spark, and there is no pyspark where this kedge runs"
-            raise ConfigurationError(text, code=K455, next=f"{sys.executable} -m pip install 'kedge[spark]'")
+            raise ConfigurationError(text, code=K455, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'")
         told = {
             "folder": str(folder),
             "master": self.master,
@@ -60,7 +62,8 @@ class EngineSpark(Spark):
             "run": self._run,
         }
         begin_run(query_folder(folder, QUERY), self._run)  # workers have made another one of these
-        path = os.pathsep.join(one or os.getcwd() for one in sys.path)
+        refuse_hidden()  # Spark's processes find our packages by this path alone
+        path = os.pathsep.join([*(one or os.getcwd() for one in sys.path), str(HOME)])
         command = (sys.executable, "-P", "-m", "bridge.engine_driver")
         return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())
 

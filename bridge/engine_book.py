@@ -24,6 +24,10 @@ create table if not exists timers (
     component text, key blob, name text, due integer not null, primary key (component, key, name)
 ) without rowid;
 create index if not exists timers_due on timers (due);
+create table if not exists ending (inputs text not null);
+create table if not exists at_end (
+    component text, key blob, name text, due integer not null, primary key (component, key, name)
+) without rowid;
 """
 AT_ONCE: Final = 10_000  # timers that are given at a time
 WAITING: Final = """
@@ -113,23 +117,37 @@ class Book:
         """Timers that are due by then, the earliest first; so many at most."""
         return self._asked("where due <= ? order by due limit ?", (until, AT_ONCE))
 
-    def first_of(self, components: Sequence[str]) -> list[DueNow]:
-        """Timers of these bolts, the earliest first; so many at most."""
+    def begin_end(self, inputs: str, components: Sequence[str]) -> None:
+        """The timers that these bolts have now are to fire, as the run ends where its `inputs` do; durable when it
+        returns. Once for each end: what is set by one that has fired there is for the next."""
         marks = ", ".join("?" * len(components))
-        return self._asked(f"where component in ({marks}) order by due limit ?", (*components, AT_ONCE))
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            if self._database.execute("select inputs from ending").fetchone() == (inputs,):
+                return
+            self._database.execute("delete from ending")
+            self._database.execute("insert into ending values (?)", (inputs,))
+            self._database.execute("delete from at_end")
+            self._database.execute(f"insert into at_end select * from timers where component in ({marks})", components)
+
+    def at_end(self) -> list[DueNow]:
+        """Those of them that are not on their way yet, the earliest first; so many at most."""
+        found = self._asked("order by due limit ?", (AT_ONCE,), "at_end")
+        return [DueNow(one.component, one.key, one.name, one.due, at_end=True) for one in found]
 
     def fired(self, timers: Iterable[DueNow]) -> None:
         """These are on their way; durable when it returns. One that was moved since stays."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
-            self._database.executemany(
-                "delete from timers where component = ? and key = ? and name = ? and due = ?",
-                [(one.component, one.key, one.name, one.due) for one in timers],
-            )
+            gone = [(one.component, one.key, one.name, one.due) for one in timers]
+            for table in ("timers", "at_end"):
+                self._database.executemany(
+                    f"delete from {table} where component = ? and key = ? and name = ? and due = ?", gone
+                )
 
-    def _asked(self, where: str, values: tuple[object, ...]) -> list[DueNow]:
+    def _asked(self, where: str, values: tuple[object, ...], table: str = "timers") -> list[DueNow]:
         with self._lock:
-            rows = self._database.execute(f"select component, key, name, due from timers {where}", values).fetchall()
+            rows = self._database.execute(f"select component, key, name, due from {table} {where}", values).fetchall()
         return [DueNow(*row) for row in rows]
 
 

@@ -30,7 +30,7 @@ def main() -> int:
     try:
         import pyspark  # noqa: F401  # an extra
     except ImportError as error:
-        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge[spark]'")
+        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
         return 1
     if told["master"].startswith("sc://"):
         voice.failed("a topology as a whole does not run over Spark Connect: name a master, --spark spark://HOST:PORT")

@@ -8,11 +8,14 @@ State is a value that is passed in and asked for again. Knows no Spark.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from random import Random
 from types import GeneratorType
 from typing import Any, Final
 
 from acker.identity import timer_pair
+from bridge.engine_clock import TIME, BatchClock, begun_us
 from bridge.engine_mapping import Mapped, is_timed, key_of
 from bridge.engine_raised import USERS, Raised, at_input
 from bridge.engine_rows import (
@@ -33,11 +36,10 @@ from topology.errors import KedgeError, RecordError, Reject
 from topology.groupings import All
 from topology.key_forms import values_of
 from topology.records import Record, decoder, encode
-from topology.runtime.clock import LoopClock
+from topology.runtime.awaiting import open_in_time
 from topology.runtime.copying import prototype_copy
 from topology.runtime.failures import described, shown
 from topology.runtime.kept_state import Codec, KeptState
-from topology.runtime.kept_state import due_of as micros_of
 from topology.runtime.outbox import Outbox, Staged, outbox_of
 from topology.runtime.outputs import collected, outcome, waits, yielded
 from topology.signatures import state_type
@@ -157,8 +159,10 @@ class Part:
             for name, one in self._declared.items()
             if one.shape == "state"
         }
-        self._clock = LoopClock(loop)
-        self._past = 0  # when the last timer was due that was set for a time that was past
+        self._clock = BatchClock(loop)
+        self._randoms: dict[str, Random] = {}  # of the bolts
+        self._batch = b""  # the time of the batch, as positions have it
+        self._after_us = 0  # what `on_timer` sets for a time that is past is due behind this
         for codec in self._codecs.values():
             codec.due = self._due
 
@@ -169,7 +173,10 @@ class Part:
         for name, declared in self._declared.items():
             bolt = self._bolts[name] = prototype_copy(declared)
             try:
-                self._awaited(bolt.open(self._task_of(name)))
+                task = replace(self._task_of(name), clock=self._clock)
+                self._randoms[name] = task.random
+                limit_s = self._routing.plan.config.start_timeout_s
+                self._awaited(open_in_time(name, partial(bolt.open, task), self._loop.time, limit_s))
             except KedgeError:
                 raise
             except USERS as error:
@@ -192,6 +199,7 @@ class Part:
     def arrive(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Messages as they were handed over, `to` being the number of their input: the first stage."""
         for row in rows:
+            self._in_batch(row.position)
             if row.to == len(self._spouts):
                 yield from self._arrived_timer(row)
                 continue
@@ -199,7 +207,10 @@ class Part:
 
     def take(self, rows: Iterable[Row], held: Held | None = None) -> Iterator[Row]:
         """Rows of earlier stages. `held`: the state of the key that all of them have, in a stage with state."""
+        if held is not None:
+            self._batch = b""  # another key: what is drawn for it does not depend on those before
         for row in rows:
+            self._in_batch(row.position)
             name = self._routing.component(row)
             if name not in self._bolts:
                 group = self._routing.group(name, row.to, row.key, row.position, self._stage + 1)
@@ -211,6 +222,14 @@ class Part:
                 yield from self._run(name, tup, row.key, row.position, held)
             else:
                 yield from self._run(name, self._routing.tuple(row), row.key, row.position, held)
+
+    def _in_batch(self, position: bytes) -> None:
+        """What bolts are told of the time, and what they draw, is the same in each attempt at a batch."""
+        if position[:TIME] != self._batch:
+            self._batch = position[:TIME]
+            self._clock.now_us = begun_us(position)
+            for name, random in self._randoms.items():
+                random.seed(name.encode() + position)
 
     def _arrived(self, row: Row) -> Sequence[Row]:
         """One message. What can't go, as its key equals nothing, say, is rejected: it is durable and acked, so no spout
@@ -294,10 +313,12 @@ class Part:
         assert held is not None, "a bolt with state is in a stage with state"
         state = KeptState(codec, key, held.content)
         if type(record) is DueNow:
-            if not state.fired(record.name, record.due):
-                return ()  # it was moved, or taken away, meanwhile
+            if not state.fired(record.name, record.due):  # it was moved, or taken away, meanwhile
+                if record.name in state.timers:  # the driver may have another time than the state, which counts
+                    self._timers = Timers(name, key, tuple(state.timers.items()), ())
+                return ()
             fields = max(len(one.key_fields) for one in self._routing.subscriptions if one.subscriber == name)
-            given = self._collected(bolt.on_timer(values_of(key, fields), record.name, state))
+            given = self._fired(bolt, values_of(key, fields), record, state)
         else:
             given = self._collected(bolt.process(record, state))
         if state.changed:
@@ -305,6 +326,18 @@ class Part:
             if state.timers_changed:
                 self._timers = Timers(name, key, tuple(state.timers.items()), tuple(state.timers_gone))
         return given
+
+    def _fired(self, bolt: Any, key: tuple[Any, ...], timer: DueNow, state: KeptState) -> Any:
+        """What `on_timer` gives, at a time that is not before that of the timer: the batch may have begun earlier."""
+        batch_us = self._clock.now_us
+        if not timer.at_end:
+            self._clock.now_us = max(batch_us, timer.due)
+        if timer.due <= self._clock.now_us:
+            self._after_us = timer.due + 1
+        try:
+            return self._collected(bolt.on_timer(key, timer.name, state))
+        finally:
+            self._clock.now_us, self._after_us = batch_us, 0
 
     def _collected(self, outputs: Any) -> Any:
         if outputs is None:
@@ -329,15 +362,12 @@ class Part:
         )
 
     def _due(self, at: int, before: int | None) -> int:
-        """When a timer that is set for `at` is due; one that is past is due now, each at another microsecond, as what
-        fires again must not pass for what has fired."""
-        now = max(micros_of(self._clock.utc()), self._past)
+        """When a timer that is set for `at` is due; one that is past is due when the batch began, and no two batches
+        begin at the same time: what fires again must not pass for what has fired."""
+        now = self._clock.now_us
         if at > now:
             return at
-        if before is not None and before <= now:
-            return before
-        self._past = now + (now == self._past)
-        return self._past
+        return before if before is not None and before <= now else max(now, self._after_us)
 
     def _awaited(self, result: Any) -> None:
         if result is not None and waits(result):

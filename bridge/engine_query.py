@@ -16,8 +16,10 @@ from pyspark import AccumulatorParam, TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql import Row as SparkRow
+from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from bridge.engine_clock import TIME
 from bridge.engine_mapping import Mapped
 from bridge.engine_parts import Held, Part
 from bridge.engine_rows import DDL, REJECTED, SCHEMA, Row, batch_of, rows_of
@@ -47,7 +49,7 @@ def chained(
     frames: Sequence[DataFrame], mapped: Mapped, seat: Seat, partitions: int, counts: "Accumulator[Counts]"
 ) -> DataFrame:
     """What comes out for the driver, of the rows of all inputs. `partitions`: of what is brought together by keys."""
-    frame = reduce(DataFrame.unionAll, frames)
+    frame = timed(reduce(DataFrame.unionAll, frames))
     frame = frame.mapInArrow(arriving(seat, counts), DDL)
     for stage in mapped.stages[1:]:
         if stage.stateful:
@@ -57,6 +59,13 @@ def chained(
             together = frame.repartition(partitions, "group").sortWithinPartitions("group", "position")
             frame = together.mapInArrow(passing(seat, stage.number, counts), DDL)
     return frame
+
+
+def timed(frame: DataFrame) -> DataFrame:
+    """The rows, with when their batch began before each position (`engine_clock.in_batch`): in a stream, that is what
+    Spark takes for the current time, and it logs it before the batch, for all attempts at it."""
+    digits = f.lpad(f.hex(f.unix_micros(f.current_timestamp())), 2 * TIME, "0")
+    return frame.withColumn("position", f.concat(f.unhex(digits), f.col("position")))
 
 
 Batches = Iterable[pa.RecordBatch]

@@ -77,6 +77,7 @@ class DueNow(Record):
     key: bytes
     name: str
     due: int
+    at_end: bool = False  # it fires because the run ends, whenever it is due
 
 
 rejected_of: Final = decoder(Rejected)
@@ -84,7 +85,7 @@ timers_of: Final = decoder(Timers)
 due_of: Final = decoder(DueNow)
 
 
-def rows_of(batch: pa.RecordBatch | pa.Table) -> list[Row]:
+def rows_of(batch: "pa.RecordBatch | pa.Table") -> list[Row]:
     """The rows of a batch."""
     return [*map(Row._make, zip(*(batch.column(name).to_pylist() for name in SCHEMA.names), strict=True))]
 

@@ -6,6 +6,7 @@ Spark's commit of the batch. A batch that Spark repeats gives the same rows with
 knows what it has had. The checkpoint stays the same for all runs on one state directory, as bolts' state is in it.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -313,7 +314,9 @@ class EngineRunning:
 
     def _inputs_ended(self, read: dict[str, dict[str, Any]]) -> None:
         if self._timers is not None and not self._fired_all and self.folder.closing() is None:
-            while self._fire(self._due() or self._book.first_of(self._at_end_fire)):
+            ends = {name: one for name, one in reached(read).items() if name in self.inputs}
+            self._book.begin_end(json.dumps([self._epoch.number, ends], sort_keys=True), self._at_end_fire)
+            while self._fire(self._due() or self._book.at_end()):
                 continue
             self._timers.end()
             self._fired_all = True

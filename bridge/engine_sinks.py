@@ -12,15 +12,16 @@ import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from bolts.contract import StoreAway
 from bridge.engine_parts import Routing
 from bridge.engine_raised import USERS, Raised, at_input
 from bridge.engine_rows import Rejected, Row
 from topology.codes.tuples import K612
 from topology.components import Task, Tuple
-from topology.errors import ConfigurationError, KedgeError, Reject, TupleStateError
+from topology.errors import KedgeError, NotYet, Reject, TupleStateError
+from topology.runtime.awaiting import RETRY_LAST_S, open_in_time
 from topology.runtime.copying import prototype_copy
 from topology.runtime.failures import described, shown
 from topology.runtime.outputs import waits
@@ -101,6 +102,7 @@ class Sinks:
         self._routing, self._task_of, self._tell, self._prepare = routing, task_of, tell, prepare
         self._places = tuple(places)
         self._silent_s = routing.plan.config.tree_timeout_s
+        self._start_timeout_s = routing.plan.config.start_timeout_s
         self._sinks: dict[tuple[str, int], Any] = {}
         self._closed: dict[str, str] = {}  # those that can't be opened yet, and why
         self.loop = asyncio.new_event_loop()
@@ -108,8 +110,8 @@ class Sinks:
         self._thread.start()
 
     def open(self, *, patient: bool = False) -> None:
-        """Opens them, or none. Raises Raised, and ConfigurationError for what a user has to mend; that is a store that
-        is away too, unless it is waited for as long as it takes, `patient`."""
+        """Opens them, or none. Raises Raised, and ConfigurationError for what a user has to mend. A store that is away
+        is waited for: as long as it takes, `patient`, else for `start_timeout_s`, which ends in a StartError."""
         self._done(self._open(patient))
 
     def take(self, rows: Iterable[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
@@ -162,15 +164,20 @@ class Sinks:
         sink = prototype_copy(self._routing.plan.components[name])
         self._prepare(name, sink)
         try:
-            await _awaited(sink.open(self._task_of(name, task)))
+            opening = partial(sink.open, self._task_of(name, task))
+            if patient:
+                await _awaited(opening())
+            else:
+                await open_in_time(name, opening, asyncio.get_running_loop().time, self._start_timeout_s)
         except USERS as error:
             with contextlib.suppress(*USERS):  # the first that was raised says why
                 await _awaited(sink.close())
             if not isinstance(error, KedgeError):
                 raise Raised(name, "open", error) from error
-            if not patient or not isinstance(error, ConfigurationError) or not isinstance(error.__cause__, StoreAway):
+            if not patient or not isinstance(error, NotYet):
                 raise
             self._closed[name] = str(error)
+            await asyncio.sleep(RETRY_LAST_S)
             return None
         self._closed.pop(name, None)
         return sink

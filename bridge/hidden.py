@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-SECRET: Final = re.compile(
-    r"secret|passw|token|credential|access\.?key", re.IGNORECASE
-)  # as Spark itself has it, about
+from topology.references import names_secret
+
 NAME: Final = ".hidden.conf"
 ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 SHELL: Final = "pyspark-shell"  # what pyspark itself starts
@@ -24,7 +23,7 @@ SHELL: Final = "pyspark-shell"  # what pyspark itself starts
 @contextmanager
 def hidden(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
     """The settings that may be seen; a JVM that pyspark starts meanwhile has the others too, without blanks around."""
-    secrets = {key: value for key, value in settings.items() if SECRET.search(key)}
+    secrets = {key: value for key, value in settings.items() if names_secret(key)}
     if not secrets:
         yield dict(settings)
         return

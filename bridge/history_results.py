@@ -22,11 +22,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from bolts.files import sync_folder
 from bridge.batches import QueryFolder, place
 from bridge.fitting import fitted
 from bridge.mistakes import no_room
 from bridge.segments import sealed
+from topology.syncing import sync_folder
 
 ROWS_MAX: Final = 50_000  # of one file: who reads it has all of its rows in memory
 BYTES_MAX: Final = 32 * 2**20  # of one file, about

@@ -1,4 +1,7 @@
-"""The Java that Spark runs on: the machine's, or one that pip has brought (`kedge[spark-jre]`). Knows no Spark."""
+"""The Java that Spark runs on: the machine's, or one that pip has brought (`kedge-streams[spark-jre]`).
+
+Knows no Spark.
+"""
 
 import os
 import re
@@ -13,7 +16,7 @@ JAVA_MIN: Final = 17  # what Spark 4 is compiled for
 ASKED_S: Final = 30.0
 ADVICE: Final = (
     f"install Java {JAVA_MIN} or newer (apt install openjdk-{JAVA_MIN}-jre-headless), or set JAVA_HOME to one, "
-    "or pip install 'kedge[spark-jre]'"
+    "or pip install 'kedge-streams[spark-jre]'"
 )
 # Spark's launcher always names a module that this JRE has not got, and that Spark does without.
 WRAPPER: Final = """\

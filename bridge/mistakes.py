@@ -20,7 +20,9 @@ from typing import Final
 
 from bridge.log_lives import last_life
 from topology.frames import users_frames, users_place
+from topology.planted import write_anew
 from topology.runtime.failures import text_of
+from topology.syncing import sync_file
 
 SAID_MAX: Final = 1_500  # characters of what an error says
 # What Spark raises of a query that is wrong, by the beginning of its SQLSTATE: starting it again would change nothing.
@@ -156,7 +158,7 @@ def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], 
                 left = ROOM_BYTES
                 while left > 0:
                     left -= file.write(bytes(min(left, 2**18))) or left
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             probe.unlink()
             return waited
         except OSError as error:
@@ -191,7 +193,7 @@ class Deaths:
             before = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._file.write_text(json.dumps({"count": before + 1, "progress": progress}))
+            write_anew(self._file, [json.dumps({"count": before + 1, "progress": progress}).encode()])
         except OSError:
             return False  # it has no room, say: that is found out elsewhere
         return bool(before + 1 >= DEATHS_MAX)

@@ -21,10 +21,12 @@ from bridge.results import SparkResults
 from bridge.schema import arrow_schema
 from bridge.spec import QuerySpec, Spec, schema_text, text_of
 from bridge.triggers import refuse
+from topology.cli.hidden import refuse_hidden
 from topology.codes.given import K376, K378, K384
 from topology.companions import Companion, Launch
 from topology.components import R
 from topology.errors import ConfigurationError
+from topology.frames import HOME
 from topology.graph import Input, Place, Stream, Topology
 from topology.records import Record
 
@@ -85,7 +87,10 @@ class Spark(Companion):
         """The driver's command. Raises ConfigurationError where there is no pyspark, or a function can't be sent."""
         queries = tuple(query.spec() for query in self.queries)
         spec = Spec("kedge", str(folder / "spark"), self.master, queries, self.settings)
-        path = os.pathsep.join(one or os.getcwd() for one in sys.path)  # Spark's own Python processes have it from us
+        refuse_hidden()  # Spark's processes find our packages by this path alone
+        path = os.pathsep.join(
+            [*(one or os.getcwd() for one in sys.path), str(HOME)]
+        )  # Spark's own Python processes have it from us
         command = (sys.executable, "-P", "-m", "bridge.driver")
         return Launch(command, {**os.environ, "PYTHONPATH": path}, spec.to_bytes())
 

@@ -239,8 +239,9 @@ class Running:
         if late:
             self._late += late
             self._say(
-                f"{self.spec.name}: Spark has dropped what came later than its watermark, {self._late:,} rows so far; "
-                "a longer delay in withWatermark keeps them"
+                f"{self.spec.name}: Spark has dropped what came later than its watermark, {self._late:,} times so far; "
+                "once is one record or, where records are summed up first, all those of a batch with one key and "
+                "window; a longer delay in withWatermark keeps them"
             )
 
     def _tell_open(self, query: StreamingQuery) -> None:

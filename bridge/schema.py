@@ -61,7 +61,7 @@ class Columns(Generic[R]):
         """As `content` for each. Raises RecordError where one has none."""
         return [*map(self.content, records)] if self._has_sets else encode_all(records)
 
-    def records(self, table: pa.Table | pa.RecordBatch) -> list[R]:
+    def records(self, table: "pa.Table | pa.RecordBatch") -> list[R]:
         """The reverse of `arrays`, for columns in any order, and of any width from which nothing is lost. Raises
         RecordError, which names the column, where they are not those of the class."""
         if wrong := [*self.problems(table.schema)]:
@@ -126,7 +126,7 @@ def to_table(cls: type[R], records: Sequence[R]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns.arrays(records), schema=columns.schema)
 
 
-def from_table(cls: type[R], table: pa.Table | pa.RecordBatch) -> list[R]:
+def from_table(cls: type[R], table: "pa.Table | pa.RecordBatch") -> list[R]:
     """One record a row. Raises ConfigurationError for the class, and RecordError for columns that are not its own."""
     return columns_of(cls).records(table)
 

@@ -27,9 +27,11 @@ import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from bolts.contract import StoreAway, StoreBroken
-from bolts.files import lock, sync_file, sync_folder
+from bolts.files import lock
 from topology.codes.given import K371, K372
 from topology.errors import ConfigurationError
+from topology.planted import open_anew, open_lock
+from topology.syncing import sync_file, sync_folder
 
 DIGITS: Final = 12
 _SEGMENT: Final = re.compile(rf"seg-([0-9]{{{DIGITS}}})\.arrow")
@@ -67,7 +69,7 @@ class Segments:
         """Makes the folder, and becomes its one writer. Raises ConfigurationError, and StoreAway without room."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = open_lock(self.folder / "lock")
             lock(self._lock, self.folder)
             for entry in os.listdir(self.folder):
                 if entry.startswith(_TEMPORARY):
@@ -226,7 +228,7 @@ def put(path: Path, content: bytes) -> None:
 
 
 def _write_synced(path: Path, data: bytes | bytearray, not_synced: Callable[[OSError], Never] | None = None) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o644)
+    fd = open_anew(path)
     try:
         rest = memoryview(data)
         while rest:
@@ -248,7 +250,7 @@ class Changed(ValueError):
     """A file is not as it was written. The text goes on from its name."""
 
 
-def sealed(rows: pa.RecordBatch | pa.Table) -> bytearray:
+def sealed(rows: "pa.RecordBatch | pa.Table") -> bytearray:
     """The bytes of a segment: Arrow has no checksums, so one is put into the metadata, which stand there twice."""
     rows = rows.replace_schema_metadata({b"kedge": _MARK + _ZEROS})
     sink = pa.BufferOutputStream()

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from bridge.archives import OPTIONS, faster
+from bridge.callbacks import guard
 from bridge.hidden import hidden
 from bridge.java import NoJava, java_home
 from bridge.masters import SETTINGS, on_loopback, wait_for
@@ -23,6 +24,7 @@ from bridge.pythons import python
 # The C1 compiler alone: the first job comes sooner, and a run of minutes is none the slower for it.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 STARTS_MAX: Final = 6  # of a query, where Spark's Python does not come up in time
+AUTHENTICATE: Final = {"spark.authenticate": "true"}  # on this machine, where Spark draws the secret itself
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -59,7 +61,7 @@ def in_folder(local: Path, users: str) -> str:
 
 def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """Starts Spark, or a session of Spark Connect; takes seconds. Raises NeedsMending where there is no Java that it
-    runs on, or no server. On this machine alone it listens on loopback only."""
+    runs on, or no server. On this machine alone it listens on loopback only, and answers to nobody but its own."""
     if master.startswith("sc://"):
         from bridge.connect import start_remote
 
@@ -84,10 +86,13 @@ def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> 
     beside = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(local)}
     if elsewhere and (path := os.environ.get("PYTHONPATH")):
         beside["spark.executorEnv.PYTHONPATH"] = path  # executors import what we do, where they see the same folders
+    ours = {**(LOOPBACK if here else {}), **({} if elsewhere else AUTHENTICATE)}
     with (
         faster({**settings, OPTIONS: in_folder(local, settings.get(OPTIONS, ""))}) as given,
         hidden(given, folder) as seen,
     ):
-        for key, value in {**SETTINGS, **beside, **(LOOPBACK if here else {}), **seen}.items():
+        for key, value in {**SETTINGS, **beside, **ours, **seen}.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    guard(session.sparkContext._gateway)
+    return session

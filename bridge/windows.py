@@ -53,7 +53,7 @@ class Aggregate:
                 return f.percentile_approx(one, self.share, f.lit(10_000)).cast("double")
         return {"count": f.count, "sum_of": f.sum, "min_of": f.min, "max_of": f.max}[self.kind](one)
 
-    def gives(self, of: pa.DataType | None) -> pa.DataType | None:
+    def gives(self, of: "pa.DataType | None") -> "pa.DataType | None":
         """The type that it gives of a field's; None where it can't be made of that."""
         if self.kind in COUNTS:
             return pa.int64()

@@ -5,6 +5,7 @@ reads. Must not hold words that a reader sees, beyond the title.
 """
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -40,6 +41,10 @@ suppress_warnings = ["myst.header"]  # pages that include a file of the reposito
 
 default_role = "code"
 smartquotes = False  # a quote in a docstring is one of code, most of the time
+# Of the extras' packages only those that are here are imported: signatures and docstrings need none of them.
+autodoc_mock_imports = [
+    name for name in ("numpy", "pandas", "psycopg", "pyarrow", "pyspark") if find_spec(name) is None
+]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

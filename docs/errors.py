@@ -29,13 +29,14 @@ RAISED = """\
 ## What is raised
 
 All derive from `KedgeError`. Each has its `code` (`error.code.name`), and in `next` what to do; a traceback ends in
-both. Those that you raise yourself, `Reject` and `ConfigurationError` most of the time, need neither.
+both. Those that you raise yourself, `Reject`, `NotYet` and `ConfigurationError` most of the time, need neither.
 
 ```{eval-rst}
 .. autoclass:: topology.errors.KedgeError
 """
 CLASSES = (
-    "DeclarationError Mistake ConfigurationError StartError WorkerError TupleStateError EmitError RecordError Reject"
+    "DeclarationError Mistake ConfigurationError StartError WorkerError TupleStateError EmitError RecordError "
+    "Reject NotYet"
 )
 
 

@@ -15,9 +15,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from bolts import SqliteSink
-from spouts import FileTail, Line
-from topology import Bolt, Record, Reject, State, Topology
+from kedge import Bolt, FileTail, Line, Record, Reject, SqliteSink, State, Topology
 
 # `[Sun Dec 04 05:15:09 2005] [error] [client 192.0.2.7] …`, and since 2.4 with fractions of a second, the module, the
 # process, the system's error before the client, and the client's port behind it.

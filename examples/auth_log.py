@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
+from topology.planted import write_anew
+
 FIRST_AT = datetime(2025, 12, 31, 16, 0, 0, tzinfo=UTC)
 SECONDS_A_LINE = 2.7  # on average: 20,000 lines are 15 hours
 LINES_AN_ATTACK = 800
@@ -106,7 +108,7 @@ def auth_log(seed: int = 1, count: int = 20_000) -> AuthLog:
 
 def write(log: AuthLog, path: Path) -> None:
     """Writes the file and sets its mtime to the last line's time. Raises OSError."""
-    path.write_bytes("".join(f"{line}\n" for line in log.lines).encode())
+    write_anew(path, (f"{line}\n".encode() for line in log.lines))
     os.utime(path, (log.last_at.timestamp(), log.last_at.timestamp()))
 
 

@@ -16,9 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from random import Random
+
+from topology.planted import write_anew
 
 FIRST_AT = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR_MS = 3_600_000
@@ -249,9 +252,7 @@ def write(made: Cards, folder: Path) -> None:
         ("cardholders.csv", "card,name,city,phone", made.holders),
         ("frauds.csv", "kind,who,number,at", frauds),
     ):
-        with (folder / name).open("w", encoding="utf-8") as file:
-            file.write(f"{header}\n")
-            file.writelines(f"{line}\n" for line in lines)
+        write_anew(folder / name, (f"{line}\n".encode() for line in chain([header], lines)))
 
 
 def score(folder: Path, store: Path) -> Iterator[str]:

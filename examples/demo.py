@@ -20,11 +20,13 @@ import typer
 from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.commands.new import refuse_what_is_there, typed
-from topology.cli.commands.run import WORKERS_MAX, start
+from topology.cli.commands.run import start
+from topology.cli.durations import Duration
 from topology.cli.options import DebugOption, LogFormat, LogFormatOption, LogLevel, LogLevelOption
 from topology.cli.undoing import end_at_once, held, interruptible
 from topology.codes.loading import K142, K143, K144
 from topology.errors import ConfigurationError
+from topology.plan import WORKERS_MAX
 from topology.text import printable
 
 ALERTS: Final = Path(__file__).with_name("ssh_alerts.py")
@@ -44,7 +46,10 @@ def demo(
     lines: Annotated[int, typer.Option("--lines", metavar="N", help="How long the log is.")] = 20_000,
     workers: Annotated[int, typer.Option("--workers", metavar="N", help="On how many worker processes.")] = 2,
     for_s: Annotated[
-        float | None, typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.")
+        Duration | None,
+        typer.Option(
+            "--for", metavar="TIME", parser=Duration, help="Drain and end after this long: 8s, 2m, or seconds."
+        ),
     ] = None,
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Make the log and the store in DIR, and keep them.")
@@ -55,7 +60,8 @@ def demo(
 ) -> None:
     """Watch a run that finds attacks in an sshd log.
 
-    It makes the log itself, runs on two worker processes, says how to kill one, and removes what it wrote at the end.
+    It makes the log itself, runs on two worker processes, says how to kill one, prints alerts as they come, and removes
+    what it wrote at the end.
     """
     if wrong := _wrong(rate, lines, workers, for_s):
         raise ConfigurationError(wrong, code=K144)
@@ -66,7 +72,7 @@ def demo(
         terminal.say("\n".join(_told(folder, lines, rate, workers, kept=keep is not None)))
         log, store, state = folder / "auth.log", folder / "alerts.db", folder / "state"
         _make(log, lines)
-        values = [f"path={log}", f"store={store}"]
+        values = [f"path={log}", f"store={store}", "show=true"]
         same = [*(word for value in values for word in ("--set", value)), "--state-dir", str(state)]
         if keep is None:
             try_next = f"{typed('kedge')} new my-alerts   # a topology of your own, with its tests"

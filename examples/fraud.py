@@ -6,17 +6,28 @@
 
 WatchCards alerts on too many payments in a short time, an amount far over the card's habit, and two places between
 which nobody can have travelled. Spark joins each alert with the cardholder to call, and counts payments by merchant
-and hour; WatchMerchants alerts on an hour far over the merchant's earlier ones. That needs kedge[spark]; with `--set
-spark=false` the part that takes milliseconds runs alone. `--set rate=1000` reads so many lines a second.
+and hour; WatchMerchants alerts on an hour far over the merchant's earlier ones. That needs kedge-streams[spark]; with
+`--set spark=false` the part that takes milliseconds runs alone. `--set rate=1000` reads so many lines a second.
 """
 
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from bolts import SqliteSink
-from spouts import FileTail, Line, Paced
-from topology import Bolt, ConfigurationError, Record, Reject, State, Stream, Task, Topology
+from kedge import (
+    Bolt,
+    ConfigurationError,
+    FileTail,
+    Line,
+    Paced,
+    Record,
+    Reject,
+    SqliteSink,
+    State,
+    Stream,
+    Task,
+    Topology,
+)
 
 HEADER = "number,at,card,merchant,latitude,longitude,cents"
 KM_A_DEGREE = 111.2

@@ -2,8 +2,8 @@
 
     kedge run examples/host_watch.py --for 60 --set cpu=20
 
-Needs psutil: pip install 'kedge[host]'. `Host` is what a source of one's own looks like. An alert is printed when a
-figure was over its limit, in percent, three times in a row, and another when it was well under it as often.
+Needs psutil: pip install 'kedge-streams[host]'. `Host` is what a source of one's own looks like. An alert is printed
+when a figure was over its limit, in percent, three times in a row, and another when it was well under it as often.
 """
 
 import asyncio
@@ -12,8 +12,7 @@ from datetime import datetime
 
 import psutil  # type: ignore[import-untyped]  # it has no stubs
 
-from bolts import Print
-from topology import Bolt, ConfigurationError, Message, Record, Spout, State, Task, Topology
+from kedge import Bolt, ConfigurationError, Message, Print, Record, Spout, State, Task, Topology
 
 READERS: dict[str, Callable[[], float]] = {  # what is watched → its figure now, in percent
     "cpu": psutil.cpu_percent,  # busy since it was asked last

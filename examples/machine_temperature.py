@@ -18,9 +18,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 
-from bolts import SqliteSink
-from spouts import FileTail, Line
-from topology import Bolt, Record, Reject, State, Topology
+from kedge import Bolt, FileTail, Line, Record, Reject, SqliteSink, State, Topology
 
 HEADER = "timestamp,value"
 

@@ -11,9 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from bolts import SqliteSink
-from spouts import FileTail, Line
-from topology import Bolt, ConfigurationError, Record, State, Task, Topology
+from kedge import Bolt, ConfigurationError, FileTail, Line, Record, SqliteSink, State, Task, Topology
 
 # `Dec  9 06:55:46 web1 sshd[1]: …`, or `2026-12-09T06:55:46.123456+00:00 web1 …`
 LOGGED = re.compile(r"(?:[A-Z][a-z]{2} [ 123]\d [\d:]{8}|\d{4}-\d\d-\d\dT\S+) (?P<host>\S+) ")

@@ -2,26 +2,74 @@
 
     kedge run examples/ssh_alerts.py --set path=/var/log/auth.log --set store=alerts.db
 
-FileTail reads lines, ParseFailures finds the failed logins, DetectBruteForce counts them address by address, SqliteSink
-stores the alerts in the table `brute_force`. `--set rate=1200` reads so many lines a second: time to watch a short log.
+FileTail reads lines, ParseFailures finds the failed logins (with classic or ISO times, told by sshd or by PAM),
+DetectBruteForce counts them address by address, SqliteSink stores the alerts in the table `brute_force`. `--set
+rate=1200` reads so many lines a second: time to watch a short log.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from ipaddress import ip_address
 
-from bolts import Burst, CountWithin, SqliteSink
-from spouts import FileTail, Line, Paced, SyslogTimes
-from topology import Bolt, Record, Task, Topology
+from kedge import (
+    Bolt,
+    Burst,
+    CountWithin,
+    FileTail,
+    Line,
+    Matching,
+    Notes,
+    Paced,
+    Print,
+    Record,
+    SqliteSink,
+    SyslogTimes,
+    Task,
+    Topology,
+)
 
 # sshd's own lines, not what quotes them. A user's name, `x from 192.0.2.1 port 22` too, is the attacker's choice: `.*`
 # takes all that it can, so that the line's last `from … port …` counts.
-FAILED = re.compile(
-    r"(?P<time>.{15}) [^ ]+ sshd\[[0-9]+\]: (?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
-    r"Failed password for (?:invalid user )?(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
+SSHD = (
+    r"(?P<time>[A-Z].{14}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(?:Z|[-+][0-9:]{5})?) "  # classic, or ISO (RFC 5424)
+    r"[^ ]+ sshd(?:-session|-auth)?\[[0-9]+\]: "  # OpenSSH 9.8 and newer has a program for each session
 )
+FAILED = re.compile(
+    SSHD + r"(?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
+    r"Failed (?:password|keyboard-interactive/pam) for (?:invalid user )?"
+    r"(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
+)
+PAM = re.compile(
+    SSHD
+    + r"(?:pam_unix\(sshd:auth\): authentication failure|PAM (?P<times>[1-9][0-9]{0,8}) more authentication failures?)"
+    r"; logname=[^ ]* uid=[0-9]+ euid=[0-9]+ tty=[^ ]* ruser=[^ ]* rhost=(?P<address>[^ ]+)(?: +user=(?P<user>.*))?"
+)
+LOOKED_AT = 4 << 20  # bytes of the log's beginning that decide which lines count
+
+
+def counts_pam(path: str, notes: Notes) -> bool:
+    """Whether PAM's lines are the failures to count: only where sshd itself tells of none.
+
+    One failure has a line of PAM's and one of sshd's in most logs. Counting both would double it, and to tell which
+    belong together takes a memory that a replay does not have. So the log's beginning decides, once: it is noted, so
+    that a replay, or a second run, counts the same lines.
+    """
+    name = f"PAM's lines count in {os.path.realpath(path)}"
+    if (noted := notes.get(name)) is not None:
+        return noted == "yes"
+    try:
+        with open(path, errors="replace") as file:
+            lines = file.read(LOOKED_AT).splitlines()
+    except OSError:  # lines that come from somewhere else
+        return False
+    counts = any(map(PAM.match, lines))
+    if counts or any(map(FAILED.match, lines)):  # else nothing is known yet: the next run looks again
+        counts = counts and not any(map(FAILED.match, lines))
+        notes.set(name, "yes" if counts else "no")
+    return counts
 
 
 class Failure(Record):
@@ -41,6 +89,9 @@ class BruteForce(Record):
     first_at: datetime
     last_at: datetime
 
+    def __str__(self) -> str:
+        return f"alert: {self.source_ip} has failed {self.failures} times, {self.first_at} to {self.last_at:%H:%M:%S}"
+
 
 @lru_cache(maxsize=4096)  # many lines a second, and many from one address
 def is_address(text: str) -> bool:
@@ -54,14 +105,23 @@ class ParseFailures(Bolt):
     """Line → Failure; other lines yield nothing. A failure at an impossible time (`Feb 30`) is rejected."""
 
     def __init__(self, path: str, reference: str = "", follow: bool = False) -> None:
+        self.path = path
         self.times = SyslogTimes(path, reference, follow=follow)  # `Dec 10 06:55:46`: of which year?
+        self.failed = FAILED
+        self.matching = Matching("failed logins")
 
     def open(self, task: Task) -> None:
         self.times.open(task)
+        self.failed = PAM if counts_pam(self.path, task.notes) else FAILED
 
     def process(self, line: Line) -> Iterator[Failure]:
-        if (match := FAILED.match(line.text)) and is_address(match["address"]):
-            yield Failure(self.times.at(match["time"]), match["address"], match["user"], int(match["times"] or 1))
+        match = self.failed.match(line.text)
+        if self.matching.seen(match, line.text) and match and is_address(match["address"]):
+            user = match["user"] or ""  # PAM names none that the machine does not have
+            yield Failure(self.times.at(match["time"]), match["address"], user, int(match["times"] or 1))
+
+    def close(self) -> None:
+        self.matching.end()
 
 
 class DetectBruteForce(CountWithin[Failure, BruteForce]):
@@ -78,12 +138,20 @@ class DetectBruteForce(CountWithin[Failure, BruteForce]):
 
 
 def topology(
-    path: str = "auth.log", store: str = "alerts.db", reference: str = "", follow: bool = False, rate: float = 0.0
+    path: str = "auth.log",
+    store: str = "alerts.db",
+    reference: str = "",
+    follow: bool = False,
+    rate: float = 0.0,
+    show: bool = False,
 ) -> Topology:
-    """`follow` waits for more at the file's end; `reference`, an ISO time, decides of which years the lines are."""
+    """`follow` waits for more at the file's end; `reference`, an ISO time, decides of which years the lines are; `show`
+    prints alerts as they come."""
     topology, tail = Topology("ssh-alerts"), FileTail(path, follow=follow)
     lines = topology.spout("lines", Paced(tail, rate) if rate else tail)
     failures = topology.bolt("failures", ParseFailures(path, reference, follow), lines.shuffle())
     alerts = topology.bolt("alerts", DetectBruteForce(limit=5, within_s=60), failures.fields("source_ip"), tasks=2)
     topology.bolt("store", SqliteSink(store, records=[BruteForce]), alerts.global_())
+    if show:
+        topology.bolt("show", Print(), alerts.global_())
     return topology

@@ -3,17 +3,16 @@
     kedge run examples/ssh_spark.py --set path=/var/log/auth.log --set hosts=examples/known_hosts.csv --set store=ssh.db
 
 Alerts take milliseconds and wait for no Spark; records are handed over to it from the first second on, and its results
-come when it has started. Needs kedge[spark], and Java or kedge[spark-jre]; `make run-spark` installs both.
+come when it has started. Needs kedge-streams[spark], and Java or kedge-streams[spark-jre]; `make run-spark` installs
+both.
 """
 
 from datetime import datetime
 
 from ssh_alerts import BruteForce, DetectBruteForce, ParseFailures  # beside this file
 
-from bolts import SqliteSink
 from bridge import Table, joined, sum_of, windowed
-from spouts import FileTail, Paced
-from topology import Record, Topology
+from kedge import FileTail, Paced, Record, SqliteSink, Topology
 
 
 class HourlyFailures(Record):

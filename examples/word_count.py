@@ -12,9 +12,7 @@ Only its lines may be printed again, since a terminal can't forget; what stores 
 import re
 from collections.abc import Iterator
 
-from bolts import Print
-from spouts import FileTail, Items, Line
-from topology import Bolt, Record, State, Topology
+from kedge import Bolt, FileTail, Items, Line, Print, Record, State, Topology
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 SENTENCES = """\

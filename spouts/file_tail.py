@@ -20,12 +20,13 @@ from spouts.tailed_file import WINDOW_BYTES, Found, TailedFile, open_regular, un
 from topology.codes.given import K314
 from topology.codes.starting import K417
 from topology.components import Message, Notes, Positions, Spout, Task
-from topology.errors import ConfigurationError, StartError
+from topology.errors import ConfigurationError, NotesAway, StartError
 
 OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
 SHORTEST_WAIT_S: Final = 0.001  # after a line; doubles up to `poll_interval_s`, so a busy file's next line is seen soon
 NOTED_BYTES: Final = 4 * WINDOW_BYTES  # of a file's beginning that are noted as they are read
 EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the latest read, so that late acks find theirs
+NOTE_AGAIN_S: Final = 0.5  # before a note that could not be kept is tried again
 
 log = logging.getLogger("kedge.spouts")
 
@@ -73,10 +74,11 @@ class FileTail(Spout):
     file: nothing is lost, and memory stays bounded. Ids of pieces depend on `max_line_bytes`.
 
     One task reads one file. Only regular files are read, a symlink's target too: a FIFO, device or directory is refused
-    by `open`, as is a missing or unreadable file; where one takes the path later, it is warned of, and the file before
-    is followed on. Raises ConfigurationError. `block_bytes` is what one read takes from the disk, and `poll` blocks the
-    loop for that long. `poll_interval_s` is how often a file without news is looked at, and so the longest that a line
-    waits to be seen; after each line the interval begins at a millisecond and doubles.
+    by `open`, as is an unreadable or a missing file. A missing file to follow is waited for up to `start_timeout_s`, as
+    is its folder. What is refused and takes the path later is warned of, and the file before is followed on. Raises
+    ConfigurationError, and NotYet for a file that is waited for. `block_bytes` is what one read takes from the disk,
+    and `poll` blocks the loop for that long. `poll_interval_s` is how often a file without news is looked at, and so
+    the longest that a line waits to be seen; after each line the interval begins at a millisecond and doubles.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class FileTail(Spout):
                 raise ConfigurationError(f"FileTail's {name} is above 0, not {getattr(self, name)!r}", code=K314)
         self._files: list[_Named] = []  # rotated ones first, the newest last
         self._epochs: dict[str, str] = {}
+        self.away = ""  # why it is not read on now
         self._refused = ""  # why the file that the path names now is not read
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
@@ -108,7 +111,7 @@ class FileTail(Spout):
         alone(task, "reads one file")
         self._clock = task.clock
         at = positions if isinstance(positions, Positions) else Positions(positions)
-        descriptor = open_regular(self.path)
+        descriptor = open_regular(self.path, awaited=self.follow)
         try:
             self._known = KnownFiles(task.notes, task.known_as or task.component, task.random)
             known = current_of(self.path, self._known, descriptor)
@@ -130,20 +133,15 @@ class FileTail(Spout):
         nothing. Raises OSError where the disk does."""
         wait_s = min(SHORTEST_WAIT_S, self.poll_interval_s)
         while True:
-            for file in self._files:
-                if file.lines.has_lines:
-                    return self._batch(file, limit)
-            if self.follow:
-                self._look_at_path()
-            for file in [*self._files]:  # a copy may be put before one that was truncated
-                if self._read(file):
-                    return self._batch(file, limit)
+            file = next((one for one in self._files if one.lines.has_lines), None) or self._with_news()
+            if file is not None and self._is_noted(file):
+                return self._batch(file, limit)
             before = len(self._files)
-            if self._let_go() or len(self._files) < before:
+            if file is None and (self._let_go() or len(self._files) < before):
                 continue
-            if not self.follow:
+            if not self.follow and not self.away:
                 return []
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(NOTE_AGAIN_S if self.away else wait_s)
             wait_s = min(wait_s * 2, self.poll_interval_s)
 
     def partitions(self) -> Mapping[str, str]:
@@ -168,6 +166,34 @@ class FileTail(Spout):
     def _add(self, descriptor: int, known: KnownFile, offset: int, whole: bool = False) -> None:
         lines = TailedFile(descriptor, offset, self.block_bytes, self.max_line_bytes)
         self._files.append(_Named(lines, known, whole or not self.follow))
+
+    def _with_news(self) -> "_Named | None":
+        """The first file that has new lines now; None where none has."""
+        if self.follow:
+            self._look_at_path()
+        # A list: a copy may be put before one that was truncated.
+        return next((file for file in [*self._files] if self._read(file)), None)
+
+    def _is_noted(self, file: "_Named") -> bool:
+        """Whether its lines may leave: what has to be noted before is. While notes can't be written, nothing leaves,
+        and nothing is lost (F71)."""
+        if not file.to_note:
+            return True
+        try:
+            self._note(file)
+        except NotesAway as error:
+            self._is_away(error)
+            return False
+        file.to_note = False
+        if self.away:
+            self.away = ""
+            log.info("%s is read on: notes can be kept again", self.path)
+        return True
+
+    def _is_away(self, error: NotesAway) -> None:
+        if not self.away:
+            log.warning("%s is not read on until a note of how far it was can be kept: %s", self.path, error)
+        self.away = f"a note can't be kept: {error}"
 
     def _read(self, file: "_Named") -> bool:
         """Reads a file's next lines; whether there are any. Afterwards its content is noted well enough (C2)."""
@@ -194,7 +220,7 @@ class FileTail(Spout):
         # read of the first bytes, as many as files may well have in common, then whenever it has doubled: some dozens
         # of fsyncs for any length.
         if file.known.offset < NOTED_BYTES or lines.offset >= 2 * file.known.offset:
-            self._note(file)
+            file.to_note = True
         if lines.pieces and not file.warned:
             file.warned = True
             log.warning(
@@ -223,8 +249,9 @@ class FileTail(Spout):
         if file.known.offset < file.lines.offset:
             seen = file.lines.seen
             noted = replace(file.known, offset=file.lines.offset, digest=digest(seen))
-            file.known = replace(noted, head=noted.head and head_digest(seen[0]))
-            self._known.keep(file.known)
+            noted = replace(noted, head=noted.head and head_digest(seen[0]))
+            self._known.keep(noted)
+            file.known = noted
 
     # -- which files
 
@@ -252,18 +279,32 @@ class FileTail(Spout):
         except FileNotFoundError:
             return
         except (OSError, ConfigurationError) as error:
-            if str(error) != self._refused:
-                self._refused = str(error)
-                log.warning("what has taken the place of %s can't be read: %s", self.path, error)
+            self._refuse(error)
             return
         self._refused = ""
         newest.quiet_since = None
-        log.info("%s was rotated; the new file is read from its start", self.path)
         keys = {*(file.lines.key for file in self._files), key}
         open_ones = {file.lines.descriptor: file.known.generation_of for file in self._files}
-        for unread in passed_by(self.path, self._known, keys, open_ones):
-            self._add(unread.descriptor, unread.known, unread.offset)
-        self._add(descriptor, self._known.new(descriptor), 0)
+        try:
+            for unread in passed_by(self.path, self._known, keys, open_ones):
+                self._add(unread.descriptor, unread.known, unread.offset)
+            known = self._known.new(descriptor)
+        except NotesAway as error:
+            os.close(descriptor)
+            self._is_away(error)
+            return
+        except OSError as error:  # the disk does not give it any more
+            os.close(descriptor)
+            self._refuse(error)
+            return
+        self.away = ""
+        log.info("%s was rotated; the new file is read from its start", self.path)
+        self._add(descriptor, known, 0)
+
+    def _refuse(self, error: Exception) -> None:
+        if str(error) != self._refused:
+            self._refused = str(error)
+            log.warning("what has taken the place of %s can't be read: %s", self.path, error)
 
     def _let_go(self) -> bool:
         """Closes rotated files that have been quiet for long enough; whether one had a half line, which is a line then.
@@ -277,8 +318,13 @@ class FileTail(Spout):
             if file.lines.finish() is Found.LINES:
                 found_lines = True
             else:
-                self._note(file)
-                self._known.keep(replace(file.known, ended=True))
+                try:
+                    self._note(file)
+                    self._known.keep(replace(file.known, ended=True))
+                except NotesAway as error:
+                    self._is_away(error)
+                    return found_lines
+                self.away = ""
                 self._files.remove(file)
                 file.lines.close()
         return found_lines
@@ -294,14 +340,15 @@ class _Named:
         self.whole = whole
         self.quiet_since: float | None = None
         self.warned = False
+        self.to_note = False  # before its lines leave
 
 
-def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:
+def first_mtime(path: str | os.PathLike[str], notes: Notes, *, follow: bool = False) -> datetime:
     """When the file at `path` had last been changed (UTC) when this was first asked of it, by this run or an earlier
     one: noted under the file's real path, so that later changes make no difference. Blocks for the note's fsync.
 
     For times without a year: a replay, or a second run, must read them as the first one did. Raises ConfigurationError
-    where the file is missing.
+    where the file is missing; NotYet where it is to be followed.
     """
     name = f"first mtime of {os.path.realpath(path)}"
     if noted := notes.get(name):
@@ -313,7 +360,7 @@ def first_mtime(path: str | os.PathLike[str], notes: Notes) -> datetime:
     try:
         microseconds = os.stat(path).st_mtime_ns // 1_000
     except (OSError, ValueError) as error:
-        raise unreadable(os.fspath(path), error) from error
+        raise unreadable(os.fspath(path), error, awaited=follow) from error
     mtime = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     notes.set(name, mtime.isoformat())
     return mtime

@@ -21,6 +21,8 @@ class Items(Spout, Generic[R]):
     an item of the first run (C2). `open` raises ConfigurationError where a record can't be encoded.
     """
 
+    shared_ids = True
+
     def __init__(self, records: Iterable[R]) -> None:
         self._records = tuple(records)
         self._epochs: Mapping[str, str] = {}

@@ -9,7 +9,7 @@ from topology.codes.given import K317
 from topology.components import Message, Polls, R, Records, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
-from topology.runtime.sourcing import polling
+from topology.runtime.sourcing import Polling, polling
 from topology.signatures import of_spout
 
 TOGETHER_S: Final = 0.01  # messages that are due within this time come in one poll
@@ -36,7 +36,8 @@ class Paced(Spout, Generic[R]):
         self.spout = wrapped
         self.rate = rate
         vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class,
-        vars(self)["given_again"] = wrapped.given_again  # as this is
+        vars(self)["given_again"] = wrapped.given_again  # as these are
+        vars(self)["shared_ids"] = wrapped.shared_ids
 
     def emits(self) -> Sequence[type[Record]]:
         """The classes that `spout` emits."""
@@ -47,7 +48,7 @@ class Paced(Spout, Generic[R]):
         self._clock = task.clock
         self._task_rate = self.rate / task.tasks
         self._next_at = 0.0  # when the next message may come, in the clock's seconds
-        self._source = polling(self.spout)
+        self._source = polling(self.spout, ahead_max=max(1, int(self._task_rate * TOGETHER_S)))
         opened: Awaitable[None] | None = self.spout.open(task, positions)
         return opened
 
@@ -58,6 +59,11 @@ class Paced(Spout, Generic[R]):
         earliest = self._clock.monotonic() - CATCH_UP_S
         self._next_at = max(self._next_at, earliest) + len(messages) / self._task_rate
         return messages
+
+    @property
+    def polling_within(self) -> Polling:
+        """Where the messages come from: what its generator has yielded is emitted before a drain ends."""
+        return self._source
 
     def partitions(self) -> Mapping[str, str]:
         """Those of `spout`, as they were when it gave the last messages."""

@@ -20,7 +20,7 @@ from typing import Final
 from spouts.lines import Line, line_of, messages, piece_end, split
 from topology.codes.given import K310, K311
 from topology.components import Message
-from topology.errors import ConfigurationError, did_you_mean
+from topology.errors import ConfigurationError, NotYet, did_you_mean
 
 BESIDE_MAX: Final = 10_000  # names in a folder that a wrong path is compared with
 WINDOW_BYTES: Final = 1_024  # of the head, and before the next line: what the content is recognised by
@@ -34,24 +34,27 @@ class Found(enum.Enum):
     OTHER_CONTENT = "the file was truncated: what was read is no longer in it"
 
 
-def open_regular(path: str) -> int:
+def open_regular(path: str, *, awaited: bool = False) -> int:
     """A descriptor of the regular file that `path` names, through symlinks. Never blocks on a FIFO or a device, nor
-    opens one. Raises ConfigurationError in one sentence where it is no regular file, is missing or may not be read."""
+    opens one. Raises ConfigurationError in one sentence where it is no regular file, is missing or may not be read;
+    NotYet where it is missing and `awaited`."""
     try:
         _refuse_unless_regular(path, os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, awaited=awaited) from error
     try:
         _refuse_unless_regular(path, os.fstat(descriptor).st_mode)  # it may have been swapped since
+        _refuse_unless_readable(path, descriptor)
     except ConfigurationError:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def unreadable(path: str, error: Exception) -> ConfigurationError:
-    """What is raised for a file that the system does not give; where it is missing, with what may have been meant."""
+def unreadable(path: str, error: Exception, *, awaited: bool = False) -> ConfigurationError | NotYet:
+    """What is raised for a file that the system does not give; where it is missing, with what may have been meant;
+    a missing one that is `awaited` is not there yet."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not isinstance(error, FileNotFoundError):
         return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=K310)
@@ -63,15 +66,31 @@ def unreadable(path: str, error: Exception) -> ConfigurationError:
         beside = []
     place = "" if os.path.isabs(path) else f"; it is looked up from {os.getcwd()}"
     text = f"the file {path!r} can't be read: {reason}{did_you_mean(path, beside)}"
-    return ConfigurationError(text, code=K310, next=f"mend the path{place}")
+    kind = NotYet if awaited else ConfigurationError
+    return kind(text, code=K310, next=f"mend the path{place}")
 
 
 def _refuse_unless_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(mode), "a device")
-        text = f"the file {path!r} can't be read: it is {kind}, and only regular files are"
-        raise ConfigurationError(text, code=K311)
+        raise _not_regular(path, f"it is {kind}, and only regular files are")
+
+
+def _refuse_unless_readable(path: str, descriptor: int) -> None:
+    """Files of /proc call themselves regular: some can't be read (/proc/self/mem), and others have a length of 0 and
+    content all the same, so that each look at them would find them truncated."""
+    try:
+        begun = os.pread(descriptor, 1, 0)
+        has_length = not begun or os.fstat(descriptor).st_size > 0
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not has_length:
+        raise _not_regular(path, "it has content and no length, as files of /proc have")
+
+
+def _not_regular(path: str, why: str) -> ConfigurationError:
+    return ConfigurationError(f"the file {path!r} can't be read: {why}", code=K311)
 
 
 def windows(descriptor: int, offset: int) -> tuple[bytes, bytes]:

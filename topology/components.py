@@ -82,7 +82,9 @@ class Collector(Protocol[IN]):
         task: int | None = None,
     ) -> None:
         """Sends a record. `anchors`: None for the tuple being executed, () for none (at most once, a random identity).
-        `key` names the emission in place of its ordinal; `task` is the target of a direct grouping."""
+        `key` names the emission in place of its ordinal. `task` is the target for the readers by direct(); others have
+        the record by their groupings. Raises EmitError where a task is named and nobody reads by direct(), or where
+        somebody does and none is named."""
 
     def ack(self, tup: Tuple[Any]) -> None:
         """Says that this input is done. Raises TupleStateError the second time."""
@@ -91,7 +93,9 @@ class Collector(Protocol[IN]):
         """Fails this input's trees: the message is replayed. Raises TupleStateError where it is finished."""
 
     def touch(self, tup: Tuple[Any]) -> None:
-        """Says that this held input is still wanted: its deadline starts anew. The runtime touches held inputs too."""
+        """Says that this held input is still wanted: its deadline starts anew, and so does the hard cap of 20 timeouts.
+        The runtime touches held inputs too, so `tree_timeout_s` alone ends none of them; only this call renews the cap.
+        Raises TupleStateError where the input is finished."""
 
     async def drain(self) -> None:
         """Waits until the queues that this task feeds have room: call it now and then in an unbounded fan-out."""
@@ -160,7 +164,8 @@ class Notes(Protocol):
         """The text noted under this name by any run, or None."""
 
     def set(self, name: str, text: str) -> None:
-        """Notes a text. Blocks for one fsync; durable when it returns. Raises StartError where it can't be written."""
+        """Notes a text. Blocks for one fsync; durable when it returns. Raises NotesAway where it can't be written
+        now, and may be later, and StartError where it can't at all."""
 
 
 class MakesFolder(Protocol):
@@ -224,9 +229,11 @@ class Bolt(Component):
 
     `process` returns or yields records, or None; it may be async. What it returns leaves when it has returned, anchored
     to its input, which is then acked; if it raises, nothing leaves and the input fails. `execute` controls all of it.
-    `tick(now)`, where defined and the bolt is declared with `every`, and `flush(out)` may emit too: what they emit
-    without an anchor has a random identity, at most once. `flush` is called once when all inputs of a bounded run have
-    ended, and again only if a replay has brought the bolt inputs after that; not when a run drains.
+    `tick(now)`, where defined, is called every `every` with the time, in UTC. It returns or yields records as `process`
+    does, and may be async; the classes that its annotation names are streams of the bolt, too. What it raises is told,
+    and changes nothing. `flush(out)` is called once when all inputs of a bounded run have ended, and again only if a
+    replay has brought the bolt inputs after that; not when a run drains. What they emit without an anchor, as all of a
+    `tick`, has a random identity, at most once.
 
     A bolt with state may have timers, which `state.timer` sets: `on_timer(key, name, state)` is called once for each
     that is due, with the key as a tuple of the values of its grouping's fields. It returns or yields records as
@@ -247,10 +254,17 @@ class Bolt(Component):
             not take what it has forgotten for new (D5); and what `shuffle` deals to it goes by identity, so that a
             replay meets the task that it has met before.
     fires_at_end  whether the timers that are left fire, in their order, when all inputs of a bounded run have ended.
-            Else they stay, and the next run has them, as it has those whose `on_timer` raises too often (max_replays).
+            Else they stay, and the next run has them, as it has those whose `on_timer` raises too often
+            (max_replays; five times unless set).
     may_be_split  True: what it keeps in its attributes is a matter of each copy of it alone, such as a table that was
             loaded, so there may be any number of copies, begun anew at any time: what an engine asks that deals them to
             processes of its own (`kedge run --engine`).
+    blocking  True: `process` computes or waits for long, so it is called in a thread, one input at a time in each task,
+            or as many as the topology's `concurrency` says; the event loop goes on. What it uses has to bear that: its
+            attributes are changed in another thread than the loop's, and of several where concurrency is more than 1.
+            What it returns leaves, and what it raises fails its input, as ever. An input over `process_timeout_s`
+            fails, and its thread is free when `process` has returned, which nothing can force; at the end of a run
+            such a thread is left behind. For `process(record)` without state, and not async.
     away    Set by the bolt while something that it depends on is away: why, for people. As long as it is not empty, the
             inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43), and whoever asks
             what holds the run up is told. The bolt has to ask again by itself, and to set it to "" once it can go on.
@@ -263,11 +277,13 @@ class Bolt(Component):
     remembers: ClassVar[bool] = False
     fires_at_end: ClassVar[bool] = False
     may_be_split: ClassVar[bool] = False
+    blocking: ClassVar[bool] = False
     away: str = ""
     broken: BaseException | None = None
 
     def open(self, task: Task) -> Awaitable[None] | None:
-        """Takes resources; may be async. Raises ConfigurationError for what the user has to mend."""
+        """Takes resources; may be async. Raises ConfigurationError for what the user has to mend, and NotYet for what
+        may well come: it is called again then."""
         return None
 
 
@@ -288,15 +304,22 @@ class Spout(Component):
     ends_last  True: what it reads is made of what bolts of this run have put elsewhere, as a query's results are. All
             other sources end first; bolts that are not below this one are then flushed, and what they put out in that
             may be what it has waited for. It ends by itself, as any source does: `poll` returns an empty list.
+    shared_ids  whether an id (of a partition) names one message whichever task gives it: True for tasks that divide
+            one set of messages, as where each takes every n-th row of a table. Else each task has ids of its own: an id
+            that two tasks give names two messages (B14).
+    reads_ahead  how many messages `records` may have yielded that are not emitted yet, at least 1; of each task. A run
+            that drains emits them before it ends, and asks the generator for no more.
     """
 
     given_again: ClassVar[Literal["same", "other ids", "never"]] = "same"
     ends_last: ClassVar[bool] = False
+    shared_ids: ClassVar[bool] = False
+    reads_ahead: ClassVar[int] = 128
     outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
 
     def open(self, task: Task, positions: Positions) -> Awaitable[None] | None:
         """Takes resources; may be async. `positions`: where to resume, see `Positions`. What a source gives again from
-        there on the runtime passes over where it is done already."""
+        there on the runtime passes over where it is done already. Raises as that of a bolt."""
         return None
 
     def partitions(self) -> Mapping[str, str]:

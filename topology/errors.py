@@ -105,6 +105,18 @@ class StartError(KedgeError):
     """The run could not start for a reason outside the topology: a locked or unwritable state directory, say."""
 
 
+class NotYet(StartError):
+    """Raised by `open` of a spout or bolt: what it needs is not there yet, and may well come, as a server that is still
+    starting. `open` is called again, on the same object, until it returns, or `start_timeout_s` have passed; the run
+    then ends with exit status 3. So an `open` that raises it gives back first what it has taken. Not for a mistake, a
+    wrong password say, which no wait mends: that is a ConfigurationError."""
+
+
+class NotesAway(StartError):
+    """A note could not be kept now: the state directory has no room, or may not be written at the moment. Nothing is
+    lost by it; the same note may be set again later."""
+
+
 class WorkerError(KedgeError):
     """What the workers of a run could not go on for: one that died too often, or a source in one that raised."""
 

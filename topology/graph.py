@@ -5,7 +5,7 @@ all of them at once. This file must not know how anything runs; `run` and `serve
 """
 
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -73,6 +73,7 @@ class Declared:
     every: str | None = None
     problems: list[Problem] = field(default_factory=list)
     renamed_from: str | None = None
+    begins_empty: bool = False
 
     @property
     def known_as(self) -> str:
@@ -109,7 +110,8 @@ class Stream(Generic[RC]):
     @property
     def dead(self) -> "Stream[DeadLetter]":
         """Of a spout: its messages that have ended dead, whichever bolt has failed them, each once it is kept. Whoever
-        reads it changes nothing for the messages; a bolt that raises gets the letter again, up to max_replays times.
+        reads it changes nothing for the messages; a bolt that raises gets the letter again, for
+        retry_for_s, or up to max_replays times.
 
             topology.bolt("page", Page(), lines.dead.shuffle())
         """
@@ -184,6 +186,7 @@ class Topology:
         concurrency: int = 1,
         every: str | None = None,
         renamed_from: str | None = None,
+        begins_empty: bool = False,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -198,6 +201,7 @@ class Topology:
         concurrency: int = 1,
         every: str | None = None,
         renamed_from: str | None = None,
+        begins_empty: bool = False,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -213,6 +217,7 @@ class Topology:
         concurrency: int = 1,
         every: str | None = None,
         renamed_from: str | None = None,
+        begins_empty: bool = False,
     ) -> Stream[Out]: ...
     @overload
     def bolt(
@@ -225,6 +230,7 @@ class Topology:
         concurrency: int = 1,
         every: str | None = None,
         renamed_from: str | None = None,
+        begins_empty: bool = False,
     ) -> Stream[Out]: ...
     def bolt(
         self,
@@ -236,13 +242,15 @@ class Topology:
         concurrency: int = 1,
         every: str | None = None,
         renamed_from: str | None = None,
+        begins_empty: bool = False,
     ) -> Stream[Any]:
         """Declares a bolt that reads `inputs`, streams with a grouping each. Returns the handle of what it emits.
 
         `tasks` copies share its input; `concurrency` inputs may be under way in each, where it is async; `every`
         ("10s", "500ms", "5m") is how often `tick` is called. `renamed_from` is the name that it had when it was first
         run on this state directory, where that was another: its identities, its state and all else that is kept of it
-        stay those of that name. Leave it there as long as the state directory lives.
+        stay those of that name. Leave it there as long as the state directory lives. `begins_empty=True` says of a new
+        bolt with state that it is no other one under a new name, where such a one is gone: what is kept of that stays.
         """
         signature = signatures.of_bolt(bolt)
         read = tuple(one for one in inputs if isinstance(one, Input))
@@ -272,6 +280,7 @@ class Topology:
             every=every,
             problems=problems,
             renamed_from=renamed_from,
+            begins_empty=begins_empty,
         )
         return self._declare(declared)
 
@@ -289,27 +298,55 @@ class Topology:
         if found:
             raise DeclarationError(self.name, found)
 
-    def run(self, *, state_dir: str | Path | None = None) -> "Report":
-        """Runs the topology in an event loop of its own; blocks until it has ended or was interrupted and has drained.
+    def run(
+        self,
+        *,
+        workers: int | None = None,
+        state_dir: str | Path | None = None,
+        made_by: "Callable[[], Topology] | None" = None,
+    ) -> "Report":
+        """Runs the topology; blocks until it has ended, or was interrupted and has drained. Returns how it ended.
 
-        State that survives is kept in `state_dir`, or nowhere. Raises DeclarationError, ConfigurationError or
-        StartError where it can't begin. From a running loop, await `serve` instead.
+        workers    None: in this process, in an event loop of its own. A number, 1 to 64: on so many processes, which
+                   this one starts, watches and replaces.
+        state_dir  Where positions, state and dead letters are kept for the next run. None: nowhere. Then positions and
+                   state are in memory. Sources are read from their start in each run, and again when the worker that
+                   reads them dies. State in a worker begins empty after its death, and other workers' state counts
+                   again what is read again. Dead letters are logged only.
+        made_by    Only for several processes: each makes the topology anew. Without it, it imports the module that has
+                   this topology as an attribute at its top level: the program itself, most of the time. Otherwise give
+                   a function at the top level of a module, or a functools.partial of one with plain values (None, bool,
+                   int, float, str, bytes, and lists and dicts of them).
+
+        As a worker imports the program, the call of `run` stands under `if __name__ == "__main__":`.
+
+        SIGINT and SIGTERM drain the run, a second one ends it now; afterwards they are handled as before. Raises
+        DeclarationError, ConfigurationError or StartError where it can't begin, and RuntimeError in a running loop:
+        await `serve` there. What goes wrong later is in the Report, and is not raised. When it returns or raises, no
+        process, socket or lock of the run is left.
         """
         self._refuse_while_loading()
-        from topology.runtime.embedded import run
+        from topology.runtime.launching import run
 
-        return run(self, state_dir=state_dir)
+        return run(self, workers=workers, state_dir=state_dir, made_by=made_by)
 
-    async def serve(self, *, state_dir: str | Path | None = None, stop: Awaitable[Any] | None = None) -> "Report":
+    async def serve(
+        self,
+        *,
+        workers: int | None = None,
+        state_dir: str | Path | None = None,
+        stop: Awaitable[Any] | None = None,
+        made_by: "Callable[[], Topology] | None" = None,
+    ) -> "Report":
         """As `run`, in the running loop; touches no signal handler. Drains once `stop` is done.
 
         Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait
         for what is under way. Who wants the report ends it by `stop`.
         """
         self._refuse_while_loading()
-        from topology.runtime.embedded import serve
+        from topology.runtime.launching import serve
 
-        return await serve(self, state_dir=state_dir, stop=stop)
+        return await serve(self, workers=workers, state_dir=state_dir, stop=stop, made_by=made_by)
 
     def _refuse_while_loading(self) -> None:
         if what := _loaded.get():

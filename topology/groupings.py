@@ -234,7 +234,8 @@ class Fields(OneTarget):
 
 @dataclass(frozen=True)
 class PartialKey(OneTarget):
-    """Two candidate tasks a key; the one that this emitter has sent less to (Nasir et al., ICDE 2015)."""
+    """Two candidate tasks a key, never the same one; the one that this emitter has sent less to (Nasir et al., ICDE
+    2015)."""
 
     field: str
     name = "partial_key"
@@ -245,10 +246,12 @@ class PartialKey(OneTarget):
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
         get = attrgetter(self.field)
         sent = [0] * tasks
+        others = max(tasks - 1, 1)
 
         def one(record: Any, identity: int) -> int:
             digest = xxh3_64_intdigest(key_bytes(get(record)))
-            first, second = digest % tasks, (digest >> 32) % tasks
+            first = digest % tasks
+            second = (first + 1 + (digest >> 32) % others) % tasks
             task = first if sent[first] <= sent[second] else second
             sent[task] += 1
             return task

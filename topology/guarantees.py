@@ -61,20 +61,20 @@ class Promise:
         return self.weaknesses[0].component if self.guarantee is not Guarantee.EXACTLY_ONCE else ""
 
 
-def guarantees(topology: Topology) -> list[Promise]:
+def guarantees(topology: Topology, *, keeps: bool = True) -> list[Promise]:
     """One of each sink, in order of declaration: of each bolt that emits nothing, whose records nobody reads, or that
-    drops replays."""
+    drops replays. `keeps`: whether the run has a state directory."""
     components = {one.name: one for one in topology.components}
     read = {read.component for one in components.values() for read in one.inputs if not read.dead}
     ordered = order(topology.components)
     return [
-        Promise(one.name, tuple(_weaknesses(one, [components[name] for name in ordered], topology.config)))
+        Promise(one.name, tuple(_weaknesses(one, [components[name] for name in ordered], topology.config, keeps)))
         for one in components.values()
         if one.kind == "bolt" and (not one.streams or one.name not in read or _drops_replays(one))
     ]
 
 
-def _weaknesses(sink: Declared, ordered: list[Declared], config: Config) -> list[Weakness]:
+def _weaknesses(sink: Declared, ordered: list[Declared], config: Config, keeps: bool) -> list[Weakness]:
     """Of all on the way to the sink, and of itself; what loses first, then what repeats, each from the spouts on."""
     if config.guarantee == "at-most-once":
         return [Weakness("", "guarantee='at-most-once': no message is followed, and none is replayed", loses=True)]
@@ -82,7 +82,9 @@ def _weaknesses(sink: Declared, ordered: list[Declared], config: Config) -> list
     found = [one for declared in way for rule in RULES for one in rule(declared)]
     found += _of_groupings(way)
     found += _of_sink(sink)
-    if config.durability == "process":
+    if not keeps:
+        found += [one for declared in way for one in _of_memory(declared)]
+    elif config.durability == "process":
         found += [
             Weakness(one.name, "survives the death of processes, and not a loss of power: durability='process'")
             for one in way
@@ -111,6 +113,19 @@ def _of_spout(one: Declared) -> Iterator[Weakness]:
     elif given_again == "other ids":
         text = "gives under other ids what it gives again, so that nobody can tell it from something new (C2)"
         yield Weakness(one.name, text, repeats=True)
+
+
+def _of_memory(one: Declared) -> Iterator[Weakness]:
+    """What a run without a state directory makes less."""
+    if one.kind == "spout":
+        text = "is read from its start again after its worker's death, and in each run: its positions are in memory"
+        yield Weakness(one.name, text)
+    elif one.shape == "journal":
+        text = "is not deterministic, and what it has put out is in memory: after its worker's death a replay may give"
+        yield Weakness(one.name, f"{text} something else (B2)", repeats=True)
+    elif _keeps_state(one):
+        text = "has its state in memory: after its worker's death it begins empty, and counts again what a source that"
+        yield Weakness(one.name, f"{text} is read from its start gives once more", loses=True, repeats=True)
 
 
 def _of_unanchored(one: Declared) -> Iterator[Weakness]:

@@ -16,6 +16,7 @@ from topology.graph import Declared, Topology
 from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle, key_function
 from topology.records import Record, schema
 
+WORKERS_MAX: Final = 64  # processes: each has a link to each other one, which says something twice a second
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SECONDS_MIN: Final = 0.001  # what a loop's timers can tell apart
 _SECONDS_MAX: Final = 366 * 86_400.0

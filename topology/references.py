@@ -21,10 +21,25 @@ BYTES_MAX: Final = 64 * 1024  # of a file with a secret; a longer one is some ot
 
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^/@]+@|(^|[?&\s])\w*password\s*=\s*\S", re.IGNORECASE)
 
+_NAMES: Final = re.compile(r"secret|passw|token|credential|access\.?key", re.IGNORECASE)  # about as Spark has it
+
+
+def names_secret(key: str) -> bool:
+    """Whether a setting of another program's is a secret, by its name."""
+    return _NAMES.search(key) is not None
+
 
 def is_reference(text: str) -> bool:
     """Whether the text says where a secret is, and is none itself."""
     return text.startswith((ENV, FILE))
+
+
+def is_absent(text: str) -> bool:
+    """Whether the text is a reference to a variable or a file that is not there."""
+    if text.startswith(ENV):
+        return text.removeprefix(ENV) not in os.environ
+    path = text.removeprefix(FILE)
+    return text.startswith(FILE) and "\0" not in path and bool(path) and not os.path.lexists(path)
 
 
 def holds_password(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
 from topology.codes.code import Code
-from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221, K234
+from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221, K234, K252
 from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
 from topology.errors import Problem
 from topology.functions import FunctionBolt
@@ -156,6 +156,8 @@ class _Reading:
                 signature.shape = "journal"
         if (on_timer := _method(bolt, "on_timer")) is not None:
             self.timer(bolt, on_timer, hints.get(parameters[-1]))
+        if (tick := _method(bolt, "tick")) is not None:
+            self.tick(bolt, tick)
         return signature
 
     def takes(self, kind: Any) -> None:
@@ -211,8 +213,21 @@ class _Reading:
         self.bound = bindings(bolt, "on_timer")
         self.gives(results, "on_timer")
 
+    def tick(self, bolt: Any, function: Callable[..., Any]) -> None:
+        """`tick(now)`: what it gives are streams of the bolt, too. It may wait, whatever `process` does."""
+        wanted = "tick(self, now: datetime) -> Iterator[Y], or -> None where it gives nothing"
+        if len(parameters := _positional(function)) != 1:
+            self.problem(K252, f"has a `tick` of {len(parameters)} parameters besides self; write {wanted}")
+            return
+        hints = typing.get_type_hints(function)
+        if "return" not in hints:
+            self.problem(K252, f"needs the annotation of what `tick` gives; write {wanted}")
+            return
+        self.bound = bindings(bolt, "tick")
+        self.gives(hints["return"], "tick")
+
     def gives(self, kind: Any, method: str = "process") -> None:
-        """The result of `process`: iterables of classes, awaitables of them, None."""
+        """The result of `process`, `on_timer` or `tick`: iterables of classes, awaitables of them, None."""
         article = "an" if method == "on_timer" else "a"
         for part in union(kind, self.bound):
             origin, args = typing.get_origin(part), typing.get_args(part)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from topology.components import Bolt
 from topology.graph import Declared
-from topology.instance_state import classes, reached
+from topology.instance_state import Function, classes, reached
 
 
 def methods(declared: Declared) -> Iterator[str]:
@@ -18,12 +18,22 @@ def methods(declared: Declared) -> Iterator[str]:
     bolt = declared.prototype
     if not isinstance(bolt, Bolt) or not declared.streams:
         return
-    if declared.every is not None and callable(getattr(bolt, "tick", None)):
+    ticks = [method for method in reached(classes(bolt), "tick") if method.name == "tick"]
+    if declared.every is not None and callable(getattr(bolt, "tick", None)) and (not ticks or any(map(_gives, ticks))):
         yield "tick"
     for name, anchors_itself in (("execute", True), ("flush", False)):
         calls = (node for method in reached(classes(bolt), name) for node in ast.walk(method))
         if any(isinstance(node, ast.Call) and _emits_unanchored(node, anchors_itself) for node in calls):
             yield name
+
+
+def _gives(method: Function) -> bool:
+    """Whether it says that it gives something, yields, or returns something: a `tick` that only fails what the bolt
+    holds, say, emits nothing."""
+    says = [method.returns, *(node.value for node in ast.walk(method) if isinstance(node, ast.Return))]
+    if any(one is not None and not (isinstance(one, ast.Constant) and one.value is None) for one in says):
+        return True
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(method))
 
 
 def _emits_unanchored(call: ast.Call, anchors_itself: bool) -> bool:

@@ -30,6 +30,8 @@ from topology.codes.declaring import (
     K236,
     K237,
     K238,
+    K248,
+    K251,
 )
 from topology.companions import Companion
 from topology.components import Bolt, Spout
@@ -146,6 +148,11 @@ def _of_component(one: Declared, topology: Topology, named: dict[str, Declared],
 def _renaming_problems(one: Declared, topology: Topology) -> Iterator[Problem]:
     """What is kept is filed under the former name: no two components may share one."""
     former = one.renamed_from
+    if one.begins_empty:
+        if former is not None:
+            yield Problem(K251, f"begins_empty=True and renamed_from={former!r:.80} contradict each other")
+        elif one.begins_empty is not True or not (one.shape == "state" and one.prototype.recovery == "checkpoint"):
+            yield Problem(K251, f"begins_empty={one.begins_empty!r:.80}: True is for a bolt whose state is kept")
     if former is None:
         return
     if impossible := [*_name_problems(former, "its former")]:
@@ -180,15 +187,28 @@ def _number_problems(one: Declared) -> Iterator[Problem]:
             yield Problem(K206, f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}")
 
 
+_NO_THREAD = {
+    "execute": "it has `execute`, which works with the loop",
+    "state": "it has state, which changes on the loop",
+    "journal": "deterministic = False has its outputs kept on the loop",
+}
+
+
 def _bolt_problems(one: Declared) -> Iterator[str]:
     """What a bolt that could be read, and its options, do not agree on."""
     name = called(one.prototype)
     method = "execute" if one.shape == "execute" else "process"
     sync = hasattr(one.prototype, method) and not one.waits
-    if type(one.concurrency) is int and one.concurrency > 1 and sync:
+    if type(one.concurrency) is int and one.concurrency > 1 and sync and one.prototype.blocking is not True:
         yield (
             f"concurrency={one.concurrency} lets inputs wait side by side, and the `{method}` of {name} never waits; "
             f"write async def {method}, or leave concurrency out"
+        )
+    if one.prototype.blocking is True and one.readable and (one.shape != "process" or one.waits):
+        what = "is async" if one.waits else _NO_THREAD[one.shape]
+        yield (
+            f"{name}.blocking is True, and {what}: only a plain `process(record)` can run in a thread; leave "
+            "blocking out, or put what blocks into a bolt of its own before this one"
         )
     ticks = callable(getattr(one.prototype, "tick", None))
     if one.every is None and ticks:
@@ -200,7 +220,7 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
             plan.seconds(one.every)
         except ValueError as error:
             yield f"every: {error}"
-    for option in ("deterministic", "fires_at_end", "may_be_split", "remembers"):
+    for option in ("deterministic", "fires_at_end", "may_be_split", "remembers", "blocking"):
         if type(value := getattr(one.prototype, option)) is not bool:
             yield f"{name}.{option} is True or False, not {value!r:.80}"
     if one.prototype.remembers is True and one.readable and one.shape != "execute":
@@ -243,6 +263,10 @@ def _spout_problems(one: Declared) -> Iterator[Problem]:
         yield Problem(K236, text)
     if type(last := one.prototype.ends_last) is not bool:
         yield Problem(K238, f"{called(one.prototype)}.ends_last is True or False, not {last!r:.80}")
+    if type(shared := one.prototype.shared_ids) is not bool:
+        yield Problem(K248, f"{called(one.prototype)}.shared_ids is True or False, not {shared!r:.80}")
+    if type(ahead := one.prototype.reads_ahead) is not int or ahead < 1:
+        yield Problem(K248, f"{called(one.prototype)}.reads_ahead is a whole number from 1 on, not {ahead!r:.80}")
 
 
 def _companion_problems(topology: Topology) -> Iterator[tuple[Place, str]]:

@@ -9,6 +9,6 @@ def version() -> str:
     from importlib import metadata
 
     try:
-        return metadata.version("kedge")
+        return metadata.version("kedge-streams")
     except metadata.PackageNotFoundError:  # run from a source tree that was never installed
         return "0+unknown"

@@ -10,6 +10,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
 from math import inf, nan
 from pathlib import Path
@@ -29,14 +31,18 @@ from bridge.compare.options import (
     SparkOption,
     WarmUpOption,
 )
+from bridge.compare.sample import SAMPLES, sample_of
 from bridge.options import MASTER, SETTING
 from topology.cli import terminal
 from topology.cli.command import given_as
-from topology.cli.exposed import blind
+from topology.cli.durations import Duration
+from topology.cli.exposed import blind, hide, warn_of
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.cli.settings import pairs, shown_settings
 from topology.cli.undoing import interruptible
 from topology.codes.comparing import K701, K702, K703
 from topology.errors import ConfigurationError
+from topology.planted import followed
 from topology.text import printable
 from topology.version import version
 
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
     from bridge.compare.results import Comparison
 
 ALL_AT_ONCE: Final = "max"  # as a rate
+FOR_S: Final = Duration(20)
+WARM_UP_S: Final = Duration(5)
 ROUNDS_MAX: Final = 100
 INTERRUPTED: Final = 130  # the exit status of who was ended by Ctrl-C
 COLUMNS_MIN: Final = 20
@@ -61,8 +69,8 @@ def compare(
     config: ConfigOption = None,
     modes: ModesOption = None,
     rate: RateOption = "1000",
-    for_s: ForOption = 20.0,
-    warm_up: WarmUpOption = 5.0,
+    for_s: ForOption = FOR_S,
+    warm_up: WarmUpOption = WARM_UP_S,
     rounds: RoundsOption = 2,
     kill: KillOption = False,
     spark: SparkOption = None,
@@ -85,18 +93,25 @@ def compare(
         tuple(set_ or ()),
         tuple(config or ()),
         _rate(rate),
-        for_s,
-        warm_up,
+        float(for_s),
+        float(warm_up),
         rounds,
         _modes(modes),
         spark or "",
         tuple(spark_conf or ()),
         kill,
     )
+    secrets = shown_settings(pairs(job.spark_conf, given_as(SETTING)))
+    hide(secrets)
+    if given_as(SETTING) == SETTING:
+        warn_of(secrets, SETTING)
     _check_libraries(drawn=report is not None or png is not None)
     _check_files({"--report": report, "--png": png})
-    with interruptible():
-        topology, _ = declared(target, set_ or [], config or [])
+    with interruptible(), sample_of(target) if not set_ else nullcontext(()) as made:
+        if made:
+            terminal.say(f"no --set is given: {SAMPLES} beside it has made data ({', '.join(map(printable, made))})")
+        job = replace(job, sample=made)
+        topology, _ = declared(target, list(job.settings), config or [])
         topology.validate()
         raise SystemExit(_measured_and_shown(job, report, png, as_json))
 
@@ -145,7 +160,7 @@ def _check_libraries(drawn: bool) -> None:
         except Exception as error:
             missing = isinstance(error, ModuleNotFoundError) and error.name == module
             why = "which is not installed" if missing else f"which can't be imported: {type(error).__name__}: {error}"
-            install = f"{sys.executable} -m pip install 'kedge[compare]'"
+            install = f"{sys.executable} -m pip install 'kedge-streams[compare]'"
             raise ConfigurationError(f"{purpose} {module}, {why}", code=K703, next=install) from error
 
 
@@ -156,9 +171,7 @@ def _check_files(files: dict[str, Path | None]) -> None:
         if path is None:
             continue
         try:
-            real = path.resolve()
-            if real.is_symlink():  # as one that leads to itself is left from Python 3.13 on
-                raise RuntimeError
+            real = followed(path)
             if real.is_dir():
                 raise _unwritable(option, path, "it is a folder")
             if real.exists() and not real.is_file():
@@ -166,8 +179,6 @@ def _check_files(files: dict[str, Path | None]) -> None:
             made, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
             os.close(made)
             os.unlink(name)
-        except RuntimeError as error:
-            raise _unwritable(option, path, "it is a link that leads to itself") from error
         except OSError as error:
             raise _unwritable(option, path, error.strerror or str(error)) from error
         if (other := taken.setdefault(real, option)) != option:

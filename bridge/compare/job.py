@@ -20,6 +20,8 @@ class Job:
     modes          as `--modes` names them; empty for all that can run here.
     spark_master, spark_conf   as `--spark` and `--spark-conf` of `kedge run`.
     kill           whether each round has its victim killed in its middle.
+    sample         as `values`, for data that were made because no values were given; what repeats the command leaves
+                   them out.
     """
 
     target: str
@@ -33,6 +35,12 @@ class Job:
     spark_master: str = ""
     spark_conf: tuple[str, ...] = ()
     kill: bool = False
+    sample: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All that the topology is made with, NAME=VALUE each."""
+        return (*self.values, *self.sample)
 
 
 @dataclass(frozen=True)

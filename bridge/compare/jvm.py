@@ -16,6 +16,8 @@ from bridge.compare.jvm_round import Round, Task
 from bridge.compare.results import ModeResult
 from bridge.compare.script import Script, Tell
 from bridge.masters import SETTINGS
+from bridge.options import SETTING
+from topology.cli.settings import looked_up, pairs
 
 MODES: Final = ("spark:continuous", "spark:real-time", "spark:real-time-python")
 TITLES: Final = {
@@ -50,8 +52,11 @@ BEHIND: Final = 16  # messages that may have to follow one before Python's resul
 # Which messages pass, as `re.match` takes it, by the name of the topology; of others all do. This is how lines that
 # ssh_alerts makes something of begin.
 FAILED: Final = (
-    r"(?P<time>.{15}) [^ ]+ sshd\[[0-9]+\]: (?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
-    r"Failed password for (?:invalid user )?(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
+    r"(?P<time>[A-Z].{14}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(?:Z|[-+][0-9:]{5})?) "
+    r"[^ ]+ sshd(?:-session|-auth)?\[[0-9]+\]: "
+    r"(?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
+    r"Failed (?:password|keyboard-interactive/pam) for (?:invalid user )?"
+    r"(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
 )
 PATTERNS: Final[Mapping[str, tuple[str, str]]] = {"ssh-alerts": (FAILED, "lines that are a failed login, by a regex")}
 ALL: Final = ("", "none: all messages pass")
@@ -85,7 +90,7 @@ def measure(
     told: dict[str, Any] = {
         "master": job.spark_master if job.spark_master.startswith("local") else MASTER,
         "jar": str(jar),
-        "settings": _forced(row.mode) | _pairs(job.spark_conf),
+        "settings": _forced(row.mode) | looked_up(pairs(job.spark_conf, SETTING), SETTING),
         "trigger": TRIGGERS[row.mode],
         "output": "append" if row.mode == "spark:continuous" else "update",
         "pattern": pattern,
@@ -99,7 +104,3 @@ def measure(
 
 def _forced(mode: str) -> dict[str, str]:
     return dict(FORCED) if mode == "spark:real-time-python" else {}
-
-
-def _pairs(given: tuple[str, ...]) -> dict[str, str]:
-    return {name: value for name, _, value in (one.partition("=") for one in given)}

@@ -29,7 +29,9 @@ SUFFIX: Final = ".jar"
 def why_not() -> str:
     """Why nothing can be compiled and run here, and what to install, in a sentence; empty where it can."""
     if find_spec("pyspark") is None:
-        return "these modes need Spark, and there is no pyspark where this kedge runs: pip install 'kedge[spark]'"
+        return (
+            "these modes need Spark, and there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'"
+        )
     if why := missing():
         return why
     if _javac() is None:

@@ -187,7 +187,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "warm_up_s": job.warm_up_s,
         "rounds": job.rounds,
         "kill": job.kill,
-        "values": sorted(pair.partition("=")[0] for pair in job.values),
+        "values": sorted(pair.partition("=")[0] for pair in job.settings),
         "config": list(job.config),
         "spark": job.spark_master,
         "spark_conf": sorted(pair.partition("=")[0] for pair in job.spark_conf),

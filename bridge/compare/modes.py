@@ -76,7 +76,7 @@ def why_not(way: Way) -> str:
     if way.is_jvm:
         return jvm.why_not()
     if way.on_spark and not _has_spark():
-        return "there is no pyspark where this kedge runs: pip install 'kedge[spark]'"
+        return "there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'"
     return java.missing() if way.on_spark else ""
 
 

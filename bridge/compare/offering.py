@@ -58,7 +58,7 @@ class Offer:
 
 def offer_of(job: Job) -> Offer:
     """Loads the topology, and looks whether it can be compared. Raises ConfigurationError or DeclarationError."""
-    target, values = target_of(job.target), dict(settings.pairs(job.values, "--set"))
+    target, values = target_of(job.target), dict(settings.pairs(job.settings, "--set"))
     made = load(target, values)
     made.config = settings.configured(made.config, settings.pairs(job.config, "--config"), os.environ)
     made.validate()

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,10 @@ from bridge.compare.processes import children, command_of, end_all, environment,
 from bridge.compare.script import Script, Tell
 from bridge.compare.scripted import ACKED, PROBES, acks
 from bridge.compare.usage import Usage
+from bridge.options import SETTING
 from topology.cli.numbers import counted
+from topology.cli.settings import pairs, shown_settings
+from topology.references import FILE, names_secret
 from topology.runtime.rundir import RunDir
 
 LOOK_S: Final = 0.01
@@ -269,8 +272,8 @@ class OneRun:
             command += ["--config", pair]
         if way.on_spark:
             command += ["--spark", job.spark_master] if job.spark_master else []
-            for pair in job.spark_conf:
-                command += ["--spark-conf", pair]
+            for pair in settings_of(job.spark_conf, self._folder):
+                command += [SETTING, pair]
         return started(command, environment(self._mark, way.variables), self._said)
 
     def _kill(self) -> None:
@@ -368,3 +371,16 @@ def _newest(folder: Path) -> int:
     except FileNotFoundError:
         return 0
     return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
+
+
+def settings_of(given: tuple[str, ...], folder: Path) -> Iterator[str]:
+    """Spark's, for a command line that everybody can read: secrets go by files there that the user alone may read."""
+    listed = pairs(given, SETTING)
+    secrets = shown_settings(listed)
+    for number, (key, value) in enumerate(listed.items()):
+        path = folder / f"setting-{number}"
+        hidden = key in secrets and names_secret(key)
+        if hidden:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(f"{value}\n")
+        yield f"{key}={FILE}{path}" if hidden else f"{key}={value}"

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from bridge.options import MASTER, SETTING
+from topology.cli.durations import Duration
 
 _HOW: Final = "How it is measured"  # groups of options in the help
 _SHOWN: Final = "What is shown"
@@ -30,10 +31,24 @@ RateOption = Annotated[
     ),
 ]
 ForOption = Annotated[
-    float, typer.Option("--for", metavar="SECONDS", help="What is measured, in each round.", rich_help_panel=_HOW)
+    Duration,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=Duration,
+        help="What is measured, in each round: 20s, 2m, or a number of seconds.",
+        rich_help_panel=_HOW,
+    ),
 ]
 WarmUpOption = Annotated[
-    float, typer.Option("--warm-up", metavar="SECONDS", help="Offered before, and not measured.", rich_help_panel=_HOW)
+    Duration,
+    typer.Option(
+        "--warm-up",
+        metavar="TIME",
+        parser=Duration,
+        help="Offered before, and not measured.",
+        rich_help_panel=_HOW,
+    ),
 ]
 RoundsOption = Annotated[
     int, typer.Option("--rounds", metavar="N", help="How often each mode has its turn.", rich_help_panel=_HOW)

@@ -17,7 +17,18 @@ GONE_S: Final = 15.0  # for processes that were killed to be gone
 LOOK_S: Final = 0.02
 RUN_OPTIONS: Final = (  # of `kedge run`: as variables of the user's they would change every mode
     *("SET", "CONFIG", "WORKERS", "FOR", "STATE_DIR", "FRESH", "RUN_ID", "ACCEPT_DUPLICATES", "ACCEPT_LOSS", "LINKS"),
-    *("ENGINE", "JSON", "LOG_FORMAT", "LOG_LEVEL", "DEBUG", "SPARK", "SPARK_CONF", "TRIGGER"),
+    *(
+        "NO_STATE",
+        "CHECK_TYPES",
+        "ENGINE",
+        "JSON",
+        "LOG_FORMAT",
+        "LOG_LEVEL",
+        "DEBUG",
+        "SPARK",
+        "SPARK_CONF",
+        "TRIGGER",
+    ),
 )
 OPTION_VARIABLES: Final = frozenset(f"KEDGE_{name}" for name in RUN_OPTIONS)
 

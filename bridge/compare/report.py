@@ -3,11 +3,8 @@
 Says what the table says, with plots, conditions and how to repeat it. Knows files; must not know terminals.
 """
 
-import contextlib
 import html
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +24,7 @@ from bridge.compare.table import (
     sentences,
 )
 from topology.cli.numbers import NONE, duration, rate
+from topology.planted import write_anew
 from topology.text import printable
 
 LATENCIES: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "max": "max"}
@@ -71,19 +69,7 @@ JVM_NOTE: Final = (
 
 def write(path: Path, data: bytes) -> None:
     """Puts a whole file there, in place of what there was. Raises OSError, and then leaves what there was."""
-    path = path.resolve() if path.is_symlink() else path
-    descriptor, made = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644 if not path.exists() else path.stat().st_mode & 0o777)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(made, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(made)
-        raise
+    write_anew(path, [data], synced=True)
 
 
 def as_html(comparison: Comparison, again: str) -> str:

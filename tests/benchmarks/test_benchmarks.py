@@ -198,3 +198,18 @@ def test_a_percentile_is_the_value_that_its_share_does_not_exceed() -> None:
     durations = [n / 1000 for n in range(1, 1001)]
     assert [percentile_ms(durations, percent) for percent in (50, 99, 99.9)] == pytest.approx([500, 990, 999])
     assert percentile_ms([0.002], 99.9) == pytest.approx(2)
+
+
+def test_a_benchmark_whose_library_is_not_installed_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "psutil.py").write_text("raise ModuleNotFoundError(\"No module named 'psutil'\", name='psutil')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = run("-m", "benchmarks.throughput", "--seconds", "0.2", "--rounds", "1", "pending-tree-bytes")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"throughput: pending-tracked needs psutil, which {sys.executable} does not have\n  next: "
+    )
+    assert "Traceback" not in done.stderr
+    alone = run("-m", "benchmarks.throughput", "--seconds", "0.2", "--rounds", "1", "identity-embedded-acked")
+    assert alone.returncode == 0

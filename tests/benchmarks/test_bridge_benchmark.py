@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from test_benchmarks import ROOT, results_of
 

@@ -15,7 +15,7 @@ from sink_kit import Recorder, alert, feed, opened, task, until
 from bolts import batching, patience
 from bolts.contract import StoreAway, StoreBroken
 from topology.components import Tuple
-from topology.errors import ConfigurationError, WorkerError
+from topology.errors import NotYet, WorkerError
 
 
 async def test_a_lone_tuple_is_written_at_once_however_long_a_batch_may_gather() -> None:
@@ -278,7 +278,7 @@ async def test_open_waits_for_a_store_that_is_away_and_gives_up_with_its_sentenc
     async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreAway("locked")] * 2))) as sink:
         assert len((await feed(sink, [alert(1)])).acked) == 1
     monkeypatch.setattr(batching, "OPENING_S", 0.02)
-    with pytest.raises(ConfigurationError, match="locked"):
+    with pytest.raises(NotYet, match="locked"):
         async with opened(ScriptedSink(ScriptedStore(open_raises=[StoreAway("locked")] * 100))):
             pass
 

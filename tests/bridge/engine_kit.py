@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bridge.engine_clock import in_batch
 from bridge.engine_mapping import mapped
 from bridge.engine_parts import Held, Part, Routing
 from bridge.engine_rows import (
@@ -30,6 +31,9 @@ Message = tuple[int, int, Record]  # origin, identity, record
 Given = dict[str, list[tuple[int, int, Any]]]  # the same by sinks
 
 
+BEGUN_US = 1_800_000_000_000_000  # when the first batch of all began
+
+
 class Stages:
     """A topology on stages. `batch` is one micro-batch; states stay from one to the next."""
 
@@ -44,6 +48,7 @@ class Stages:
         self.timers: list[Timers] = []
         self.calls: dict[str, int] = defaultdict(int)
         self.read = 0
+        self.begun_us = BEGUN_US  # when the next batch begins
         self.parts = [Part(self.routing, stage.number, self._task, self.loop) for stage in self.mapped.stages]
         for part in self.parts:
             part.open()
@@ -57,6 +62,7 @@ class Stages:
         self, messages: Iterable[Message], timers: Iterable[DueNow] = ()
     ) -> dict[str, list[tuple[int, int, Any]]]:
         """What each sink is given, in its order: origin, identity, record."""
+        self.begun_us += 1_000
         rows = [self._arrived(self._number(one[2]), one[0], one[1], encode(one[2])) for one in messages]
         rows += [self._arrived(len(self.mapped.streams), 0, 0, encode(one)) for one in timers]
         self.random.shuffle(rows)  # as partitions are worked on in any order
@@ -93,7 +99,7 @@ class Stages:
 
     def _arrived(self, number: int, origin: int, identity: int, content: bytes) -> Row:
         self.read += 1
-        position = position_of(self.read, number, 0, 0)
+        position = in_batch(self.begun_us, position_of(self.read, number, 0, 0))
         return Row(number, 0, b"", b"", signed(origin), signed(identity), position, content)
 
     def _task(self, name: str) -> Task:

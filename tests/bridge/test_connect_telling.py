@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 from bridge.batches import Epoch, QueryFolder
 from bridge.keeping import Life, as_it_is
@@ -85,5 +85,5 @@ def test_a_client_without_its_extra_is_told_what_to_install(monkeypatch: pytest.
     from bridge.mistakes import NeedsMending
 
     monkeypatch.setitem(sys.modules, "grpc_status", None)
-    with pytest.raises(NeedsMending, match=r"pip install 'kedge\[spark-connect\]'"):
+    with pytest.raises(NeedsMending, match=r"pip install 'kedge-streams\[spark-connect\]'"):
         start_remote("tests", "sc://127.0.0.1:1", {})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 import pyarrow as pa
 

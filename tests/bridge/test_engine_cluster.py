@@ -68,7 +68,7 @@ def test_the_output_of_sinks_in_the_driver_is_exact(run: Callable[..., Run], tmp
 @pytest.mark.service("postgres")
 def test_the_output_of_sinks_in_the_executors_is_exact(run: Callable[..., Run], tmp_path: Path) -> None:
     """C4, C7, C10."""
-    pytest.importorskip("psycopg", reason="needs pip install 'kedge[postgres]'")
+    pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
     from engine_postgres_kit import a_database, held
 
     with a_database() as spark, a_database() as kedge:

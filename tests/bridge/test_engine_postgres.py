@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-pytest.importorskip("psycopg", reason="needs pip install 'kedge[postgres]'")
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 from engine_postgres_kit import a_database, held
 from engine_topology import Counted, Odd, Total, topology

@@ -52,18 +52,30 @@ def stages(tmp_path: Path) -> Iterator[Stages]:
     stages.close()
 
 
-def test_a_timer_for_a_time_that_is_past_fires_where_its_batch_was_repeated(stages: Stages, tmp_path: Path) -> None:
-    """B10, D9: the driver had kept it, and died before Spark's commit; what Spark commits then is the repeat's state,
-    in which the timer is due some microseconds later."""
-    book = Book(tmp_path / "book.sqlite")
+def test_a_timer_for_a_time_that_is_past_is_due_at_one_time_in_all_attempts_at_its_batch(stages: Stages) -> None:
+    """B10, D9: Spark keeps the state of one attempt, and the driver the timers of another."""
     stages.batch([(1, 2, Heard("a"))])
-    book.keep(0, {}, stages.timers)
     first = stages.timers[0].due
     stages.states.clear()
-    stages.timers.clear()
+    stages.begun_us -= 1_000
     stages.batch([(1, 2, Heard("a"))])
-    assert stages.timers[0].due != first
-    book.keep(0, {}, stages.timers)
+    assert [one.due for one in stages.timers] == [first, first]
+    assert dict(first)["late"] == stages.begun_us
+
+
+def test_a_timer_of_which_the_driver_has_another_time_than_the_state_fires_at_that_of_the_state(
+    stages: Stages, tmp_path: Path
+) -> None:
+    """B10, D9: what earlier releases have left, which had another time in each attempt."""
+    book = Book(tmp_path / "book.sqlite")
+    stages.batch([(1, 2, Heard("a"))])
+    ((name, due),) = stages.timers.pop().due
+    (key,) = {group[1][2:] for group in stages.states}  # type: ignore[misc]
+    wrong = DueNow("late", key, name, due - 7)
+    book.keep(0, {}, [Timers("late", key, ((name, wrong.due),), ())])
+    book.fired([wrong])
+    assert not stages.batch([], [wrong])["kept"]
+    book.keep(1, {}, stages.timers)
     fired = stages.batch([], book.due(2**62))["kept"]
     assert [record for _, _, record in fired] == [Heard("a")]
     book.close()
@@ -90,12 +102,30 @@ def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypat
     monkeypatch.setattr(engine_book, "AT_ONCE", 2)
     book = Book(tmp_path / "book.sqlite")
     book.keep(0, {}, [Timers("watch", bytes([key]), (("silent", key),), ()) for key in range(5)])
+    book.begin_end("all that there is", ["watch"])
     parts = []
-    while part := book.first_of(["watch"]):
+    while part := book.at_end():
+        assert all(one.at_end for one in part)
         parts.append([one.due for one in part])
         book.fired(part)
     assert parts == [[0, 1], [2, 3], [4]]
-    assert not book.first_of([])
+    assert not book.due(2**62)
+    book.close()
+
+
+def test_what_a_timer_sets_that_fires_at_the_end_is_for_the_next_end_whenever_the_driver_died(tmp_path: Path) -> None:
+    """B10: it asks once more where it died before the end was settled."""
+    book = Book(tmp_path / "book.sqlite")
+    book.keep(0, {}, [Timers("watch", b"a", (("silent", 5),), ())])
+    book.begin_end("one", ["watch"])
+    book.fired(book.at_end())
+    book.keep(1, {}, [Timers("watch", b"a", (("silent", 6),), ())])
+    book.begin_end("one", ["watch"])
+    assert not book.at_end()
+    book.begin_end("two", ["watch"])
+    assert [one.due for one in book.at_end()] == [6]
+    book.begin_end("three", [])
+    assert not book.at_end()
     book.close()
 
 

@@ -23,7 +23,7 @@ from bridge.engine_sinks import Away, Sinks
 from spouts import Items
 from topology import Bolt, Collector, Reject, Task, Topology, Tuple
 from topology.components import Source
-from topology.errors import ConfigurationError
+from topology.errors import StartError
 from topology.records import encode
 from topology.runtime.clock import LoopClock
 
@@ -173,9 +173,10 @@ def test_a_store_that_is_away_when_a_sink_opens_is_waited_for_where_that_is_want
     path = tmp_path / "numbers.db"
     sinks = sinks_of(SqliteSink(path))
     sinks.close()
+    monkeypatch.setattr(sinks, "_start_timeout_s", 0.2)
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as elsewhere:
         other.execute("begin exclusive")
-        with pytest.raises(ConfigurationError, match="locked"):
+        with pytest.raises(StartError, match=r"start_timeout_s = 0\.2 s: .*locked"):
             sinks.open()
         opened = elsewhere.submit(sinks.open, patient=True)
         until(lambda: bool(told))

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 import pyarrow as pa
 

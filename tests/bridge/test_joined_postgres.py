@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("psycopg", reason="needs pip install 'kedge[postgres]'")
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 import psycopg
 from queries_kit import Queries

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 from bridge.masters import on_loopback, wait_for
 from bridge.mistakes import NeedsMending

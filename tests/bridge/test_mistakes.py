@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 from bridge.mistakes import (
     DEATHS_MAX,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from spark_kit import needs_spark
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 import pyspark
 

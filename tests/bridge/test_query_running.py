@@ -194,7 +194,7 @@ def test_what_comes_later_than_its_watermark_is_told(queries: Queries) -> None:
     queries.input.end()
     queries.until(running, lambda: folder.ended() is not None)
     assert any(
-        "hourly: Spark has dropped what came later than its watermark, 3 rows so far" in one for one in queries.said
+        "hourly: Spark has dropped what came later than its watermark, 3 times so far" in one for one in queries.said
     )
     assert told(queries.results()) == counted(failures(range(600)))
 

@@ -16,7 +16,7 @@ from bolts.values import BadValue
 from topology.errors import ConfigurationError, RecordError
 from topology.records import Record
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 import pyarrow as pa
 from schema_kit import SCALARS, Colour, Level, Place, classes_with_records

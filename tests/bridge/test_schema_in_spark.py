@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from schema_kit import Colour, Level, Place, classes_with_records
 from spark_kit import needs_spark

@@ -13,7 +13,7 @@ from bolts.contract import StoreAway, StoreBroken
 from topology.codes.given import K371, K372
 from topology.errors import ConfigurationError
 
-pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
+pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from handover_kit import batch_of  # noqa: E402 - needs pyarrow
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pip install 'kedge[spark]'")
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
 from bolts import Print
 from bridge import Spark, spark_query

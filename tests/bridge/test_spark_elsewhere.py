@@ -138,7 +138,7 @@ def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_wit
 ) -> None:
     """D16: the driver is a client, and has no JVM: the windows that are open at the end are closed all the same. Those
     of a query of one's own, and with CHAOS=1 those of `windowed` too, which takes as long again."""
-    pytest.importorskip("grpc_status", reason="needs pip install 'kedge[spark-connect]'")
+    pytest.importorskip("grpc_status", reason="needs pip install 'kedge-streams[spark-connect]'")
     with connect_server(tmp_path) as master:
         one = run_in(tmp_path, master, f"ready={'true' if MORE else 'false'}")
         assert one.end() == 0, one.text()

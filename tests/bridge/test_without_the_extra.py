@@ -1,5 +1,5 @@
-"""Without `kedge[spark]`, who asks for something of `bridge` is told in a sentence which extra has it: in a process of
-a user's, where nothing of that is installed."""
+"""Without `kedge-streams[spark]`, who asks for something of `bridge` is told in a sentence which extra has it: in a
+process of a user's, where nothing of that is installed."""
 
 import os
 import re
@@ -11,7 +11,9 @@ import pytest
 
 KEDGE = str(Path(sys.executable).with_name("kedge"))
 HIDDEN = "import sys\nfor name in ('numpy', 'pandas', 'pyarrow', 'pyspark'):\n    sys.modules[name] = None\n"
-ADVICE = re.compile(r"next: \S+/python[\d.]* -m pip install 'kedge\[spark\]'   \(K377: `kedge explain K377`\)\n")
+ADVICE = re.compile(
+    r"next: \S+/python[\d.]* -m pip install 'kedge-streams\[spark\]'   \(K377: `kedge explain K377`\)\n"
+)
 AT_THE_TOP = "from bridge import windowed\n"
 WITHIN = """
 from topology import Topology

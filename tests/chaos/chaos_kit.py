@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Final
 
 from numbered import DIGITS, Book
-from proc_kit import children, group_lives, opened, state_of
+from proc_kit import children, group_lives, is_guard, opened, state_of
 
 KEDGE: Final = (str(Path(sys.executable).parent / "kedge"),)
 # As a command, with the longest back-off shortened: workers that die again and again would else be away mostly.
@@ -121,7 +121,11 @@ class Run:
 
     def workers(self) -> list[int]:
         """The ids of its worker processes that live."""
-        return [pid for pid in children(self.process.pid) if state_of(pid) not in ("", "Z", "X")]
+        return [pid for pid in children(self.process.pid) if state_of(pid) not in ("", "Z", "X") and not is_guard(pid)]
+
+    def guards(self) -> list[int]:
+        """Of its workers; there is one."""
+        return [pid for pid in children(self.process.pid) if state_of(pid) not in ("", "Z", "X") and is_guard(pid)]
 
     def books(self) -> dict[int, tuple[int, int, int]]:
         """pid → read, done, dead, of all processes that have or had a task of the spout."""
@@ -208,6 +212,14 @@ class Run:
         outcome = self.ended().well()
         ((read, _, _),) = self.books().values()
         exactly(self.folder, read)
+        return outcome
+
+    def drained_or_read_again(self) -> Outcome:
+        """As `drained`, also where the spout's process was killed: what was read by several was stored once. Nothing of
+        what was done is missing."""
+        self.process.send_signal(signal.SIGTERM)
+        outcome = self.ended().well()
+        exactly(self.folder, rows(self.folder) // WORDS)
         return outcome
 
     # -- faults

@@ -45,12 +45,15 @@ class Disk:
 
 
 @contextlib.contextmanager
-def small_disk(path: Path, megabytes: int = 8) -> Iterator[Disk]:
-    """Makes one in a namespace of its own, which ends with its last process. Skips where that is not allowed."""
+def small_disk(path: Path, megabytes: int = 8, inodes: int = 0) -> Iterator[Disk]:
+    """Makes one in a namespace of its own, which ends with its last process. Skips where that is not allowed.
+    `inodes`: how many files it has at most; 0: as many as there is memory for."""
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:
         pytest.skip("there is no unshare or nsenter here")
     path.mkdir(mode=0o700, exist_ok=True)
-    script = f'mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs "$1" && echo made && exec sleep 1000'
+    script = (
+        f'mount -t tmpfs -o size={megabytes}m,nr_inodes={inodes},mode=700 tmpfs "$1" && echo made && exec sleep 1000'
+    )
     holder = subprocess.Popen(
         ["unshare", "-rm", "sh", "-c", script, "sh", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -82,6 +82,8 @@ class Numbers(Spout):
     """Task i of n emits every n-th of the first `count` numbers, from i on; about `rate` a second, or all it can. All
     share a partition, and ids grow in each, so that another number of tasks resumes at the lowest of their marks."""
 
+    shared_ids = True
+
     def __init__(self, folder: Path, count: int, rate: int) -> None:
         self.folder, self.count, self.rate = folder, count, rate
 
@@ -144,6 +146,7 @@ TROUBLES: Final[Mapping[str, Callable[[float], Any]]] = {
     "segfault": lambda _: ctypes.string_at(0),
     "abort": lambda _: os.abort(),
     "exit": lambda _: sys.exit(1),
+    "hang": lambda seconds: ctypes.PyDLL(None).sleep(int(seconds)),  # and keeps the interpreter's lock to itself
     "sleep": time.sleep,  # the whole loop, and that is the point
 }
 

@@ -57,3 +57,10 @@ def left_over(folder: Path) -> list[str]:
                 if marker in (entry / "environ").read_bytes().split(b"\0") and state_of(int(entry.name)) != "Z":
                     found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:200]!r}")
     return found
+
+
+def is_guard(pid: int) -> bool:
+    """Whether it is the guard of a run's workers, and none of them."""
+    with contextlib.suppress(OSError):
+        return b"orphan_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

@@ -31,6 +31,7 @@ def test_a_topology_that_is_saved_in_the_clone_is_told_where_to_go(folder: Path)
         (folder / package).mkdir(parents=True)
         (folder / package / "__init__.py").touch()
     (folder / "topology" / "cli" / "hidden.py").touch()
+    (folder / "kedge.py").touch()
     said = told(kedge("check", "counting.py", cwd=folder).stderr)
     assert said.code == "K130"
     assert said.next.startswith("keep the topology in a folder outside of that clone of Kedge")

@@ -132,6 +132,25 @@ def test_for_seconds_drains_and_is_no_failure(folder: Path) -> None:
     assert "endless was stopped and has drained after" in result.stdout
 
 
+@pytest.mark.parametrize("time_", ["1200ms", "1.2s", "0.02m"])
+def test_for_takes_a_time_with_its_unit(folder: Path, time_: str) -> None:
+    begun = time.monotonic()
+    result = kedge("run", "endless.py", "--for", time_, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - begun >= 1.2
+    assert "1.2 s are over: draining" in result.stderr
+
+
+def test_a_topology_that_uses_one_worker_of_two_says_so_at_the_start_and_what_would_use_both(folder: Path) -> None:
+    (folder / "one.py").write_text(
+        "from kedge import Items, Print, Record, Topology\nclass N(Record):\n    n: int\ntopology = Topology('one')\n"
+        "topology.bolt('show', Print(), topology.spout('numbers', Items([N(1)])).shuffle())\n"
+    )
+    told = kedge("run", "one.py", "--workers", "2", cwd=folder, env={"KEDGE_LOG_FORMAT": "console"}).stderr
+    said = "1 of 2 workers has tasks: no others are started; tasks=2, of a component, has it run on two"
+    assert said in told.split("0:00:0")[0], "before the first figures"
+
+
 def test_without_a_terminal_progress_is_plain_lines_now_and_then(folder: Path) -> None:
     result = kedge("run", "endless.py", "--for", "2.5", cwd=folder, env={"TERM": "xterm-256color", "FORCE_COLOR": "1"})
     assert not ESCAPES.search(result.stderr + result.stdout)

@@ -36,17 +36,35 @@ def test_a_second_signal_ends_the_run_now_and_says_what_was_in_flight(folder: Pa
     assert "not done at the end" in summary
 
 
-def test_a_loop_that_a_bolt_blocks_is_ended_by_the_second_signal_with_the_line_that_blocks_it(folder: Path) -> None:
+def test_a_loop_that_a_bolt_blocks_is_named_the_first_signal_is_answered_and_the_second_ends_it_f69(
+    folder: Path,
+) -> None:
     blocks = (folder / "endless.py").read_text().replace("time.sleep(", "open('blocked', 'w').close(), time.sleep(")
     (folder / "endless.py").write_text(blocks)
+    line = next(n for n, text in enumerate(blocks.splitlines(), 1) if "time.sleep" in text)
+    place = f", in component 'hold', endless.py:{line} in process"
     with started("run", "endless.py", "--set", "seconds=600", "--set", "block=true", cwd=folder) as run:
         wait_for((folder / "blocked").exists, "a blocked loop")
+        run.until_said(f"s{place}: nothing else runs meanwhile (K566)")
+        assert re.search(r"the event loop has been blocked for [5-9] s, in", run.said()), run.said()
         run.process.send_signal(signal.SIGINT)
-        time.sleep(1.2)  # as a person would wait for the first one to take effect
+        run.until_said(
+            f"the event loop is blocked{place}: the run drains once that returns; once more ends the process"
+        )
         run.process.send_signal(signal.SIGINT)
         assert run.ended() == 1, run.said()
-    line = next(n for n, text in enumerate((folder / "endless.py").read_text().splitlines(), 1) if "time.sleep" in text)
-    assert f"ended now; the event loop was busy at {folder / 'endless.py'}:{line}, in process" in run.said()
+    assert f"ended now; the event loop was blocked{place}" in run.said()
+
+
+def test_a_signal_that_a_blocked_loop_could_not_take_drains_the_run_once_it_is_free_f69(folder: Path) -> None:
+    blocks = (folder / "endless.py").read_text().replace("time.sleep(", "open('blocked', 'w').close(), time.sleep(")
+    (folder / "endless.py").write_text(blocks)
+    with started("run", "endless.py", "--set", "seconds=3", "--set", "block=true", cwd=folder) as run:
+        wait_for((folder / "blocked").exists, "a blocked loop")
+        run.process.send_signal(signal.SIGTERM)
+        run.until_said("the event loop is blocked, in component 'hold'")
+        assert "SIGTERM: draining" not in run.said()
+        run.until_said("SIGTERM: draining; once more ends it now")
 
 
 OPENING = """

@@ -94,7 +94,9 @@ def test_a_source_that_failed_is_named_with_its_error() -> None:
 
 def test_the_summary_of_several_workers_says_how_often_they_were_restarted_and_who_was_the_limit() -> None:
     report = Report(replace(snapshot(), workers=2))
-    for restarts, said in ((0, "none restarted"), (1, "restarted once"), (1200, "restarted 1,200 times")):
+    lacks = "; the last second before {} may not be counted".format
+    cases = {0: "none restarted", 1: f"restarted once{lacks('that')}", 1200: f"restarted 1,200 times{lacks('each')}"}
+    for restarts, said in cases.items():
         told = list(summary(report, "again", restarts=restarts, limit="'store' is the limit"))
         assert told[5:7] == [f"  workers  2, {said}", "  limit    'store' is the limit"]
     assert not [line for line in summary(report, "again") if "workers" in line or "limit" in line]

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from cli_kit import KEDGE, Started, environment, kedge
+from cli_kit import KEDGE, Started, environment, kedge, wait_for
 from kedge_examples.demo import _make
 
 from topology.cli.main import status_of
@@ -179,6 +179,13 @@ def test_a_signal_while_the_log_is_made_ends_it_at_once_and_nothing_is_left_behi
         assert run.ended() == 1, run.said()
     assert run.said().splitlines()[-1] == "kedge: interrupted before anything ran"
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_alerts_are_shown_as_they_come_and_not_at_the_end_alone(tmp_path: Path) -> None:
+    with slow(tmp_path, "--rate", "1000") as run:
+        wait_for(lambda: "\nalert: " in "\n" + (tmp_path / "stdout.txt").read_text(), "an alert")
+        assert run.process.poll() is None
+        assert "has read everything" not in (tmp_path / "stdout.txt").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -222,7 +222,7 @@ def test_an_error_out_of_run_in_a_program_of_the_users_ends_in_what_to_do(folder
 @pytest.mark.parametrize(
     ("source", "code", "advice"),
     [
-        ("import psutil", "K118", rf"{PYTHON} -m pip install 'kedge\[host\]'"),
+        ("import psutil", "K118", rf"{PYTHON} -m pip install 'kedge-streams\[host\]'"),
         ("import nowhere_at_all", "K117", rf"where this kedge runs \({PYTHON}\)"),
         ("from bolts.kafka import KafkaSink", "K136", "install the version of Kedge that has it"),
     ],

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from cli_kit import COUNTING, KEDGE, PATIENCE_S, environment, kedge
 
-from topology.cli.commands.graph import write_whole
+from topology.planted import write_anew
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_there_is_replaced_and_keeps_its_mode_and_its_link(tmp_pa
     (tmp_path / "real.svg").write_text("old" * 1000)
     (tmp_path / "real.svg").chmod(0o640)
     (tmp_path / "link.svg").symlink_to("real.svg")
-    write_whole(tmp_path / "link.svg", "new\n")
+    write_anew(tmp_path / "link.svg", [b"new\n"])
     assert (tmp_path / "link.svg").is_symlink()
     assert (tmp_path / "real.svg").read_text() == "new\n"
     assert (tmp_path / "real.svg").stat().st_mode & 0o777 == 0o640
@@ -157,16 +157,16 @@ def test_a_file_that_can_not_be_renamed_into_its_place_leaves_what_was_there(
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "x.svg").write_text("old")
-    monkeypatch.setattr("topology.cli.commands.graph.os.replace", refused)
+    monkeypatch.setattr("topology.planted.os.replace", refused)
     with pytest.raises(PermissionError):
-        write_whole(tmp_path / "x.svg", "new")
+        write_anew(tmp_path / "x.svg", [b"new"])
     assert [path.name for path in tmp_path.iterdir()] == ["x.svg"]
     assert (tmp_path / "x.svg").read_text() == "old"
 
 
 def test_a_name_as_long_as_the_system_allows_is_no_trouble(tmp_path: Path) -> None:
     for name in ("é" * 125 + ".svg", "日" * 83 + ".svg", "a" * 251 + ".svg"):
-        write_whole(tmp_path / name, "drawn\n")
+        write_anew(tmp_path / name, [b"drawn\n"])
         assert (tmp_path / name).read_text() == "drawn\n"
 
 
@@ -174,7 +174,7 @@ def test_what_is_no_regular_file_is_written_and_not_replaced(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(tmp_path / "pipe", "drawn\n")
+        write_anew(tmp_path / "pipe", [b"drawn\n"])
         assert os.read(reader, 100) == b"drawn\n"
     finally:
         os.close(reader)

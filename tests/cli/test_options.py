@@ -115,6 +115,7 @@ def test_values_in_a_variable_are_quoted_as_in_a_shell(folder: Path) -> None:
         ("KEDGE_WORKERS", "many", "KEDGE_WORKERS takes a whole number, not 'many'"),
         ("KEDGE_WORKERS", "0", "KEDGE_WORKERS takes a whole number from 1 to 64, not 0"),
         ("KEDGE_LINKS", "ipc", "KEDGE_LINKS is for runs on several processes"),
+        ("KEDGE_FOR", "1 d", "KEDGE_FOR takes a time, 8s, 2m, 1h, 500ms or a number of seconds, not '1 d'"),
         ("KEDGE_FOR", "-1", "KEDGE_FOR takes a number of seconds above 0, not -1"),
         ("KEDGE_STATE_DIR", ".", "KEDGE_STATE_DIR takes a directory of its own"),
         ("KEDGE_FRESH", "perhaps", "KEDGE_FRESH takes true or false, not 'perhaps'"),

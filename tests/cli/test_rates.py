@@ -101,6 +101,22 @@ def test_who_is_the_limit_is_judged_soon_and_then_now_and_then() -> None:
     assert rates.of(Now(slow, {0: slow})).limit.startswith("'store' is the limit: busy 100 %")
 
 
+def test_that_there_is_nothing_to_do_is_not_said_any_more_once_a_message_has_come() -> None:
+    rates = Rates(SHAPE, 4.0)
+    assert rates.of(Now(at(0.7), {0: at(0.7)})).limit == "nothing to do: no message from 'lines'"
+    begun = at(1.7, 345)
+    seen = rates.of(Now(begun, {0: begun}))
+    assert seen.rate > 300
+    assert seen.limit.startswith("the source 'lines' is the limit")
+
+
+def test_a_moment_after_the_first_message_nothing_is_said_until_it_can_be_told_who_is_the_limit() -> None:
+    rates = Rates(SHAPE, 4.0)
+    rates.of(Now(at(0.7), {0: at(0.7)}))
+    begun = at(0.8, 10)
+    assert rates.of(Now(begun, {0: begun})).limit == ""
+
+
 def test_what_holds_everything_up_is_told_in_place_of_the_limit() -> None:
     stalled = at(2.0, 400, limit="source idle")
     seen = looks(stalled)

@@ -94,12 +94,13 @@ def test_a_value_may_hold_equals_signs_and_be_empty() -> None:
 def test_every_field_of_the_configuration_can_be_set_by_option_and_environment_and_the_option_is_stronger() -> None:
     for field in fields(Config):
         default = getattr(Config(), field.name)
-        other = {"guarantee": "at-most-once", "on_dead": "stop", "durability": "process"}
+        other = {"guarantee": "at-most-once", "on_dead": "stop", "durability": "process", "check_types": "true"}
         text = other.get(field.name, "7")
         by_option = configured(Config(), {field.name: text}, {})
         by_environment = configured(Config(), {}, {f"KEDGE_{field.name.upper()}": text})
         assert by_option == by_environment != Config()
-        stronger = configured(Config(), {field.name: str(default)}, {f"KEDGE_{field.name.upper()}": text})
+        said = str(default).lower() if isinstance(default, bool) else "null" if default is None else str(default)
+        stronger = configured(Config(), {field.name: said}, {f"KEDGE_{field.name.upper()}": text})
         assert stronger == Config()
 
 

@@ -5,7 +5,7 @@ import logging
 from typing import Self
 
 import pytest
-from figures_kit import APART
+from figures_kit import APART, at
 
 from topology.cli import running
 from topology.cli.rates import Now, Rates
@@ -55,7 +55,7 @@ class Fails:
 def test_a_view_that_raises_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def watched() -> None:
         shown = Fails()
-        showing = asyncio.ensure_future(running._show(Starting(), shown, APART, Queues(APART.tasks), hint=False))
+        showing = asyncio.ensure_future(running._show(Starting(), shown, APART, Queues(APART.tasks)))
         await asyncio.wait_for(shown.enough.wait(), 10)
         assert not showing.done()
         showing.cancel()
@@ -65,6 +65,25 @@ def test_a_view_that_raises_is_told_once_and_tried_again(caplog: pytest.LogCaptu
     (said,) = caplog.records
     assert said.getMessage() == "the run goes on, but can't be shown"
     assert said.exc_info is not None
+
+
+class Begun(Starting):
+    """Its workers have told that messages come; the run's own look, once a second, has not been yet."""
+
+    def by_worker(self) -> dict[int, Snapshot]:
+        return {0: at(0.3, 5), 1: at(0.3)}
+
+    def processes(self) -> dict[int, int]:
+        return {0: 4711, 1: 4712}
+
+
+def test_how_to_kill_a_worker_is_said_as_soon_as_the_first_messages_come(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(running.HINT, "1")
+    options = running.Options(None, processes=running.Processes(2, "ipc", lambda config: {}))
+    asyncio.run(asyncio.wait_for(running._hint(Begun(), options), 10))
+    assert capsys.readouterr().err == "try: kill -9 4712   (worker 1), and watch it come back\n"
 
 
 def test_before_any_worker_has_said_something_every_component_is_there_and_starting() -> None:

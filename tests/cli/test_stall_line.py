@@ -9,7 +9,8 @@ import pytest
 
 from topology import Bolt, Collector, Config, Record, Task, Topology, Tuple
 from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, limit
+from topology.runtime.metrics import Snapshot, SpoutCounts
+from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, limit
 from topology.testing import Pause, ScriptedSpout, run_topology
 
 SOON = re.compile(r"for [56] s")  # it is looked once a second
@@ -138,3 +139,28 @@ def facts(silent_s: float = SILENT_S, *, spout: SpoutFacts = SPOUT, **others: An
 def test_the_sentence_follows_from_the_facts(given: Facts, said: str | None) -> None:
     found = limit(given)
     assert (found.text if found else None) == said
+
+
+def figures(emitted: int, acked: int) -> Snapshot:
+    spout = SpoutCounts(emitted=emitted, acked=acked, pending=emitted - acked)
+    return Snapshot("t", 1.0, 1, {"lines": spout}, {})
+
+
+def test_a_line_about_a_source_that_was_idle_is_not_shown_beside_counters_that_have_grown_since() -> None:
+    """It is looked once a second, and counters are shown more often."""
+    watch = StallWatch()
+    idle = Facts(0.0, [SpoutFacts("lines")], [])
+    for now in range(7):
+        watch.look(float(now), figures(5, 5), lambda: idle)
+    assert watch.text_with(figures(5, 5)) == "source idle: no message from 'lines' for 6 s"
+    assert watch.text_with(figures(350, 5)) == ""
+    assert watch.text_with(figures(350, 350)) == ""
+
+
+def test_a_line_about_what_is_stuck_stays_while_only_more_comes_in() -> None:
+    watch = StallWatch()
+    stuck = Facts(0.0, [SpoutFacts("lines", pending=3)], [])
+    for now in range(7):
+        watch.look(float(now), figures(5, 2), lambda: stuck)
+    assert watch.text_with(figures(9, 2)).startswith("3 messages are pending")
+    assert watch.text_with(figures(9, 3)) == ""

@@ -194,6 +194,12 @@ def test_a_file_is_written_whole_or_not_at_all(folder: Path) -> None:
     assert "'none/out.jsonl' can't be used: No such file or directory" in one_sentence(result)
 
 
+def test_a_dash_as_the_file_is_stdout_and_has_the_state_alone(folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    assert exported(folder, "-o", "-") == exported(folder)
+    assert sorted(folder.iterdir()) == before
+
+
 def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     result = subprocess.run(
         ["/bin/sh", "-c", f"'{KEDGE}' state export | head -1"], cwd=folder, capture_output=True, text=True, check=False

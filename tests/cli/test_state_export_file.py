@@ -53,7 +53,7 @@ def test_what_is_no_regular_file_is_written_and_not_replaced_and_a_link_stays_on
 def test_ctrl_c_leaves_no_part_of_a_file(tmp_path: Path) -> None:
     ran(tmp_path, keys=300, size=200_000)
     with started("state", "export", "-o", "out.jsonl", cwd=tmp_path) as run:
-        wait_for(lambda: any(path.name.startswith("out.") for path in tmp_path.iterdir()), "that it writes")
+        wait_for(lambda: any(path.name.startswith(".out.") for path in tmp_path.iterdir()), "that it writes")
         run.process.send_signal(signal.SIGINT)
         assert run.process.wait(30) == 1
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("out.")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out.")] == []

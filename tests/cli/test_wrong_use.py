@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,7 +32,15 @@ def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
         (["run", "counting.py", "--frsh"], "there is no option --frsh; did you mean '--fresh'?"),
         (["rnu", "counting.py"], "there is no command 'rnu'; did you mean 'run'?"),
         (["run"], "kedge run needs FILE-OR-MODULE[:NAME]"),
-        (["run", "counting.py", "--for", "abc"], "--for takes a number, not 'abc'"),
+        (
+            ["run", "counting.py", "--for", "abc"],
+            "--for takes a time, 8s, 2m, 1h, 500ms or a number of seconds, not 'abc'",
+        ),
+        (
+            ["run", "counting.py", "--for", "8 parsecs"],
+            "--for takes a time, 8s, 2m, 1h, 500ms or a number of seconds, not",
+        ),
+        (["run", "counting.py", "--for", "0s"], "--for takes a number of seconds above 0, not 0"),
         (["run", "counting.py", "--log-level", "loud"], "--log-level takes 'debug', 'info', 'warning' or 'error', not"),
         (["run", "counting.py", "--log-format", "jsn"], "not 'jsn'; did you mean 'json'?"),
         (["run", "counting.py", "--fresh=3"], "--fresh takes no value"),
@@ -249,39 +256,6 @@ def test_a_configuration_that_is_no_config_is_a_mistake_and_no_traceback(folder:
         assert result.returncode == 2
         assert "Traceback" not in result.stderr
         assert f"{folder / 'mapped.py'}:3: config is a Config(…), not a dict" in result.stderr
-
-
-@pytest.mark.parametrize("name", ["bolts", "spouts", "bridge"])
-@pytest.mark.parametrize("inside", ["__init__.py", "mine.txt"])
-def test_a_folder_that_hides_one_of_our_packages_is_named(folder: Path, name: str, inside: str) -> None:
-    (folder / name).mkdir()
-    (folder / name / inside).write_text("")
-    for target in ("counting.py", "counting"):
-        if inside == "mine.txt" and (name == "bridge" or _regular_install()):
-            continue  # it gives way to what is imported, as bridge's options are, and in an install hides nothing
-        said = refused(folder, "run", target)
-        assert said.startswith(f"{folder / name} hides Kedge's own package {name!r}, because {folder} comes first")
-
-
-@pytest.mark.parametrize("name", ["topology", "acker", "kedge"])
-def test_a_file_called_like_one_of_our_packages_is_named(folder: Path, name: str) -> None:
-    (folder / f"{name}.py").write_text((folder / "counting.py").read_text())
-    said = refused(folder, "run", f"{name}.py")
-    assert said.startswith(f"{folder / name}.py hides Kedge's own package {name!r}")
-
-
-def test_a_folder_that_hides_the_command_itself_is_named_by_python_m_kedge(folder: Path) -> None:
-    (folder / "topology").mkdir()
-    (folder / "topology" / "__init__.py").write_text("raise SystemExit('the wrong one was imported')")
-    result = kedge("run", "counting.py", cwd=folder, command=(sys.executable, "-m", "kedge"))
-    assert result.returncode == 2
-    assert one_sentence(result).startswith(f"{folder / 'topology'} hides Kedge's own package 'topology'")
-
-
-def _regular_install() -> bool:
-    import topology
-
-    return "site-packages" in Path(topology.__file__).parts
 
 
 def test_a_missing_input_file_is_the_users_to_mend(folder: Path) -> None:

@@ -20,7 +20,11 @@ WRONG = {
     "a rate in words": (["--rate", "fast"], "--rate takes a number of messages a second above 0, or max", "K701"),
     "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0", "K701"),
     "a time without an end": (["--for", "inf"], "--for takes a number of seconds above 0, not inf", "K701"),
-    "a time in words": (["--for", "long"], "--for takes a number, not 'long'", "K101"),
+    "a time in words": (
+        ["--for", "long"],
+        "--for takes a time, 8s, 2m, 1h, 500ms or a number of seconds, not 'long'",
+        "K101",
+    ),
     "a warm-up below 0": (["--warm-up", "-1"], "--warm-up takes a number of seconds, 0 or more, not -1", "K701"),
     "no rounds": (["--rounds", "0"], "--rounds takes a whole number from 1 to 100, not 0", "K701"),
     "too many rounds": (["--rounds", "101"], "--rounds takes a whole number from 1 to 100, not 101", "K701"),
@@ -115,7 +119,7 @@ def test_without_its_extra_it_says_how_to_install_it(
     assert result.returncode == 2
     assert one_sentence(result) == said
     assert re.fullmatch(
-        rf"{re.escape(str(Path(sys.executable).parent))}/python[\d.]* -m pip install 'kedge\[compare\]'",
+        rf"{re.escape(str(Path(sys.executable).parent))}/python[\d.]* -m pip install 'kedge-streams\[compare\]'",
         told(result.stderr).next,
     )
 

@@ -50,7 +50,7 @@ def test_without_pyspark_only_kedges_own_are_the_default_and_others_say_why(monk
     monkeypatch.setattr(modes, "_has_spark", lambda: False)
     assert default_modes() == ("record", "embedded")
     for way in ways_of(["spark:default"], ""):
-        assert "pip install 'kedge[spark]'" in why_not(way)
+        assert "pip install 'kedge-streams[spark]'" in why_not(way)
     assert why_not(ways_of(["record"], "")[0]) == ""
 
 

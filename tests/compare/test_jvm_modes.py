@@ -131,7 +131,7 @@ def test_without_pyspark_a_mode_says_what_to_install(tmp_path: Path) -> None:
         "from bridge.compare import jvm; print(jvm.why_not())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert said.stdout.strip().endswith("there is no pyspark where this kedge runs: pip install 'kedge[spark]'")
+    assert said.stdout.strip().endswith("there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'")
 
 
 def test_the_sources_are_beside_what_compiles_them_and_named_where_benchmarks_are() -> None:

@@ -66,7 +66,7 @@ class PageRunner:
     def _needs(self, service: str) -> None:
         """Has the page speak to the service of `tests/services`, in a schema of its own, or leaves the page out."""
         if service == "spark":
-            pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+            pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
             from bridge.java import missing
 
             if problem := missing():

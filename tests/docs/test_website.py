@@ -5,13 +5,26 @@ The build begins with the first test of this folder, and goes on while snippets,
 
 import html
 import re
+import subprocess
+import sys
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from snippets import ROOT
 
 from topology import Config
 from topology.cli.main import COMMANDS
+
+DESCRIBED = re.compile(r"^\.\. auto(?:class|function|exception):: (\S+)", re.MULTILINE)
+DOCSTRINGS = re.compile(r"<dd><p>(.+?)</p>", re.DOTALL)
+LIMIT_S = 110.0
+
+
+def plain(written: str) -> str:
+    """Its words, without marks."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>|`", "", written))
 
 
 def test_the_pages_build_without_a_warning(built: Path) -> None:
@@ -30,6 +43,42 @@ def test_the_pages_build_without_a_warning(built: Path) -> None:
 def test_the_reference_says_what_the_code_says(built: Path, page: str, words: list[str]) -> None:
     text = re.sub(r"<[^>]+>", "", (built / page).read_text("utf-8"))
     assert [word for word in words if word not in text] == []
+
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+@pytest.mark.parametrize(
+    "page", [page.stem for page in sorted(REFERENCE.glob("*.md")) if DESCRIBED.search(page.read_text("utf-8"))]
+)
+def test_all_that_the_reference_names_is_there_with_its_docstring(built: Path, page: str) -> None:
+    written = (built / "reference" / f"{page}.html").read_text("utf-8")
+    shown = plain(written)
+    for name in DESCRIBED.findall((REFERENCE / f"{page}.md").read_text("utf-8")):
+        assert f'id="{name}"' in written, name
+        module, _, attribute = name.rpartition(".")
+        said = (getattr(import_module(module), attribute).__doc__ or "").strip()
+        assert said, name
+        assert plain(html.escape(" ".join(said.split()[:4]), quote=False)) in shown, name
+
+
+def test_the_pages_build_without_spark_and_the_other_extras_and_say_the_same(tmp_path: Path, built: Path) -> None:
+    """Which are not imported here, as where they are not installed."""
+    absent = "autodoc_mock_imports=numpy,pandas,psycopg,pyarrow,pyspark"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-D", absent]
+    made = subprocess.run(
+        [*command, "-d", tmp_path / "trees", "docs", tmp_path / "html"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (made.returncode, made.stderr) == (0, "")
+    page = "reference/bridge.html"
+    assert DOCSTRINGS.findall((tmp_path / "html" / page).read_text("utf-8")) == DOCSTRINGS.findall(
+        (built / page).read_text("utf-8")
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from test_ssh_alerts import stored
 
 from bridge.java import missing as no_java
 
-pytest.importorskip("pyspark", reason="needs pip install 'kedge[spark]'")
+pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 pytestmark = [pytest.mark.skipif(bool(no_java()), reason=no_java()), pytest.mark.timeout(300)]
 dear = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
 

@@ -290,7 +290,7 @@ def test_where_sparks_packages_are_missing_a_sentence_says_what_to_install_or_le
     assert checked.returncode == 2
     said = " ".join(checked.stderr.split())
     assert "hours, cases and spikes are Spark's, and bridge.Table needs Spark, which can't be imported" in said
-    assert "pip install 'kedge[spark]', or leave them out by --set spark=false" in said
+    assert "pip install 'kedge-streams[spark]', or leave them out by --set spark=false" in said
     assert "Traceback" not in checked.stderr
     alone = kedge(
         *("check", str(EXAMPLES / "fraud.py"), "--set", "spark=false"),

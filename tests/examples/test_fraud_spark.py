@@ -17,7 +17,7 @@ MILLISECONDS = len("2026-03-02T12:00:00.000")  # the sink stores microseconds
 def missing() -> str:
     """Why Spark can't be run here; empty where it can."""
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'kedge[spark]'"
+        return "pyspark is not installed: pip install 'kedge-streams[spark]'"
     from bridge.java import missing as no_java
 
     return no_java()

@@ -153,4 +153,4 @@ def test_without_psutil_the_extra_to_install_is_named(tmp_path: Path) -> None:
     (tmp_path / "psutil.py").write_text("raise ModuleNotFoundError(\"No module named 'psutil'\", name='psutil')\n")
     ran = kedge("run", str(EXAMPLES / "host_watch.py"), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert ran.returncode == 2
-    assert "pip install 'kedge[host]'" in ran.stderr
+    assert "pip install 'kedge-streams[host]'" in ran.stderr

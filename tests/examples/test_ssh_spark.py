@@ -25,7 +25,7 @@ def test_each_known_host_fails_in_the_log_that_is_made() -> None:
 
 
 def test_the_table_has_the_columns_that_the_join_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow", reason="needs kedge[spark]")
+    pytest.importorskip("pyarrow", reason="needs kedge-streams[spark]")
     monkeypatch.syspath_prepend(str(EXAMPLES))  # as `kedge run` does: it imports what is beside it
     from examples.ssh_spark import KnownFailure, topology
 

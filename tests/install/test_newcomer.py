@@ -172,7 +172,7 @@ def test_what_was_made_is_clean_under_the_checkers_that_check_ourselves(newcomer
     """mypy with the project's own settings, which say strict; imports are those of the installed wheel."""
     here, python = Path(sys.executable).parent, newcomer.environment / "bin/python"
     style = ("--no-cache", "--config", ROOT / "pyproject.toml")
-    imports = ("--config", "lint.isort.known-third-party=['bolts', 'spouts', 'topology']")
+    imports = ("--config", "lint.isort.known-third-party=['kedge', 'topology']")
     done(here / "ruff", "check", *style, *imports, ".", cwd=project)
     done(here / "ruff", "format", "--check", *style, ".", cwd=project)
     done(here / "mypy", "--python-executable", python, ".", cwd=project)

@@ -1,5 +1,6 @@
 """What is in the wheel, and in the source distribution that it is built from: all of ours, and nothing else."""
 
+import ast
 import email.message
 import email.parser
 import sys
@@ -10,7 +11,9 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from install_kit import Stranger, built, copied, into, ran, stranger
+from install_kit import ROOT, Stranger, built, copied, into, ran, stranger
+
+import kedge
 
 PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")
 EXAMPLES = "kedge_examples"  # what examples/ is called in the wheel
@@ -29,7 +32,8 @@ def contents(wheel: Path) -> dict[str, bytes]:
 def ours(source: Path) -> dict[str, bytes]:
     """What has to be installed: every file of every package, by the name that it has then."""
     files = [file for package in PACKAGES for file in (source / package).rglob("*") if file.is_file()]
-    found = {file.relative_to(source).as_posix(): file for file in [*files, *source.glob("kedge*.py")]}
+    beside = [*source.glob("kedge*.py"), *source.glob("kedge-stubs/*.pyi")]
+    found = {file.relative_to(source).as_posix(): file for file in [*files, *beside]}
     found |= {f"{EXAMPLES}/{file.name}": file for file in (source / "examples").glob("*.py")}
     return {name: file.read_bytes() for name, file in found.items()}
 
@@ -55,7 +59,14 @@ def test_the_metadata_are_what_they_have_to_be_and_the_licence_is_among_them(whe
     names = {name.partition(".dist-info/")[2] for name in contents(wheel) if ".dist-info/" in name}
     assert names == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
     assert told(wheel, "licenses/LICENSE").lstrip().startswith("Apache License")
-    assert set(told(wheel, "top_level.txt").split()) == {*PACKAGES, EXAMPLES, "kedge", "kedge_pytest"}
+    assert set(told(wheel, "top_level.txt").split()) == {*PACKAGES, EXAMPLES, "kedge", "kedge-stubs", "kedge_pytest"}
+
+
+def test_type_checkers_are_told_all_names_that_kedge_has(wheel: Path) -> None:
+    stub = ast.parse((ROOT / "kedge-stubs/__init__.pyi").read_text())
+    imported = {name.name for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert imported == {*kedge.__all__}
+    assert "kedge-stubs/__init__.pyi" in contents(wheel)
 
 
 def test_type_checkers_are_told_that_each_package_is_typed(wheel: Path) -> None:
@@ -139,6 +150,6 @@ def test_uninstalling_leaves_nothing(wheel: Path, tmp_path: Path) -> None:
     before = sorted(path for path in one.environment.rglob("*") if not path.is_dir())
     into(python, [wheel], "--no-deps", env=one.env)
     assert "kedge" in {path.name for path in (one.environment / "bin").iterdir()}
-    pip = (sys.executable, "-m", "pip", "--python", python, "uninstall", "--yes", "kedge")
+    pip = (sys.executable, "-m", "pip", "--python", python, "uninstall", "--yes", "kedge-streams")
     assert ran(*pip, cwd=one.home).returncode == 0
     assert sorted(path for path in one.environment.rglob("*") if not path.is_dir()) == before

@@ -281,6 +281,14 @@ MUTANTS: Final = (
         test=f"{RULES_A}test_touches_are_counted_anew_after_an_ack_A9",
     ),
     Mutant(
+        rule="A21",
+        breaks="an input whose holder touches it is given up by the hard cap",
+        file="topology/runtime/collecting.py",
+        old="            executor.home.renew(root)\n",
+        new="            executor.home.touch(root)\n",
+        test=f"{HARD_CAP}test_an_input_that_its_holder_touches_is_not_given_up_after_20_timeouts_A21",
+    ),
+    Mutant(
         rule="A10",
         breaks="time in which the loop stood still is silence",
         file="acker/ledger.py",

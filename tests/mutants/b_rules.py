@@ -279,7 +279,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B13",
         breaks="the test kit hands records over as they are",
-        file="topology/testing/checked.py",
+        file="topology/runtime/checked_outbox.py",
         old="            staged[index] = queue, _with_record(tup, copied)",
         new="            pass",
         test=f"{RULES_B}test_the_kit_gives_each_task_a_record_of_its_own_from_its_bytes_B13",
@@ -287,9 +287,9 @@ MUTANTS: Final = (
     Mutant(
         rule="B13",
         breaks="the test kit lets pass a value that comes back as another",
-        file="topology/testing/checked.py",
-        old="        if not _same(record, copies[0]):",
-        new="        if not copies:",
+        file="topology/exact.py",
+        old="    if not _same(record, made[0]):",
+        new="    if not made:",
         test=f"{RULES_B}test_the_kit_refuses_a_value_that_its_bytes_do_not_keep_naming_the_emitter_B13",
     ),
 )

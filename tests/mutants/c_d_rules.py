@@ -100,11 +100,11 @@ MUTANTS: Final = (
         rule="C9",
         breaks="a batch that holds a tuple twice has two lines of it",
         file="bolts/jsonlines_store.py",
-        old="""            if key in lines or self._holds(key):
+        old="""            if key in lines or self._known.holds(key):
                 written.tally.duplicates += 1
             else:
                 lines[key] = b'""",
-        new="""            if self._holds(key):
+        new="""            if self._known.holds(key):
                 written.tally.duplicates += 1
             else:
                 lines[key] = lines.get(key, b"") + b'""",

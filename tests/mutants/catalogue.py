@@ -8,19 +8,35 @@ from tests.mutants.at_once import MUTANTS as AT_ONCE
 from tests.mutants.b_rules import MUTANTS as B_RULES
 from tests.mutants.c_d_rules import MUTANTS as C_D_RULES
 from tests.mutants.d_e_rules import MUTANTS as D_E_RULES
+from tests.mutants.disks import MUTANTS as DISKS
 from tests.mutants.kept_rules import MUTANTS as KEPT_RULES
 from tests.mutants.links import MUTANTS as LINKS
 from tests.mutants.mutant import Mutant
+from tests.mutants.sources import MUTANTS as SOURCES
+from tests.mutants.spark import MUTANTS as SPARK
 
-MUTANTS: Final = (*A_RULES, *AT_ONCE, *B_RULES, *C_D_RULES, *D_E_RULES, *KEPT_RULES, *LINKS)
+MUTANTS: Final = (
+    *A_RULES,
+    *AT_ONCE,
+    *B_RULES,
+    *C_D_RULES,
+    *D_E_RULES,
+    *DISKS,
+    *KEPT_RULES,
+    *LINKS,
+    *SOURCES,
+    *SPARK,
+)
 
 # The rules that hold so far.
 RULES: Final = (
-    *(f"A{n}" for n in (*range(1, 16), 17, 18, 19)),
-    *(f"B{n}" for n in (1, 2, 3, 4, 6, 7, 8, 10, 12, 13)),
+    *(f"A{n}" for n in (*range(1, 16), 17, 18, 19, 20, 21)),
+    *(f"B{n}" for n in (1, 2, 3, 4, 6, 7, 8, 10, 12, 13, 14, 15, 19)),
     *("C1", "C2", "C9"),
-    *(f"D{n}" for n in (*range(1, 12), 14, 15, 17)),
+    *(f"D{n}" for n in (*range(1, 12), 14, 15, 17, 18)),
     *("E1", "E4"),
+    *("F18", "F61", "F64"),
+    "S26",
 )
 
 

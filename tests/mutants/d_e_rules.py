@@ -110,7 +110,7 @@ MUTANTS: Final = (
         rule="D17",
         breaks="something is forgotten while one that begins sub-trees has not heard that it is done",
         file="acker/agreed.py",
-        old="known is None or precedes(known, announcement)",
+        old="known is None or not _says_as_much(known, announcement)",
         new="False",
         test=f"{STALE}test_nothing_is_forgotten_before_all_who_begin_sub_trees_have_heard_that_it_is_done_D17",
     ),
@@ -137,5 +137,13 @@ MUTANTS: Final = (
         old="        if origin in self.dead:",
         new="        if False:",
         test=f"{FLOORS}test_what_is_dead_is_kept_by_its_origin_and_of_several_all_while_any_is_dead_E1",
+    ),
+    Mutant(
+        rule="E18",
+        breaks="a message is dead after five replays though more may come: a server that is down makes dead letters",
+        file="topology/runtime/giving_up.py",
+        old="            return crowded and own > AT_END_REPLAYS",
+        new="            return own > AT_END_REPLAYS",
+        test="tests/runtime/test_giving_up.py::test_e18_if_nothing_gets_through_all_wait_and_none_is_dead",
     ),
 )

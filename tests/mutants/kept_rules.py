@@ -9,6 +9,7 @@ VALUES: Final = "tests/runtime/test_kept_values.py::"
 BOUNDS: Final = "tests/runtime/test_kept_bounds.py::"
 JOURNALLED: Final = "tests/runtime/test_journalled.py::"
 TIMERS: Final = "tests/runtime/test_timers.py::"
+STEPPED: Final = "tests/runtime/test_timers_stepped.py::"
 OWNERS: Final = "tests/durable/test_store_owners.py::"
 SLOTS: Final = "tests/runtime/test_slots_killed.py::"
 HELD: Final = "tests/runtime/test_held_inputs.py::"
@@ -303,5 +304,21 @@ MUTANTS: Final = (
         old="            if key in undone:\n                before = undone[key][1]\n",
         new="",
         test=f"{GATHERED}test_what_was_put_is_on_the_disk_once_a_commit_is_kept_however_many_were_not_D10",
+    ),
+    Mutant(
+        rule="B15",
+        breaks="a worker does not know which timers have fired in the lives before it",
+        file="topology/runtime/timers.py",
+        old="        self._latest, self._stepped_back = fired\n",
+        new="        pass\n",
+        test=f"{STEPPED}test_a_timer_that_is_set_again_by_a_later_run_whose_clock_was_stepped_back_is_another_one_B15",
+    ),
+    Mutant(
+        rule="B15",
+        breaks="a store that a key comes to does not know which of its timers have fired elsewhere",
+        file="topology/durable/refiling.py",
+        old="            shared(stores)\n",
+        new="",
+        test=f"{STEPPED}test_it_is_another_one_whichever_task_of_whichever_worker_has_its_key_now_B15",
     ),
 )

@@ -83,4 +83,39 @@ MUTANTS: Final = (
         new="        if theirs.version != self._greeting.version:",
         test=f"{LINKS}test_a_hello_for_another_plan_is_refused_and_both_are_named_f37",
     ),
+    Mutant(
+        rule="F70",
+        breaks="a socket whose path was deleted is not made again",
+        file="topology/runtime/transport.py",
+        old="        if self._path and now - self._path_seen >= PATH_S:",
+        new="        if False:",
+        test="tests/runtime/test_transport_again.py::"
+        "test_a_deleted_path_is_made_again_and_links_that_stand_are_not_cut_f70",
+    ),
+    Mutant(
+        rule="F71",
+        breaks="a link that could not be made is not tried again",
+        file="topology/runtime/transport.py",
+        old="            self._unconnected[worker] = address",
+        new="            pass",
+        test="tests/runtime/test_transport_again.py::"
+        "test_a_link_that_could_not_be_made_is_made_once_there_are_descriptors_f71",
+    ),
+    Mutant(
+        rule="F72",
+        breaks="a sink calls stored what nobody can read any more",
+        file="bolts/batching.py",
+        old="self._looked_at != self.stored and isinstance(store, LooksThrough):",
+        new="False and isinstance(store, LooksThrough):",
+        test="tests/bolts/test_looked_through.py::"
+        "test_damage_that_nothing_has_come_upon_is_told_with_the_file_at_the_end_f72",
+    ),
+    Mutant(
+        rule="F71",
+        breaks="lines leave though what they are of could not be noted",
+        file="spouts/file_tail.py",
+        old="            self._is_away(error)\n            return False",
+        new="            self._is_away(error)\n            return True",
+        test="tests/spouts/test_file_tail_away.py::test_lines_wait_for_a_note_that_can_t_be_kept_and_come_once_f71",
+    ),
 )

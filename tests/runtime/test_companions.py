@@ -239,6 +239,24 @@ def test_no_orphan_stays_when_the_run_is_killed(tmp_path: Path, what: str, more:
         killed(process)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that tells who is stopped")
+def test_no_orphan_stays_when_the_run_is_killed_while_it_and_the_guard_are_stopped(tmp_path: Path) -> None:
+    process = kedge(tmp_path, "well")
+    try:
+        wait((tmp_path / "settled").exists, tmp_path)
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        guard = os.getpgid(pids[0])
+        for pid in (process.pid, guard):
+            os.kill(pid, signal.SIGSTOP)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+        wait(lambda: all(map(gone, pids)), tmp_path)
+    finally:
+        killed(process)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(guard, signal.SIGKILL)
+
+
 def test_no_orphan_stays_when_its_guard_is_killed(tmp_path: Path) -> None:
     """As the system may do it, which is short of memory: then the companion is gone, and is started again."""
     beside = Beside(tmp_path, "well", workers=1)

@@ -69,16 +69,12 @@ def test_global_gives_everything_to_task_0() -> None:
 
 
 def test_partial_key_splits_a_hot_value_between_two_tasks() -> None:
-    split = 0
     for value in range(10):
         topology, got = Topology("partial"), defaultdict[int, list[Any]](list)
         stream = topology.spout("numbers", ScriptedSpout([Number(value)] * 100))
         topology.bolt("where", Where(got), stream.partial_key("n"), tasks=6)
         run_topology(topology)
-        sizes = [len(records) for records in got.values()]
-        assert sizes in ([50, 50], [100])  # its two candidates may be one task
-        split += len(sizes) == 2
-    assert split >= 6
+        assert [len(records) for records in got.values()] == [50, 50]
 
 
 def test_custom_sends_to_the_tasks_that_it_chooses_once_each() -> None:
@@ -109,6 +105,41 @@ def test_direct_sends_to_the_task_that_the_emitter_names_and_refuses_others() ->
     assert {task: [one.n for one in records] for task, records in got.items()} == {n: [n] for n in range(4)}
     assert sorted(one.record.n for one in watch.dead) == [-1, 4, 9]  # type: ignore[attr-defined]
     assert all(isinstance(one.failure.error, EmitError) for one in watch.dead)
+
+
+@pytest.mark.parametrize("by", ["shuffle", "all", "global_"])
+def test_a_task_that_is_named_for_a_reader_by_another_grouping_is_refused(by: str) -> None:
+    topology, got, watch = Topology("undirected", Config(max_replays=0)), defaultdict[int, list[Any]](list), Watch()
+    directed = topology.bolt("directed", Directed(), topology.spout("numbers", ScriptedSpout([Number(1)])).shuffle())
+    topology.bolt("where", Where(got), getattr(directed, by)(), tasks=4)
+    run_topology(topology, watch=watch)
+    assert not got
+    assert [str(one.failure.error) for one in watch.dead] == [
+        "'directed' has named a task for a Number, which 'where' reads by another grouping than direct()"
+    ]
+
+
+def test_a_task_that_is_named_is_refused_where_the_record_is_anchored_to_nothing() -> None:
+    class Free(Bolt):
+        def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+            out.emit(tup.record, (), task=0)
+
+    topology, watch = Topology("free", Config(max_replays=0)), Watch()
+    free = topology.bolt("free", Free(), topology.spout("numbers", ScriptedSpout([Number(1)])).shuffle())
+    topology.bolt("where", Where(defaultdict(list)), free.shuffle(), tasks=2)
+    run_topology(topology, watch=watch)
+    assert [isinstance(one.failure.error, EmitError) for one in watch.dead] == [True]
+
+
+def test_a_task_may_be_named_where_one_of_two_readers_reads_by_direct() -> None:
+    topology, direct, dealt_out = Topology("both"), defaultdict[int, list[Any]](list), defaultdict[int, list[Any]](list)
+    stream = topology.spout("numbers", ScriptedSpout([Number(n) for n in (3, 3, 3, 3)]))
+    directed = topology.bolt("directed", Directed(), stream.shuffle())
+    topology.bolt("by-task", Where(direct), directed.direct(), tasks=4)
+    topology.bolt("dealt", Where(dealt_out), directed.shuffle(), tasks=4)
+    run_topology(topology)
+    assert {task: len(records) for task, records in direct.items()} == {3: 4}
+    assert {task: len(records) for task, records in dealt_out.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 def test_a_bolt_with_two_streams_sends_each_class_to_its_readers() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from runtime_kit import Doing, Given, Number, Same, line, numbers
 
 from topology import Bolt, Collector, Config, Message, Spout, Topology, Tuple
@@ -72,6 +73,36 @@ def loses_first(component: str) -> Callable[[Worker], None]:
         executor.slice = lose  # type: ignore[method-assign]
 
     return lossy
+
+
+class Patient(Bolt):
+    """Holds its inputs for so many timeouts of a second, and touches them once in each."""
+
+    def __init__(self, timeouts: int) -> None:
+        self.timeouts = timeouts
+        self.held: list[asyncio.Task[None]] = []
+
+    def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+        self.held.append(asyncio.get_running_loop().create_task(self.hold(tup, out)))
+
+    async def hold(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+        for _ in range(self.timeouts):
+            await asyncio.sleep(1)
+            out.touch(tup)
+        out.emit(tup.record)
+        out.ack(tup)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_input_that_its_holder_touches_is_not_given_up_after_20_timeouts_A21(workers: int) -> None:
+    topology = Topology("patient", Config(tree_timeout_s=1, max_replays=0))
+    stream = topology.spout("numbers", ScriptedSpout(numbers(workers)))  # one for each task, each on a worker
+    held = topology.bolt("patient", Patient(65), stream.shuffle(), tasks=workers)
+    captured = Captured[Number]()
+    topology.bolt("captured", captured, held.shuffle())
+    report = run_topology(topology, workers=workers)
+    assert sorted(one.n for one in captured.records) == [*range(workers)]
+    assert (report.snapshot.spouts["numbers"].acked, report.snapshot.spouts["numbers"].replayed) == (workers, 0)
 
 
 class Slower(Bolt):

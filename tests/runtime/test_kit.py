@@ -10,8 +10,8 @@ import pytest
 from runtime_kit import Doing, Number, Pair, Same, Totals, line, numbers
 
 from topology import Bolt, Collector, Record, RecordError, State, Task, Topology, Tuple
+from topology.exact import difference
 from topology.testing import Captured, Divergence, Pause, ScriptedSpout, check_replays, run_bolt, run_topology
-from topology.testing.checked import difference
 
 
 class Colour(Enum):

@@ -20,14 +20,35 @@ def test_spare_incarnations_are_used_up_in_order_and_more_are_asked_for() -> Non
     assert lent.renew() == 9
 
 
-def test_a_note_that_nobody_answers_is_given_up_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.runtime.lent.ANSWER_S", 0.05)
+def test_a_note_waits_for_a_supervisor_that_is_stopped_however_long_f68(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits of this thread that have a bound end at once here, as if that had passed."""
     said: list[Word] = []
+    waits: list[float | None] = []
+
+    class Hours(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            if timeout is None or len(waits) > 1_000:  # the supervisor goes on
+                lent.answered(Noted(1))
+            return self.is_set()
+
+    monkeypatch.setattr(threading, "Event", Hours)
     lent = Lent(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), said.append)
-    with pytest.raises(StartError, match="'name'"):
+    lent.set("name", "after")
+    assert waits
+    assert lent.get("name") == "after"
+    lent.answered(Noted(1))  # once more, and no harm
+
+
+def test_a_note_that_is_refused_is_not_kept() -> None:
+    lent = Lent(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), lambda _: refuse())
+
+    def refuse() -> None:
+        lent.answered(Noted(1, "full"))
+
+    with pytest.raises(StartError, match="full"):
         lent.set("name", "after")
     assert lent.get("name") == "before"
-    lent.answered(Noted(1))  # too late, and no harm
 
 
 def test_answers_find_who_has_asked_whatever_their_order() -> None:

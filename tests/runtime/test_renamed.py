@@ -243,12 +243,15 @@ class CountKeyed(Bolt):
         yield Number(1_000 * digit.key + count)
 
 
-def counting(name: str, former: str | None, count: int, stuck: set[int], *, tasks: int = 1) -> Any:
+def counting(
+    name: str, former: str | None, count: int, stuck: set[int], *, tasks: int = 1, begins_empty: bool = False
+) -> Any:
     topology = Topology("counting")
     numbers: Any = topology.spout("numbers", Counted(count))
     slow: Any = topology.bolt("slow", Stuck(stuck), numbers.shuffle(), concurrency=64)
     keyed: Any = topology.bolt("keyed", Keyed(), slow.shuffle())
-    counts: Any = topology.bolt(name, CountKeyed(), keyed.fields("key"), tasks=tasks, renamed_from=former)
+    how: Any = {"tasks": tasks, "renamed_from": former, "begins_empty": begins_empty}
+    counts: Any = topology.bolt(name, CountKeyed(), keyed.fields("key"), **how)
     captured = Captured[Number]()
     topology.bolt("captured", captured, counts.shuffle())
     return topology, captured
@@ -265,3 +268,19 @@ def test_the_state_of_a_renamed_bolt_is_found_again_and_counts_each_input_once(t
     both = first | captured.distinct
     assert sorted(one.n for one in both.values()) == sorted(1_000 * d + k for d in range(10) for k in range(1, 31))
     assert captured.divergent == []
+
+
+def test_a_renamed_bolt_with_state_begins_with_nothing_only_where_that_is_said(tmp_path: Path) -> None:
+    topology, captured = counting("counts", None, 100, set())
+    run_topology(topology, state_dir=tmp_path)
+    assert len(captured.records) == 100
+    topology, captured = counting("tally", None, 200, set())
+    with pytest.raises(StartError, match=r"'counts' is gone.*renamed_from='counts' carries it over, begins_empty=True"):
+        run_topology(topology, state_dir=tmp_path)
+    assert not captured.records
+    topology, captured = counting("tally", "counts", 200, set())
+    run_topology(topology, state_dir=tmp_path)
+    assert max(one.n for one in captured.records) == 9_020, "the refused start has taken nothing away"
+    topology, captured = counting("third", None, 300, set(), begins_empty=True)
+    run_topology(topology, state_dir=tmp_path)
+    assert max(one.n for one in captured.records) == 9_010

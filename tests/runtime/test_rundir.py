@@ -153,3 +153,25 @@ def test_the_last_worker_to_leave_removes_the_directory(tmp_path: Path) -> None:
     rundir.leave(str(left), f"ipc://{second}")
     assert not left.exists()
     rundir.leave(str(left), "tcp://127.0.0.1:1")
+
+
+def test_a_directory_that_was_taken_away_is_made_again_and_is_locked_f70(tmp_path: Path) -> None:
+    directory = RunDir(tmp_path)
+    directory.restore()
+    directory.path.rmdir()
+    directory.restore()
+    assert directory.path.stat().st_mode & 0o777 == 0o700
+    assert RunDir.sweep(tmp_path) == 0, "nobody else may take it for a remnant"
+    directory.close()
+    assert not directory.path.exists()
+    directory.restore()
+    assert not directory.path.exists(), "closed is closed"
+
+
+def test_what_has_taken_the_place_of_the_directory_is_left_alone_f70(tmp_path: Path) -> None:
+    directory = RunDir(tmp_path)
+    directory.path.rmdir()
+    directory.path.symlink_to(tmp_path)
+    directory.restore()
+    assert directory.path.is_symlink()
+    directory.close()

@@ -11,7 +11,7 @@ import pytest
 from runtime_kit import Number, balanced, numbers
 
 from topology import Bolt, Collector, Config, Grouping, Topology, Tuple
-from topology.runtime import spouting
+from topology.runtime import giving_up
 from topology.runtime.failures import Reason
 from topology.runtime.links import Frame
 from topology.runtime.trials import ALONE_S
@@ -146,7 +146,7 @@ def test_a_message_that_is_dead_but_not_buried_yet_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The death that makes it a suspect is the one failure too many of what is around it."""
-    monkeypatch.setattr(spouting, "INFRASTRUCTURE_REPLAYS_MAX", 1)
+    monkeypatch.setattr(giving_up, "INFRASTRUCTURE_REPLAYS_MAX", 1)
     topology, captured = away(Deadly(POISON), max_pending=200)
     watch = Watch()
     report = run_topology(topology, workers=2, may_crash=True, watch=watch, state_dir=tmp_path / "state")

@@ -316,7 +316,7 @@ PLANTED: Final = (
         "E1",
         "what an earlier life has left is over as soon as the next one has announced something",
         "acker/floors.py",
-        "if progress is not None and not _ended(message, progress.first):",
+        "if progress is not None and not _ended(message, progress):",
         "if progress is not None:",
     ),
     _bug(

@@ -1,13 +1,16 @@
-"""What the house rules look at: the project's own files, their imports and calls. Pure functions of source text.
+"""What the house rules look at: the project's own files, their imports and calls; and how a rule says that
+it is broken.
 
 Kept apart from the rules in `test_house.py`, so that each finder can be shown a snippet that breaks its rule.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")  # what is installed, beside the modules at the root
@@ -146,3 +149,17 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     for module in sorted(graph):
         visit(module, [])
     return found
+
+
+def report(broken: Iterable[str], advice: str) -> None:
+    """Fails with one line for each place, and what to do."""
+    lines = sorted(broken)
+    if lines:
+        pytest.fail("\n  ".join([advice, *lines]), pytrace=False)
+
+
+def unneeded(table: Iterable[object], used: set[object]) -> list[str]:
+    """Exceptions of a table for files that exist, that nothing needs any more."""
+    entries = (entry for entry in table if entry not in used)
+    paths = ((entry[0] if isinstance(entry, tuple) else str(entry).split(":")[0], entry) for entry in entries)
+    return [f"{entry}: not needed any more, remove it" for path, entry in paths if (ROOT / str(path)).exists()]

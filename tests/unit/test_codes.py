@@ -25,6 +25,8 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "bridge", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K478": "what is waited for at the start; and a replacement that has waited for it spends no restart",
+    "K104": "a number of workers is that of an option, or of an argument of topology.run()",
     "K211": "a cycle is found by validation, or by Python before it, where a handle is used that is not there yet",
     "K612": "the runtime refuses a second ack; the conformance suite of sinks, and Spark's driver, do in its place",
     "K142": "kedge new and kedge demo --keep find something there, at the look or at the moment of making it",
@@ -33,6 +35,12 @@ SHARED = {
     "K521": "a source has raised here, or in a worker, whose word is taken for it",
     "K531": "the supervisor, and the test kit's run whose workers crash, end by one rule",
     "K436": "a store has no room as it is opened, and a worker that could not start for that is waited for",
+    "K421": "there is no place for a socket, and a worker that could not start for that is waited for",
+    "K422": "no file can be opened, or too few, and a worker that could not start for that is waited for",
+    "K424": "a socket can't be bound, and a worker that could not start for that is waited for",
+    "K468": "the system refuses a thread or a process, and a worker that could not start for that is waited for",
+    "K572": "a sink's file is damaged: the sink says it, its worker does not die of it, and the run ends at once",
+    "K606": "`process` returns what can't be used, in the loop or in a thread",
     "K408": "a worker that could not start is told of at once, and again where it was the last one that may",
 }
 

@@ -16,17 +16,25 @@ COUNTS = {
     "max_lag": 1,
     "max_remembered_bytes": 1,
 }
-SECONDS = ("tree_timeout_s", "process_timeout_s", "drain_timeout_s", "blocked_timeout_s")
+SECONDS = (
+    "retry_for_s",
+    "tree_timeout_s",
+    "process_timeout_s",
+    "start_timeout_s",
+    "drain_timeout_s",
+    "blocked_timeout_s",
+)
 CHOICES = ("guarantee", "on_dead", "durability")
+SWITCHES = ("check_types",)
 
 
 def config(**fields: Any) -> Config:
     return Config(**fields)
 
 
-def test_every_field_is_a_count_a_time_or_a_choice_and_has_a_line_in_the_docstring() -> None:
+def test_every_field_is_a_count_a_time_a_choice_or_a_switch_and_has_a_line_in_the_docstring() -> None:
     names = [field.name for field in dataclasses.fields(Config)]
-    assert sorted(names) == sorted([*COUNTS, *SECONDS, *CHOICES])
+    assert sorted(names) == sorted([*COUNTS, *SECONDS, *CHOICES, *SWITCHES])
     assert all(f"\n    {name} " in (Config.__doc__ or "") for name in names)
 
 
@@ -49,6 +57,9 @@ def test_a_count_is_a_whole_number_from_its_least_on(name: str, value: Any) -> N
     least = COUNTS[name]
     assert getattr(config(**{name: least}), name) == least
     for wrong in (value, least - 1):
+        if wrong is None and name == "max_replays":
+            assert config(max_replays=None).max_replays is None  # by time
+            continue
         with pytest.raises(ConfigurationError, match=f"{name} is a whole number of at least {least}"):
             config(**{name: wrong})
 
@@ -59,6 +70,14 @@ def test_a_time_is_a_number_of_seconds_above_nought(name: str, value: Any) -> No
     assert getattr(config(**{name: 0.5}), name) == 0.5
     assert getattr(config(**{name: 3}), name) == 3
     with pytest.raises(ConfigurationError, match=f"{name} is a number of seconds above 0"):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.parametrize("value", [0, 1, "true", None])
+def test_a_switch_is_true_or_false(name: str, value: Any) -> None:
+    assert getattr(config(**{name: True}), name) is True
+    with pytest.raises(ConfigurationError, match=f"{name} is True or False"):
         config(**{name: value})
 
 

@@ -1,4 +1,7 @@
-"""What a worker knows of all homes' messages: what is stale, and what may be forgotten. Rules D4, D5, D15, D17, E1."""
+"""What a worker knows of all homes' messages: what is stale, and what may be forgotten. Rules A20, D4, D5, D15,
+D17, E1."""
+
+import pytest
 
 from acker.floors import Floors
 from acker.progress import Progress
@@ -125,3 +128,75 @@ def test_what_a_home_has_said_before_and_what_an_earlier_life_says_is_no_news_D5
         assert not floors.announce(old)
     floors.restore([says(0, 5, 9, 3), says(0, 4, 20, 3)])
     assert floors.announced() == [says(0, 5, 9)]
+
+
+LATER = (1, 100, 1023, 1024, 2047, 2048, 2049, 3000, 3071, 3072, 4095, 4096, 4097, 8192, 20_000)
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_a_life_is_believed_however_many_lives_after_the_one_that_is_restored_A20(later: int) -> None:
+    floors = Floors((0,))
+    floors.restore([says(0, 10, 500)])
+    assert floors.announce(says(0, 10 + later, 3))
+    assert not floors.refuses(message(0, 10 + later, 4))
+    assert floors.refuses(message(0, 10 + later, 3))
+
+
+@pytest.mark.parametrize("new", [False, True])
+@pytest.mark.parametrize("restored_first", [False, True])
+@pytest.mark.parametrize("later", [one for one in LATER if one % 4096])
+def test_a_life_that_is_told_of_is_not_refused_before_it_has_said_anything_A20(
+    later: int, restored_first: bool, new: bool
+) -> None:
+    floors, present = Floors((0,)), owner(0, 10 + later)
+    if restored_first:
+        floors.restore([says(0, 10, 500, 4, dead=(7,))])
+    floors.begins(0, present, new=new)
+    if not restored_first:
+        floors.restore([says(0, 10, 500, 4, dead=(7,))])
+    assert not floors.refuses(message(0, 10 + later, 1))
+    assert not floors.has_done(message(0, 10 + later, 1), message(0, 10 + later, 1))
+    assert floors.dead == {7}
+    assert not floors.announce(says(0, 10, 501)), "another life says that"
+    assert floors.announce(says(0, 10 + later, 3))
+    assert floors.refuses(message(0, 10 + later, 3))
+
+
+def test_a_life_of_ones_own_is_not_that_of_4096_lives_before_A20() -> None:
+    floors = Floors((0,))
+    floors.begins(0, owner(0, 4106), new=True)
+    floors.restore([says(0, 10, 500)])
+    assert not floors.refuses(message(0, 4106, 1))
+
+
+def test_a_life_that_has_ended_is_not_the_next_one_though_their_owners_are_equal_A20() -> None:
+    floors = heard(says(0, 10, 500))
+    floors.begins(0, owner(0, 10))
+    floors.begins(0, owner(0, 10))  # a link was lost, and the same life is joined again
+    assert floors.refuses(message(0, 10, 500))
+    floors.ends(owner(0, 9))  # word of an earlier one comes late
+    floors.ends(owner(0, 10))
+    floors.begins(0, owner(0, 4106))
+    assert not floors.refuses(message(0, 4106, 1))
+    assert floors.announce(says(0, 4106, 3))
+
+
+@pytest.mark.parametrize("later", [2048, 2049, 3000, 3071, 7000, 10_000])
+def test_what_belongs_to_a_life_long_ago_is_over_once_its_home_has_caught_up_A20(later: int) -> None:
+    floors, old = Floors((0,)), message(0, 10, 8)
+    floors.begins(0, owner(0, 10 + later), new=True)
+    floors.announce(says(0, 10 + later, 9, caught_up=False))
+    assert not floors.are_over((old,), 7)
+    assert floors.is_earlier((old,))
+    floors.announce(says(0, 10 + later, 20))
+    assert floors.are_over((old,), 7)
+
+
+@pytest.mark.parametrize("later", [2, 1000, 2048, 3000])
+def test_a_home_that_lives_on_is_one_however_many_lives_others_have_had_D17_A20(later: int) -> None:
+    floors = heard(says(1, 10, 9, 9), homes=(0, 1))
+    floors.begins(0, owner(0, 10 + later))
+    floors.announce(says(0, 10 + later, 1))
+    assert not floors.are_over((message(0, 9, 8),), 7), "the other home has not settled"
+    floors.announce(says(1, 10, 20)._replace(settled=frozenset({owner(0, 10 + later)})))
+    assert floors.are_over((message(0, 9, 8),), 7)

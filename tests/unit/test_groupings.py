@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from topology import EmitError, Grouping, Record, StartError
@@ -308,6 +308,24 @@ def test_partial_key_gives_each_key_two_tasks_at_most(users: list[str], tasks: i
         chosen.setdefault(user, set()).add(one(Visit(user, Place("p", 1)), 0))
     assert all(len(tasks_of_key) <= 2 for tasks_of_key in chosen.values())
     assert all(0 <= task < tasks for tasks_of_key in chosen.values() for task in tasks_of_key)
+
+
+@given(st.text(), st.integers(2, 40))
+@example("k0", 2)
+def test_partial_key_gives_each_key_two_different_tasks_where_there_are_two(user: str, tasks: int) -> None:
+    one = PartialKey("user").one(tasks, (), Random(0))
+    chosen = {one(Visit(user, Place("p", 1)), 0) for _ in range(2)}
+    assert len(chosen) == 2
+    assert chosen <= {*range(tasks)}
+
+
+def test_partial_key_spreads_the_pairs_of_tasks_over_all_that_there_are() -> None:
+    pairs = Counter[frozenset[int]]()
+    for number in range(6_000):
+        one = PartialKey("user").one(4, (), Random(0))
+        pairs[frozenset(one(Visit(f"k{number}", Place("p", 1)), 0) for _ in range(2))] += 1
+    assert len(pairs) == 6
+    assert all(850 <= count <= 1_150 for count in pairs.values())
 
 
 def test_partial_key_splits_a_hot_key_evenly_between_its_two_tasks() -> None:

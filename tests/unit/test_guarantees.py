@@ -51,7 +51,9 @@ class First(Grouping):
         return (0,)
 
 
-def line_of(*bolts: Any, spout: Any = None, config: Config | None = None, **options: Any) -> Promise:
+def line_of(
+    *bolts: Any, spout: Any = None, config: Config | None = None, keeps: bool = True, **options: Any
+) -> Promise:
     """What the last of these bolts gets; each reads the first class of the one before, by fields where it has state."""
     topology: Any = Topology("line", config or Config())
     stream = topology.spout("lines", spout or Lines())
@@ -60,7 +62,7 @@ def line_of(*bolts: Any, spout: Any = None, config: Config | None = None, **opti
         grouping = read.global_() if isinstance(bolt, Count | CountAny) else read.shuffle()
         stream = topology.bolt(f"b{index}", bolt, grouping, **(options if index == 0 else {}))
     topology.validate()
-    return guarantees(topology)[-1]
+    return guarantees(topology, keeps=keeps)[-1]
 
 
 def with_recovery(bolt: Any, recovery: str) -> Any:
@@ -120,10 +122,34 @@ def test_state_that_is_not_kept_is_a_weakness_and_twice_so_where_it_is_not_deter
     assert line_of(Parse(), with_recovery(CountAny(), recovery)).guarantee is guarantee  # a sink of state alone
 
 
+def test_without_a_state_directory_state_may_be_lost_and_counted_twice_and_sources_are_read_from_their_start() -> None:
+    assert line_of(Parse(), Count(), Store()).guarantee is EXACTLY
+    promise = line_of(Parse(), Count(), Store(), keeps=False)
+    assert (promise.guarantee, weak(promise)) == (NONE, ["b1", "lines"])
+    assert "after its worker's death it begins empty" in promise.weaknesses[0].text
+    assert "is read from its start again" in promise.weaknesses[1].text
+
+
+def test_without_a_state_directory_a_replay_of_what_is_not_deterministic_may_give_something_else_B2() -> None:
+    promise = line_of(Guess(), Store(), keeps=False)
+    assert (promise.guarantee, weak(promise)) == (AT_LEAST, ["b0", "lines"])
+    assert line_of(Parse(), Store(), keeps=False).guarantee is EXACTLY, "its sink knows what comes again"
+
+
 def test_ticks_are_anchored_to_nothing_and_at_most_once_B10() -> None:
     promise = line_of(Ticking(), Store(), every="1s")
     assert (promise.guarantee, promise.weakest) == (AT_MOST, "b0")
     assert "emits in `tick` what is anchored to no message" in promise.weaknesses[0].text
+
+
+def test_a_tick_that_gives_nothing_emits_nothing_B10() -> None:
+    class Quiet(Parse):
+        def tick(self, now: datetime) -> None:
+            if now.second:
+                return None
+            self.close()
+
+    assert line_of(Quiet(), Store(), every="1s").guarantee is EXACTLY
 
 
 def test_what_execute_and_flush_emit_without_an_anchor_is_found_in_their_source_B10() -> None:

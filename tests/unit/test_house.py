@@ -21,6 +21,8 @@ from house import (
     imports,
     own_modules,
     parsed,
+    report,
+    unneeded,
 )
 
 MAY_IMPORT = {
@@ -29,9 +31,9 @@ MAY_IMPORT = {
     "spouts": {"acker", "topology"},
     "bolts": {"acker", "topology"},
     "bridge": {"acker", "topology", "spouts", "bolts"},
-    "examples": {"acker", "topology", "spouts", "bolts", "bridge"},
+    "examples": {"acker", "topology", "spouts", "bolts", "bridge", "kedge"},
     "benchmarks": {"acker", "topology", "spouts", "bolts", "bridge", "examples", "kedge"},
-    "kedge": {"topology"},
+    "kedge": {"topology", "spouts", "bolts"},  # their public names
 }
 
 UPWARDS: dict[tuple[str, str], str] = {}  # (file, imported name) → why it has to be
@@ -51,14 +53,14 @@ RUNNING = {"asyncio", "multiprocessing", "os", "selectors", "socket", "sqlite3",
 DEFERRED = {
     (
         "topology/graph.py",
-        "topology.runtime.embedded",
+        "topology.runtime.launching",
     ): "`topology.run()`: a declaration alone must not load the runtime",
     ("topology/graph.py", "topology.drawing"): "a notebook shows a picture, and a declaration alone must not load it",
     ("topology/graph.py", "topology.runtime.report"): "the type of what `run` returns",
     ("topology/graph.py", "topology.validate"): "the check needs the finished graph, and nobody else does",
 }
 
-CHANGED_COPIES = ("moving", "asking", "refiling", "positions")
+CHANGED_COPIES = ("moving", "asking", "rescaling", "positions")
 STORING = ("jsonlines_store", "postgres_table", "tables", "values")
 MAY_USE_MSGSPEC = {
     **{f"topology/durable/{name}.py": "a changed copy of a value that is stored" for name in CHANGED_COPIES},
@@ -88,7 +90,7 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/columns.py": "the parts of a frame's body are structs",
     "topology/runtime/wire.py": "the byte form of frames",
     "topology/runtime/obeying.py": "a status becomes bytes on the control socket",
-    "topology/testing/checked.py": "a tuple's record replaced by what its bytes decode to",
+    **dict.fromkeys(("topology/exact.py", "topology/runtime/checked_outbox.py"), "records checked by their byte form"),
     "bridge/schema.py": "columns become records, checked by their types",
     **{f"bolts/{name}.py": "where bytes are stored" for name in STORING},
 }
@@ -107,9 +109,15 @@ CLOCKS = {
 CHANCE = {"random.Random()", "random.SystemRandom", "os.urandom", "uuid.uuid1", "uuid.uuid4"}
 MAY_ASK = {
     ("topology/runtime/process.py", "time.monotonic"): "control threads beat while there is no loop yet to ask",
+    (
+        "topology/runtime/orphan_guard.py",
+        "time.monotonic",
+    ): "a script of its own, without a loop: passed in from its end",
     ("topology/runtime/clock.py", "datetime.datetime.now"): "the one place that asks for the wall clock",
     ("topology/durable/statedir.py", "secrets.token_bytes"): "the key for outsiders' ids must not be guessable (S19)",
     ("topology/runtime/beginning.py", "secrets.token_bytes"): "the same, where a run opens its state directory",
+    ("topology/planted.py", "secrets.token_hex"): "the name of a file in a shared folder must not be guessable (S26)",
+    ("topology/cli/reaching.py", "time.monotonic"): "commands have no loop to ask how long a server takes",
     ("topology/runtime/embedded.py", "secrets.randbits"): "the seed of a run that was given none",
     ("topology/runtime/supervisor.py", "secrets.randbits"): "the seed of a run that was given none",
 }
@@ -117,20 +125,6 @@ MAY_ASK = {
 LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 LONGER: dict[str, str] = {}  # path or path:function → why it is clearer so
-
-
-def report(broken: Iterable[str], advice: str) -> None:
-    """Fails with one line for each place, and what to do."""
-    lines = sorted(broken)
-    if lines:
-        pytest.fail("\n  ".join([advice, *lines]), pytrace=False)
-
-
-def unneeded(table: Iterable[object], used: set[object]) -> list[str]:
-    """Exceptions of a table for files that exist, that nothing needs any more."""
-    entries = (entry for entry in table if entry not in used)
-    paths = ((entry[0] if isinstance(entry, tuple) else str(entry).split(":")[0], entry) for entry in entries)
-    return [f"{entry}: not needed any more, remove it" for path, entry in paths if (ROOT / str(path)).exists()]
 
 
 # -- who imports whom
@@ -310,7 +304,7 @@ def test_the_wheel_has_all_packages_and_no_tests() -> None:
         listed = set(tomllib.load(settings)["tool"]["setuptools"]["packages"])
     there = {file.module.rpartition(".")[0] for file in files(*PACKAGES) if not file.path.endswith("__init__.py")}
     there |= {file.module for file in files(*PACKAGES) if file.path.endswith("__init__.py")}
-    there |= {"kedge_examples"}  # examples/, under a name that is nobody else's
+    there |= {"kedge_examples", "kedge-stubs"}  # examples/ under a name of ours; types of kedge.py
     report(there - listed, "list these packages in pyproject.toml, or they are not installed:")
     report(listed - there, "pyproject.toml lists packages that are not there, or are never to be installed:")
 

@@ -73,6 +73,8 @@ GOLDEN_IDS: list[tuple[MessageId, str, int, int]] = [
 def test_partition_seed_keeps_its_golden_values() -> None:
     assert partition_seed("ssh-alerts", "lines", "auth.log", "1") == SEED
     assert partition_seed("", "", "", "") == 0x5CBDAF0796E90469
+    assert partition_seed("ssh-alerts", "lines", "auth.log", "1", 0) == SEED
+    assert partition_seed("ssh-alerts", "lines", "auth.log", "1", 3) == 0x47B2B6ABC4C30B63
 
 
 @pytest.mark.parametrize(("message_id", "form", "origin", "identity"), GOLDEN_IDS, ids=repr)

@@ -159,6 +159,12 @@ def test_a_worker_that_has_said_nothing_new_is_left_out() -> None:
     assert limit_of(later, later, APART) == ""
 
 
+def test_a_source_whose_worker_has_said_nothing_new_is_not_said_to_have_no_message() -> None:
+    nothing = look(emitted=0, parse=bolt(0.0, executed=0), alerts=bolt(0.0, executed=0), store=bolt(0.0, executed=0))
+    later = {0: nothing, 1: replace(nothing, seconds=20.0)}
+    assert limit_of({0: nothing, 1: nothing}, later, APART) == ""
+
+
 def test_a_pause_that_goes_down_and_a_worker_that_began_anew_make_no_share_beyond_its_bounds() -> None:
     before, after = look(10.0, paused_s=9.0, alerts=bolt(9.0)), look(11.0, emitted=6000, paused_s=1.0)
     assert "is the limit: nothing waits, it pauses 0 % of the time" in limit_of({0: before}, {0: after}, TASKS)

@@ -190,7 +190,11 @@ def test_a_worker_that_was_paused_with_its_supervisor_is_not_blamed_for_it_f5() 
 
 
 def test_what_is_waited_for_spends_no_restart_however_often_it_is_tried_f15_f16() -> None:
+    """Soon at first, as most of it is over soon; then each five seconds; and from the beginning after a while."""
     restarts = Restarts(1)
-    assert [restarts.died(0, now * 5.0, outside=True) for now in range(10)] == [5.0] * 10
+    found = [restarts.died(0, now * 5.0, outside=True) for now in range(10)]
+    assert found == [0.5, 1.0, 2.0, 4.0, *[5.0] * 6]
+    assert restarts.died(1, 45.0, outside=True) == 0.5
+    assert restarts.died(0, 200.0, outside=True) == 0.5
     assert restarts.total == 0
-    assert restarts.died(0, 50.0) == 0.0
+    assert restarts.died(0, 201.0) == 0.0

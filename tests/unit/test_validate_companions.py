@@ -112,6 +112,17 @@ def test_ends_last_is_yes_or_no(value: Any) -> None:
     assert str(mistake.code) == "K238"
 
 
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, "8", None])
+def test_reads_ahead_is_a_whole_number_from_1_on(value: Any) -> None:
+    topology = Topology("ahead")
+    spout = Lines()
+    spout.reads_ahead = value  # type: ignore[misc]
+    topology.bolt("sink", Sink(), topology.spout("lines", spout).shuffle())
+    (mistake,) = mistakes(topology)
+    assert mistake.text == f"'lines': Lines.reads_ahead is a whole number from 1 on, not {value!r}"
+    assert str(mistake.code) == "K248"
+
+
 def test_what_shuffle_deals_to_a_bolt_that_remembers_goes_by_identity() -> None:
     """So that a replay meets the task that knows it."""
     for remembers, grouping in ((True, ByIdentity()), (False, None)):

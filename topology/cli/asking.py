@@ -3,13 +3,14 @@
 Blocks. Must not know how letters are shown.
 """
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from topology.cli import terminal
 from topology.cli.homes import called
-from topology.cli.reaching import reached
-from topology.codes.loading import K171, K172, K175
+from topology.cli.reaching import no_run, reached
+from topology.codes.loading import K171, K172
 from topology.errors import WorkerError
 from topology.runtime.commanding import Ended, Going, Trouble
 from topology.runtime.control import DeadAnswer, DeadAsk
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SILENT: Final = 5  # seconds without an answer, after which that is said,
 SILENT_MAX: Final = 120  # and after which nobody waits on
+PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")  # what letters are called
 
 
 class Asked:
@@ -57,19 +59,18 @@ class Asked:
             raise WorkerError("the run has ended meanwhile", code=K171)
         with line:
             line.ask(ask)
-            answer = line.heard(self._silent)
+            answer = line.heard(self._silent, SILENT_MAX)
         if isinstance(answer, Trouble):
             raise WorkerError(printable(answer.text), code=K172)
         if isinstance(answer, Ended | Going):
-            raise WorkerError("the run has answered what nobody had asked", code=K172)
+            raise no_run("it has answered what nobody had asked")
+        _check(ask, answer)
         return answer
 
     def _silent(self, seconds: int) -> None:
         if seconds == SILENT:
             name = printable(called(self._directory))
             terminal.say(f"{name}: the run does not answer yet; its event loop may be blocked")
-        if seconds >= SILENT_MAX:
-            raise WorkerError(f"the run has not answered within {SILENT_MAX} s", code=K175)
 
     def _of_files(self, ask: DeadAsk) -> DeadAnswer:
         from topology.durable.asking import answer
@@ -79,3 +80,21 @@ class Asked:
             self._state = StateDir(self._directory, None)
             self._state.check_files()
         return answer(self._state, ask)
+
+
+def _check(ask: DeadAsk, answer: DeadAnswer) -> None:
+    """Raises WorkerError for an answer to another question, and for one that no run gives."""
+    from topology.durable.packing import letter_of
+
+    if answer.number != ask.number or len(answer.letters) > ask.limit:
+        raise no_run("it has answered another question")
+    if ask.names and not {*ask.names}.issuperset(answer.names):
+        raise no_run("it has named letters that it was not asked for")
+    try:
+        names = [letter_of(letter).name for letter in answer.letters]
+    except (ValueError, RecursionError) as error:
+        raise no_run("it has sent what is no dead letter") from error
+    if not all(map(PLAIN.fullmatch, (*names, *answer.names))):
+        raise no_run("it has named a letter as no letter is called")
+    if ask.act == "list" and names and not ask.after < names[0]:
+        raise no_run("it lists the same letters again")

@@ -51,7 +51,8 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 def configure(topology: "Topology", given: Given) -> None:
     """Hands each option that is given to the companion that it is for. Raises ConfigurationError where the topology has
     none, and what that companion raises."""
-    from topology.cli.settings import pairs
+    from topology.cli.exposed import hide, warn_of
+    from topology.cli.settings import looked_up, pairs, shown_settings
 
     for name, value in given.items():
         if not value:
@@ -62,7 +63,14 @@ def configure(topology: "Topology", given: Given) -> None:
         if one is None:
             text = f"{called} is for topologies that have the companion {companion!r}, and {topology.name} has not"
             raise ConfigurationError(text, code=K177)
-        one.configure(option.name, pairs(value, called) if isinstance(value, list) else value, called)
+        if isinstance(value, list):
+            listed = pairs(value, called)
+            hide(shown_settings(listed))
+            if called == option.name:  # else it is in the environment, which nobody else reads
+                warn_of(shown_settings(listed), called)
+            one.configure(option.name, looked_up(listed, called), called)
+        else:
+            one.configure(option.name, value, called)
 
 
 @cache

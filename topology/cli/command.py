@@ -26,7 +26,9 @@ PREFIX: Final = "KEDGE_"
 # Variables that are no option: `make run` asks for hints by the first two, the third starts Spark without its archive,
 # and tests find their server by the last.
 INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
-NO_VARIABLE: Final = frozenset({"--help", "--version", "--all", "--now"})  # what only makes sense where it is typed
+NO_VARIABLE: Final = frozenset(  # what only makes sense where it is typed, and what a setting has a variable for
+    {"--help", "--version", "--all", "--now", "--check-types"}
+)
 COLUMN_MAX: Final = 22  # characters of a help's left column: what is longer has a line of its own
 
 _given_as: ContextVar[Mapping[str, str]] = ContextVar("_given_as", default=MappingProxyType({}))

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from topology.cli import terminal
 from topology.codes.given import K351
+from topology.text import printable
 
-_keys: set[str] = set()  # of this command's --set: those whose values nobody is to read again
+_keys: set[str] = set()  # of this command's --set and the like: those whose values nobody is to read again
 
 
-def warn_of(keys: Iterable[str]) -> None:
+def warn_of(keys: Iterable[str], option: str = "--set") -> None:
     """Tells of each key that its value can be read by others, and remembers it for `blind`."""
     for key in keys:
         _keys.add(key)
-        text = f"warning: --set {key}=… is a secret that all users of this machine can read, in the list of processes"
-        terminal.say(f"{text}; {K351.next} ({K351})", level="warning")
+        text = f"warning: {option} {printable(key)}=… is a secret that all users of this machine can read"
+        terminal.say(f"{text}, in the list of processes; {K351.next} ({K351})", level="warning")
 
 
 def blind(words: Sequence[str]) -> list[str]:
@@ -24,7 +25,12 @@ def blind(words: Sequence[str]) -> list[str]:
     return [_blind(word) for word in words]
 
 
+def hide(keys: Iterable[str]) -> None:
+    """Remembers these for `blind`: they were not typed, and so are not told."""
+    _keys.update(keys)
+
+
 def _blind(word: str) -> str:
-    option, equals, pair = word.partition("=") if word.startswith("--set=") else ("", "", word)
+    option, equals, pair = word.partition("=") if word.startswith("--") else ("", "", word)
     key = pair.partition("=")[0]
     return f"{option}{equals}{key}=…" if key in _keys and "=" in pair else word

@@ -1,52 +1,82 @@
-"""Finds folders of the user's that hide one of our packages: `bolts/` beside a topology, say (S21).
+"""Finds files and folders of the user's that have the name of one of our packages: `bolts/` beside a topology (S21).
 
-Our packages have everyday names, and Python takes the first it finds. Unsaid, that ends in "cannot import name
-'SqliteSink' from 'bolts'". Imports nothing of what it looks for.
+Our packages have everyday names, and `kedge` has Python find ours. So yours may be there, but nothing can import it:
+who tries is told that by name, in place of "cannot import name 'MyBolt' from 'bolts'". Imports nothing of what it looks
+for.
 """
 
 import importlib
-import sys
-from importlib.machinery import ModuleSpec
+import os
+import types
+from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 
 from topology.codes.loading import K130
 from topology.errors import ConfigurationError
 from topology.frames import HOME, PACKAGES
 
-THIS = Path("topology", "cli", "hidden.py")  # what only a clone of Kedge has
+THIS: Final = Path("topology", "cli", "hidden.py")  # what only a clone of Kedge has
+COMPILED: Final = "__pycache__"
+LOOKED_AT_MAX: Final = 1000  # entries of a folder that may be no package at all
 
 
-def refuse_hidden() -> None:
-    """Raises ConfigurationError where an import of one of our packages would find something else. Call it when
-    sys.path is as the topology will have it."""
+def refuse_hidden(*names: str) -> None:
+    """Raises ConfigurationError where an import of one of these packages of ours would find something else in a process
+    that has not imported `kedge` before. Call it when sys.path is as the topology will have it."""
+    for name in names or PACKAGES:
+        if (yours := _yours(name)) is not None:
+            first = f"because {yours.parent} comes first on Python's import path"
+            text = f"{yours} hides Kedge's own package {name!r}, {first}"
+            raise _mistake(text, yours)
+
+
+def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
+    """The mistake, where an import of the user's has asked a package of ours for what a file of theirs with the same
+    name may have; None for any other error."""
+    asked = ""
+    if isinstance(error, ImportError):
+        asked = error.name or ""
+    elif isinstance(error, AttributeError) and isinstance(error.obj, types.ModuleType):
+        asked = error.obj.__name__
+    name = asked.partition(".")[0]
+    if name not in PACKAGES or (yours := _yours(name)) is None:
+        return None
+    text = f"{name!r} is a package of Kedge's own, so {yours} can't be imported under that name ({error})"
+    return _mistake(text, yours)
+
+
+def _mistake(text: str, yours: Path) -> ConfigurationError:
+    return ConfigurationError(text, code=K130, next=_advice(yours))
+
+
+def _advice(yours: Path) -> str:
+    if (yours.parent / THIS).is_file():
+        return "keep the topology in a folder outside of that clone of Kedge, or pip install --editable the clone"
+    return f"rename your {yours.name}, or keep the topology in another folder"
+
+
+def _yours(name: str) -> Path | None:
+    """What the import path alone has under this name, if it is not ours."""
     importlib.invalidate_caches()
-    for name in PACKAGES:
-        spec = _first(name)
-        if spec is None:
-            continue
-        found = spec.origin or next(iter(spec.submodule_search_locations or ()), None)
-        if found is None or _ours(Path(found)) or (spec.origin is None and name in sys.modules):
-            continue  # a folder without __init__.py gives way to what is imported already
-        path = Path(found)
-        what = path.parent if path.name == "__init__.py" else path
-        raise ConfigurationError(
-            f"{what} hides Kedge's own package {name!r}, because {what.parent} comes first on Python's import path",
-            code=K130,
-            next="keep the topology in a folder outside of that clone of Kedge, or pip install --editable the clone"
-            if (what.parent / THIS).is_file()
-            else f"rename your {what.name}, or keep the topology in another folder",
-        )
+    spec = PathFinder.find_spec(name)
+    if spec is None:
+        return None
+    found = spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+    if found is None or HOME in Path(found).resolve().parents:
+        return None
+    path = Path(found)
+    if spec.origin is None and _only_compiled(path):
+        return None
+    return path.parent if path.name == "__init__.py" else path
 
 
-def _first(name: str) -> ModuleSpec | None:
-    """What an import would find now, were the name not imported yet. (`importlib.util.find_spec` asks sys.modules.)"""
-    for finder in sys.meta_path:
-        find = getattr(finder, "find_spec", None)
-        spec: ModuleSpec | None = find(name, None) if find is not None else None
-        if spec is not None:
-            return spec
-    return None
-
-
-def _ours(found: Path) -> bool:
-    return HOME in found.resolve().parents
+def _only_compiled(folder: Path) -> bool:
+    """Whether a folder without `__init__.py` has nothing but what Python or pytest have compiled: an earlier install,
+    whose files are gone."""
+    looked_at = 0
+    for here, _, names in os.walk(folder):
+        looked_at += 1 + len(names)
+        if looked_at > LOOKED_AT_MAX or (names and os.path.basename(here) != COMPILED):
+            return False
+    return True

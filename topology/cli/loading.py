@@ -11,12 +11,12 @@ import inspect
 import sys
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from topology.cli.hidden import refuse_hidden
+from topology.cli.hidden import refuse_hidden, wanted_of_yours
 from topology.cli.own_streams import own_stream
 from topology.cli.settings import arguments, option_of, plain_secrets
 from topology.codes.loading import (
@@ -41,6 +41,7 @@ from topology.codes.loading import (
 )
 from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
+from topology.exact import check_when_made
 from topology.frames import HOME, PACKAGES
 from topology.graph import Topology, only_declaring
 from topology.runtime.failures import text_of
@@ -102,9 +103,14 @@ def _unreadable(where: str, error: OSError) -> ConfigurationError:
     return ConfigurationError(f"{where} can't be read: {error.strerror or error}", code=K114)
 
 
-def load(target: Target, given: Mapping[str, str], exposed: Callable[[list[str]], object] = len) -> Topology:
+def load(
+    target: Target,
+    given: Mapping[str, str],
+    exposed: Callable[[list[str]], object] = len,
+    absent: list[str] | None = None,
+) -> Topology:
     """Imports the target, and calls the factory where it is one, with the values of `--set`. `exposed` is told the keys
-    of those that are secrets, and were given as they are."""
+    of those that are secrets, and were given as they are. `absent`: as of `settings.arguments`."""
     found = _attribute(_imported(target), target)
     if isinstance(found, Topology):
         if given:
@@ -118,16 +124,25 @@ def load(target: Target, given: Mapping[str, str], exposed: Callable[[list[str]]
             f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=K121
         )
     exposed(plain_secrets(found, given))
-    values = arguments(found, given, str(target))
+    return _called(found, target, (), arguments(found, given, str(target), absent))
+
+
+def made_of(target: Target, args: Sequence[Any], keywords: Mapping[str, Any]) -> Topology:
+    """Imports the target, a function, and calls it with these values. Raises as `load` does."""
+    return _called(_attribute(_imported(target), target), target, args, keywords)
+
+
+def _called(make: Callable[..., Any], target: Target, args: Sequence[Any], keywords: Mapping[str, Any]) -> Topology:
     try:
         with only_declaring(str(target)):
-            made = found(**values)
+            made = make(*args, **keywords)
     except (KedgeError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit, or a class of the user's own: none of them ends the command unsaid
-        if wrong := own_stream(error):
+        if wrong := own_stream(error) or wanted_of_yours(error):
             raise wrong from error
-        raise ConfigurationError(f"{target} raised {_described(error, target)}", code=K123) from error
+        text = f"{target} raised {_described(error, target)}"
+        raise _of_an_extra(text, error) or ConfigurationError(text, code=K123) from error
     if not isinstance(made, Topology):
         if inspect.iscoroutine(made):
             made.close()
@@ -158,6 +173,8 @@ def again(
 ) -> Topology:
     """The same topology once more, in another process: with the same values, and with the settings that were decided
     on, whatever this process' environment says; or what `engine` has Kedge run in its place. Raises as `load` does."""
+    if config.get("check_types"):
+        check_when_made()
     topology = load(Target(where, attribute, Path(file) if file else None), given)
     topology.config = Config(**config)
     if not engine:
@@ -172,7 +189,7 @@ def _imported(target: Target) -> types.ModuleType:
     folder = str(target.file.resolve().parent) if target.file else str(Path.cwd())
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
-    refuse_hidden()
+    refuse_hidden("kedge")  # workers find it by the import path; it has the others be found
     try:
         with only_declaring(target.where):
             return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
@@ -195,19 +212,32 @@ def _imported(target: Target) -> types.ModuleType:
 
 def _not_imported(target: Target, error: BaseException) -> ConfigurationError:
     """What is raised for what an import has raised; where a module is missing, with where to get it."""
-    if wrong := own_stream(error):
+    if wrong := own_stream(error) or wanted_of_yours(error):
         return wrong
     text = f"{target.where} can't be imported: {_described(error, target)}"
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     first = missing.partition(".")[0]
     if first in PACKAGES:
         return ConfigurationError(text, code=K136)
-    if extra := OF_EXTRAS.get(first):
-        return ConfigurationError(text, code=K118, next=f"{sys.executable} -m pip install 'kedge[{extra}]'")
+    if brought := _of_an_extra(text, error):
+        return brought
     if missing:
         where = f"install what brings {first!r} to where this kedge runs ({sys.executable}), or mend the name"
         return ConfigurationError(text, code=K117, next=where)
     return ConfigurationError(text, code=K119)
+
+
+def _of_an_extra(text: str, error: BaseException) -> ConfigurationError | None:
+    """The error for a module that an extra brings, with what installs that; None for any other one."""
+    missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    install = how_to_install(missing.partition(".")[0])
+    return ConfigurationError(text, code=K118, next=install) if install else None
+
+
+def how_to_install(module: str) -> str:
+    """The command that brings a module of an extra's; empty for others."""
+    extra = OF_EXTRAS.get(module)
+    return f"{sys.executable} -m pip install 'kedge-streams[{extra}]'" if extra is not None else ""
 
 
 def _no_module(where: str, missing: str) -> str:
@@ -271,7 +301,7 @@ def _made_when_main(module: types.ModuleType, attribute: str) -> bool:
 def _makes_one(value: Any) -> bool:
     if not inspect.isfunction(value):
         return False
-    return value.__annotations__.get("return") in (Topology, "Topology", "topology.Topology")
+    return value.__annotations__.get("return") in (Topology, "Topology", "topology.Topology", "kedge.Topology")
 
 
 def _described(error: BaseException, target: Target) -> str:

@@ -46,7 +46,7 @@ STARTS: Final = frozenset({"run"})  # of these, what starts companions: its func
 GROUP: Final = "kedge.commands"
 COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
-ABOUT: Final = "Runs topologies: every tuple acked, every alert within milliseconds."
+ABOUT: Final = "Runs topologies: every tuple acked, what fails replayed."
 EPILOG: Final = (
     "kedge COMMAND --help says more about a command. Each option is an environment variable as well; what is typed "
     "comes before the environment, and that before what the topology says itself."
@@ -170,7 +170,7 @@ def kedge(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Runs topologies: every tuple acked, every alert within milliseconds."""
+    """Runs topologies: every tuple acked, what fails replayed."""
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from topology.cli.command import given_as
+from topology.cli.durations import Duration
 
 if TYPE_CHECKING:
     from topology.cli.running import Recipe
@@ -90,8 +91,14 @@ EngineOption = Annotated[
     ),
 ]
 ForOption = Annotated[
-    float | None,
-    typer.Option("--for", metavar="SECONDS", help="Drain and end after this long.", rich_help_panel=RUN_GROUP),
+    Duration | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=Duration,
+        help="Drain and end after this long: 8s, 2m, 1h, 500ms, or a number of seconds.",
+        rich_help_panel=RUN_GROUP,
+    ),
 ]
 StateDirOption = Annotated[
     Path | None,
@@ -99,6 +106,14 @@ StateDirOption = Annotated[
         "--state-dir",
         metavar="DIR",
         help="What is kept between runs; .kedge/NAME-OF-TOPOLOGY unless given.",
+        rich_help_panel=RUN_GROUP,
+    ),
+]
+NoStateOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-state",
+        help="Keep nothing on the disk: positions and state are in memory, and gone with the run, as dead letters are.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -126,6 +141,15 @@ DuplicatesOption = Annotated[
     typer.Option(
         "--accept-duplicates",
         help="Go on though the topology has changed while something was in flight, which may be stored twice.",
+        rich_help_panel=RUN_GROUP,
+    ),
+]
+CheckTypesOption = Annotated[
+    bool,
+    typer.Option(
+        "--check-types",
+        help="Check the types of each record's fields. A wrong type fails at the line that makes the record. "
+        "For tries and tests: it takes some microseconds a record.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -177,8 +201,16 @@ def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     return found == LogFormat.JSON
 
 
-def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology", "Recipe"]:
-    """The topology, loaded and configured; and from its configuration what makes it once more, in a worker process."""
+def declared(
+    target: str, set_: list[str], config: list[str], *, check_types: bool = False, absent: list[str] | None = None
+) -> tuple["Topology", "Recipe"]:
+    """The topology, loaded and configured; and from its configuration what makes it once more, in a worker process.
+    `absent`: for what runs nothing, as of `settings.arguments`."""
+    if check_types:
+        from topology.exact import check_when_made
+
+        check_when_made()  # before the records' classes are made
+        config = [*config, "check_types=true"]
     from functools import partial
 
     from topology.cli import settings
@@ -187,6 +219,6 @@ def declared(target: str, set_: list[str], config: list[str]) -> tuple["Topology
 
     given = settings.pairs(config, given_as("--config"))
     found, values = target_of(target), settings.pairs(set_, given_as("--set"))
-    topology = load(found, values, warn_of if values.option == "--set" else len)
+    topology = load(found, values, warn_of if values.option == "--set" else len, absent)
     topology.config = settings.configured(topology.config, given, os.environ)
     return topology, partial(recipe, found, values)

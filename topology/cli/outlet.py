@@ -4,6 +4,7 @@ A pipe that has room is none of its business: there lines are written at once, i
 there is no room a thread takes them, within a bound, until it has caught up. Knows descriptors, and not what lines say.
 """
 
+import contextlib
 import os
 import select
 import stat
@@ -50,8 +51,10 @@ class Outlet:
             self._waiting.append(line)
             self._bytes += len(line)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="kedge stderr", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._write, name="kedge stderr", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: the next line tries again
+                    thread.start()
+                    self._thread = thread
             self._changed.notify_all()
 
     def written(self, within_s: float) -> bool:

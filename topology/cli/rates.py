@@ -13,7 +13,7 @@ from topology.cli.numbers import counted
 from topology.graph import Topology
 from topology.plan import plan
 from topology.runtime.histogram import Histogram
-from topology.runtime.limiting import Tasks, limit_of
+from topology.runtime.limiting import STILL, Tasks, limit_of
 from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts, added, input_s, together
 
 SPAN_S: Final = 4.0  # rates and latencies are those of about so long
@@ -259,6 +259,8 @@ class Rates:
         return Worker(worker, pid, worker in now.away or pid is None, rate, busy, queued, deaths)
 
     def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
+        if self._limit.startswith(STILL) and _all_handled(workers) > _all_handled(self._before):
+            self._limit, self._limit_at = "", 0.0  # it would stand beside a rate that says otherwise
         every_s = self._limit_every_s if self._limit else FIRST_S
         if seconds - self._limit_at >= every_s and workers:
             self._limit = limit_of(self._before, workers, self._shape.tasks) or self._limit
@@ -297,6 +299,10 @@ def busy(workers: Mapping[int, Snapshot], shape: Shape) -> dict[str, float]:
 def _handled(snapshot: Snapshot) -> int:
     """Records that spouts have emitted and bolts have executed."""
     return snapshot.total("emitted") + sum(one.executed for one in snapshot.bolts.values())
+
+
+def _all_handled(workers: Mapping[int, Snapshot]) -> int:
+    return sum(map(_handled, workers.values()))
 
 
 def _busy_s(snapshot: Snapshot) -> float:

@@ -9,13 +9,14 @@ import fcntl
 import os
 import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from topology.cli import terminal
-from topology.codes.loading import K164, K165, K168
+from topology.codes.loading import K164, K165, K168, K175
 from topology.errors import WorkerError
 from topology.runtime.commanding import (
     ANSWER_BYTES_MAX,
@@ -36,14 +37,18 @@ CONNECT_S: Final = 5.0  # how long a run may take to accept,
 WORD_S: Final = 1.0  # and to say something, until it is told that nothing comes
 STARTING_S: Final = 10  # how long a run which has just been started may take until it can be reached
 CHUNK_BYTES: Final = 64 * 1024
+ANSWER_S: Final = 60.0  # how long one answer may take from its first byte to its last,
+SILENT_MAX: Final = 300  # and how many seconds nobody waits on for its first
 
 
 class Line:
     """A connection to a run. `with` closes it. Raises WorkerError where the run is gone before it has answered."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = connection
+        self.clock = clock
         self._data = bytearray()
+        self._begun: float | None = None  # when the first byte of what is being read came
 
     def __enter__(self) -> "Line":
         return self
@@ -61,9 +66,10 @@ class Line:
         except OSError as error:
             raise _gone() from error
 
-    def heard(self, silent: Callable[[int], None]) -> Answer:
+    def heard(self, silent: Callable[[int], None], patience_s: int = SILENT_MAX) -> Answer:
         """The next thing that the run says. While that is nothing, `silent` is called each second with how many it has
-        been; it ends the waiting by raising."""
+        been; it may end the waiting by raising. Raises WorkerError for what no run says, for an answer that takes more
+        than ANSWER_S, and after patience_s without a byte."""
         seconds = 0
         while True:
             try:
@@ -71,24 +77,29 @@ class Line:
             except TimeoutError:
                 seconds += 1
                 silent(seconds)
+                if seconds >= patience_s:
+                    raise WorkerError(f"the run has not answered within {patience_s} s", code=K175) from None
 
     def _next(self) -> Answer:
         """The next thing that the run says. Raises TimeoutError after WORD_S without a word."""
         head = self._whole(4)
         length = int.from_bytes(head, "little")
         if length > ANSWER_BYTES_MAX:
-            raise WorkerError(f"what answers is no run of Kedge: it announces {length:,} bytes", code=K165)
+            raise no_run(f"it announces {length:,} bytes")
         try:
             answer = answer_of(self._whole(4 + length)[4:])
-        except ValueError as error:
-            raise WorkerError(f"the run is of another version of Kedge: {error}", code=K165) from error
+        except (ValueError, RecursionError) as error:
+            raise no_run(printable(str(error))[:200]) from error
         del self._data[: 4 + length]
+        self._begun = self.clock() if self._data else None
         return answer
 
     def _whole(self, length: int) -> bytes:
         """So many bytes from the beginning of what is not yet read, which stay there."""
         self._connection.settimeout(WORD_S)
         while len(self._data) < length:
+            if self._begun is not None and self.clock() - self._begun > ANSWER_S:
+                raise no_run(f"one answer takes longer than {ANSWER_S:g} s")
             try:
                 data = self._connection.recv(CHUNK_BYTES)
             except TimeoutError:
@@ -97,8 +108,14 @@ class Line:
                 data = b""
             if not data:
                 raise _gone()
+            self._begun = self.clock() if self._begun is None else self._begun
             self._data += data
         return bytes(self._data[:length])
+
+
+def no_run(why: str) -> WorkerError:
+    """What answers is something else, or of another version."""
+    return WorkerError(f"what answers is no run of this version of Kedge: {why}", code=K165)
 
 
 def _gone() -> WorkerError:

@@ -35,6 +35,8 @@ from topology.runtime.metrics import Snapshot
 from topology.runtime.relaying import Output
 from topology.runtime.report import Report
 from topology.runtime.signals import handled_signals
+from topology.runtime.threads import OF_A_RUN, check_threads
+from topology.runtime.watchdog import watched
 from topology.text import printable
 from topology.validate import warnings
 
@@ -44,6 +46,7 @@ LOADER: Final = "topology.cli.loading:again"  # what makes a topology anew, in a
 HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal,
 NEXT: Final = "KEDGE_NEXT"  # and this one is a further command that the summary ends with
 LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
+HINT_LOOK_S: Final = 0.1  # between two looks whether there is something to kill: it is told at the start
 BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
 
 NOT_STARTED: Final = Ended("failed", 0, 0, 3, 0.0, False, "it could not start")  # a run that has raised
@@ -63,9 +66,9 @@ class Processes:
 
 @dataclass(frozen=True)
 class Options:
-    """What `kedge run` was told. `for_s`: drains after so many seconds; None: when the sources end, or a signal.
-    `processes`: None for a run in this process alone. `try_next`: the command that the summary ends with, and why; the
-    same again unless given."""
+    """What `kedge run` was told. `state_dir`: None keeps nothing on the disk. `for_s`: drains after so many seconds;
+    None: when the sources end, or a signal. `processes`: None for a run in this process alone. `try_next`: the command
+    that the summary ends with, and why; the same again unless given."""
 
     state_dir: Path | None = None
     terms: Terms = CARRY_ON
@@ -125,19 +128,19 @@ def run(topology: Topology, options: Options) -> int:
     """Runs a topology; blocks until its end. Returns the exit status. Raises DeclarationError, ConfigurationError or
     StartError where it can't begin, and OSError where what workers have printed can't be written."""
     topology.validate()
-    state_dir = options.state_dir or Path(".kedge") / topology.name
+    state_dir = options.state_dir
     many = f"; {options.workers} worker{'s' * (options.workers != 1)}" if options.processes is not None else ""
-    terminal.say(
-        f"{topology.name}: {described(topology)}{many}; state in {state_dir}{' (fresh)' * options.terms.fresh}"
-    )
+    kept = f"{printable(str(state_dir))}{' (fresh)' * options.terms.fresh}"
+    where = kept if state_dir is not None else "memory, for this run only"
+    terminal.say(f"{topology.name}: {described(topology)}{many}; state in {where}")
     for warning in warnings(topology):
         logger.warning("%s", warning)
     relay = Relay()
     # From the end of this on signals change nothing: the run is over.
     report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
-    try_next = options.try_next or f"{again(sys.argv)}   # goes on from here{_kept(topology)}"
-    letters = dead_list(state_dir)
+    try_next = options.try_next or f"{again(sys.argv)}   # {_next(topology, state_dir)}"
+    letters = dead_list(state_dir) if state_dir is not None else ""
     lines = [*summary(report, try_next, restarts=times, limit=limit, busy=shares, dead_list=letters)]
     if further := os.environ.get(NEXT):
         lines.append(f"     and: {printable(further)}")
@@ -155,7 +158,7 @@ def run(topology: Topology, options: Options) -> int:
 
 def _made(
     topology: Topology,
-    state_dir: Path,
+    state_dir: Path | None,
     options: Options,
     relay: "Relay",
     while_locked: Callable[[Path], Locked],
@@ -163,6 +166,7 @@ def _made(
 ) -> Run:
     processes = options.processes
     if processes is None:
+        check_threads(OF_A_RUN)
         return InOneProcess(
             topology, state_dir=state_dir, terms=options.terms, while_locked=while_locked, begins=taking_over
         )
@@ -221,14 +225,15 @@ class Relay:
                 self.failed()
 
 
-def _kept(topology: Topology) -> str:
-    """What is promised of a second run, where there are sinks that drop what they have seen, as all of ours do."""
+def _next(topology: Topology, state_dir: Path | None) -> str:
+    """What a second run does; and what is promised of it, where sinks drop what they have seen, as all of ours do."""
     sinks = [one for one in topology.components if getattr(one.prototype, "drops_replays", False)]
-    return ": what is stored is not stored twice" * bool(sinks)
+    goes_on = "goes on from here" if state_dir is not None else "reads everything again"
+    return goes_on + ": what is stored is not stored twice" * bool(sinks)
 
 
 async def _run(
-    topology: Topology, state_dir: Path, options: Options, relay: "Relay"
+    topology: Topology, state_dir: Path | None, options: Options, relay: "Relay"
 ) -> tuple[Report, int, str, dict[str, float]]:
     """Returns how the run has ended, how many workers were restarted, who was the limit, and how busy each bolt was."""
     settle_heap()
@@ -246,8 +251,9 @@ async def _run(
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort():
-        showing = loop.create_task(_show(one, shown, shape, queues, hint=_hints(options)), name="progress")
+    with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort(), signals.watched():
+        showing = loop.create_task(_show(one, shown, shape, queues), name="progress")
+        hinting = loop.create_task(_hint(one, options), name="hint")
         how = NOT_STARTED
         try:
             report = await one.finish()
@@ -256,7 +262,8 @@ async def _run(
         finally:
             await commands.over(how)
             showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+            hinting.cancel()
+            await asyncio.gather(showing, hinting, return_exceptions=True)
             if timer is not None:
                 timer.cancel()
     shown.last(report.snapshot)
@@ -278,7 +285,20 @@ def _hints(options: Options) -> bool:
     return not options.as_json and (terminal.live(sys.stderr) or bool(os.environ.get(HINT)))
 
 
-async def _show(run: Run, shown: Display, shape: Shape, queues: Queues, hint: bool) -> None:
+async def _hint(run: Run, options: Options) -> None:
+    """Says how a worker can be killed, as soon as the run has something to lose. Ends then, or where nobody asks."""
+    if not _hints(options) or options.workers < 2:
+        return
+    while not run.draining:
+        processes = run.processes()
+        if len(processes) > 1 and any(one.total("emitted") for one in run.by_worker().values()):
+            worker, pid = max(processes.items())
+            terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
+            return
+        await asyncio.sleep(HINT_LOOK_S)
+
+
+async def _show(run: Run, shown: Display, shape: Shape, queues: Queues) -> None:
     """Shows the run until cancelled. What goes wrong in that is told once, and ends nothing."""
     well = True
     while True:
@@ -290,10 +310,6 @@ async def _show(run: Run, shown: Display, shape: Shape, queues: Queues, hint: bo
                 now = Now(
                     snapshot, run.by_worker(), run.processes(), run.away(), run.deaths(), run.draining, run.patient
                 )
-                if hint and len(now.processes) > 1 and snapshot.total("emitted") and not now.draining:
-                    hint = False
-                    worker, pid = max(now.processes.items())
-                    terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
                 queues.look(now.workers)
                 shown.show(now)
         except Exception:
@@ -324,6 +340,10 @@ class Signals:
         if self._told > 1:
             terminal.say(self._run.in_flight())
 
+    def watched(self) -> contextlib.AbstractContextManager[None]:
+        """Names what blocks the loop, and answers for it, where user code runs in it."""
+        return watched(terminal.say, _end_now) if self._alone else contextlib.nullcontext()
+
     @contextlib.contextmanager
     def last_resort(self) -> Iterator[None]:
         """Takes signals as the interpreter does, between two lines of whatever runs, besides the loop's own way."""
@@ -332,9 +352,9 @@ class Signals:
 
         def hard(number: int, frame: FrameType | None) -> None:
             now = loop.time()
-            blocked = bool(received) and not self._told and now - received[0] >= BLOCKED_S
+            slow = bool(received) and not self._told and now - received[0] >= BLOCKED_S  # alone: the watchdog's matter
             received.append(now)
-            if blocked or len(received) > 2:
+            if (slow and not self._alone) or len(received) > 2:
                 _end_now(f"the event loop was busy {_place(frame)}" if self._alone else "its workers end by themselves")
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -16,13 +16,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from topology.cli.durations import Duration
 from topology.codes.loading import K106, K125, K126, K127, K128, K129
 from topology.config import Config
 from topology.errors import ConfigurationError, did_you_mean
-from topology.references import holds_password, is_reference, resolved
+from topology.references import holds_password, is_absent, is_reference, names_secret, resolved
 from topology.secret import Secret
+from topology.text import printable
 
 PREFIX: Final = "KEDGE_"
+STAND_IN: Final = Secret("not given")  # for a secret, where nothing runs
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -52,8 +55,11 @@ def option_of(given: Mapping[str, str], otherwise: str) -> str:
     return given.option if isinstance(given, Given) else otherwise
 
 
-def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences."""
+def arguments(
+    factory: Callable[..., Any], given: Mapping[str, str], where: str, absent: list[str] | None = None
+) -> dict[str, Any]:
+    """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences. `absent`:
+    what is only declared does without its secrets; one that is not there is STAND_IN, and a sentence of it is added."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except Exception as error:  # whatever an annotation that is text raises
@@ -69,12 +75,15 @@ def arguments(factory: Callable[..., Any], given: Mapping[str, str], where: str)
             raise ConfigurationError(text, code=K126)
         kind = _kind(parameter)
         if wants_secret(kind):
-            values[key] = _secret(value, kind, f"{option} {key}=…")
+            values[key] = _secret(value, kind, f"{option} {key}=…", absent)
         else:
             values[key] = _converted(value, kind, f"{option} {key}={value}")
     for one in parameters:
         required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
-        if required and one.name not in values:
+        if required and one.name not in values and absent is not None and one.kind in _NAMED and _is_secret(one):
+            absent.append(f"{where}: there is no value for {one.name!r}")
+            values[one.name] = STAND_IN
+        elif required and one.name not in values:
             text = f"{where} needs a value for {one.name!r}"
             raise ConfigurationError(text, code=K127, next=f"give it, --set {one.name}=…, or give it a default")
     return values
@@ -132,6 +141,24 @@ def plain_secrets(factory: Callable[..., Any], given: Mapping[str, str]) -> list
     ]
 
 
+def shown_settings(given: Mapping[str, str]) -> list[str]:
+    """Of settings of another program's, the keys whose values are secrets themselves, and no references."""
+    return [
+        key
+        for key, value in given.items()
+        if holds_password(value) or (names_secret(key) and value and not is_reference(value))
+    ]
+
+
+def looked_up(given: Mapping[str, str], called: str) -> dict[str, str]:
+    """The same, with the text of each secret that is given as env:NAME or file:PATH. Raises ConfigurationError, which
+    shows none; blocks while it reads."""
+    return {
+        key: resolved(value, f"{called} {key}=…").reveal() if names_secret(key) and is_reference(value) else value
+        for key, value in given.items()
+    }
+
+
 def wants_secret(kind: Any) -> bool:
     """Whether a parameter of this type is given as env:NAME or file:PATH: Secret, or a union with it."""
     if typing.get_origin(kind) is typing.Annotated:
@@ -141,10 +168,17 @@ def wants_secret(kind: Any) -> bool:
     return kind is Secret
 
 
-def _secret(text: str, kind: Any, what: str) -> Secret | None:
+def _is_secret(parameter: inspect.Parameter) -> bool:
+    return wants_secret(_kind(parameter))
+
+
+def _secret(text: str, kind: Any, what: str, absent: list[str] | None) -> Secret | None:
     """The secret that is named. `null` is None where the parameter may be None, as for other types."""
     if text == "null" and type(None) in typing.get_args(kind):
         return None
+    if absent is not None and is_absent(text):
+        absent.append(f"{what}: {printable(text)} is not there")
+        return STAND_IN
     return resolved(text, what)
 
 
@@ -167,6 +201,8 @@ def described(kind: Any) -> str:
     """A type in the words of someone who types its values: "a whole number", "'a' or 'b'"."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    if kind is Duration:
+        return Duration.in_words
     if isinstance(kind, type) and kind in words:
         return words[kind]
     if origin is typing.Annotated:

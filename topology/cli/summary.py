@@ -40,7 +40,7 @@ def summary(
 ) -> Iterator[str]:
     """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes;
     `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
-    bolt took; `dead_list` the command that lists the letters that are kept."""
+    bolt took; `dead_list` the command that lists the letters that are kept, empty where none outlives the run."""
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
     yield from _table(snapshot, busy or {})
@@ -48,6 +48,8 @@ def summary(
     yield f"  {'latency':<{width}}  {latencies(snapshot.latency)}, from emission to last ack"
     if restarts is not None:
         times = {0: "none restarted", 1: "restarted once"}.get(restarts, f"restarted {restarts:,} times")
+        if restarts:  # all lives are added up, but what a process did after its last word, nobody knows
+            times += f"; the last second before {'that' if restarts == 1 else 'each'} may not be counted"
         yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
     if limit:
         yield f"  {'limit':<{width}}  {printable(limit)}"
@@ -142,10 +144,10 @@ def _ended(report: Report) -> str:
 
 def _why(report: Report, dead_list: str) -> str:
     reasons = []
-    if dead := report.snapshot.total("dead"):
+    if (dead := report.snapshot.total("dead")) and report.dead:
         reasons.append(f"{dead:,} dead, each logged above")
-    elif report.new_letters:  # whose worker has died before it could tell
-        reasons.append(f"{report.new_letters:,} dead, and kept: {dead_list}")
+    elif report.dead:  # whose worker has died before it could tell
+        reasons.append(f"{report.dead:,} dead{f', and kept: {dead_list}' if dead_list else ''}")
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")
     if report.error is not None:

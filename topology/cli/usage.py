@@ -77,7 +77,8 @@ def note_value(parameter: Any) -> None:
         try:
             return convert(ctx, value)
         except typer.BadParameter as error:
-            if error.__cause__ is not None:  # of what was converted; else a callback's own words say it
+            # of what was converted, by Typer or by a parser of ours; else a callback's own words say it
+            if error.__cause__ is not None or isinstance(error.__context__, ValueError):
                 setattr(error, GIVEN, value)
             raise
 

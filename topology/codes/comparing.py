@@ -23,7 +23,7 @@ K703: Final = Code(
     "A library for comparisons is missing",
     "kedge compare reads the load of processes by psutil, and draws its reports by matplotlib. Both come with an extra "
     "of Kedge.",
-    "pip install 'kedge[compare]', into the environment of this kedge.",
+    "pip install 'kedge-streams[compare]', into the environment of this kedge.",
 )
 K704: Final = Code(
     "K704",

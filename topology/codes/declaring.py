@@ -308,3 +308,24 @@ K247: Final = Code(
     "What goes by one task, by a tuple that is held, or by what a bolt keeps in its attributes has no place there.",
     "do what the line says, or run the topology without --engine.",
 )
+K248: Final = Code(
+    "K248",
+    "How the tasks of a spout read, said in a way that can't be",
+    "reads_ahead is how many messages of a records() generator may wait to be emitted; shared_ids is True for a spout "
+    "whose tasks share one set of message ids, as tasks that take every n-th message do.",
+    "write reads_ahead = 128, a whole number from 1 on, and shared_ids = True or False; or leave them out.",
+)
+K251: Final = Code(
+    "K251",
+    "A bolt that can't begin empty",
+    "begins_empty=True says of a new bolt with state that it does not go on with that of a bolt that is gone. It is "
+    "for bolts whose state is kept, and one with renamed_from goes on with what is kept under that name.",
+    "leave out begins_empty, or renamed_from.",
+)
+K252: Final = Code(
+    "K252",
+    "A tick that can't be used",
+    "tick is called with the time, and with nothing else: it belongs to no key and no input. What it gives are streams "
+    "of its bolt, which are read from its annotation.",
+    "write def tick(self, now: datetime) -> Iterator[X], or -> None where it gives nothing; it may be async.",
+)

@@ -96,7 +96,8 @@ K321: Final = Code(
 K322: Final = Code(
     "K322",
     "A sink whose store can't be used at the start",
-    "The first look at it has failed for some seconds: it does not answer, has no room, or another program holds it.",
+    "The first look at it has failed: it does not answer, has no room, another program holds it, or it is damaged. "
+    "What may pass is waited for, up to start_timeout_s.",
     "mend what the sentence names, or give the sink another store.",
 )
 K323: Final = Code(
@@ -215,7 +216,7 @@ K344: Final = Code(
     "A sink that forgets too early",
     "A sink drops a replay only as long as it remembers what it has stored. This one forgets before the last replay of "
     "a message may come, so outputs could be stored twice.",
-    "have it remember for longer, or lower max_replays or tree_timeout_s.",
+    "have it remember for longer, or lower retry_for_s, max_replays or tree_timeout_s.",
 )
 K345: Final = Code(
     "K345",
@@ -248,7 +249,7 @@ K352: Final = Code(
     "K352",
     "A sink whose client is not installed",
     "PostgresSink talks to the server through psycopg, which comes with an extra of Kedge.",
-    "pip install 'kedge[postgres]', into the environment that kedge runs in.",
+    "pip install 'kedge-streams[postgres]', into the environment that kedge runs in.",
 )
 K353: Final = Code(
     "K353",
@@ -350,7 +351,7 @@ K377: Final = Code(
     "Spark is not installed",
     "What hands streams over to Spark needs pyarrow, and a topology with a spark_query runs a Spark driver beside "
     "itself; pyspark and what it wants come with an extra of Kedge.",
-    "pip install 'kedge[spark]', into the environment that kedge runs in.",
+    "pip install 'kedge-streams[spark]', into the environment that kedge runs in.",
 )
 K378: Final = Code(
     "K378",

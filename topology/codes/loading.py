@@ -13,8 +13,8 @@ K101: Final = Code(
 K102: Final = Code(
     "K102",
     "A time for --for that can't be",
-    "--for drains the run and ends it after so many seconds, so it takes a number above 0.",
-    "give seconds, --for 10 or --for 0.5, or leave it out to run until the sources end.",
+    "--for drains the run and ends it after so long, so it takes a time above 0.",
+    "give a time, --for 10s, --for 2m, --for 500ms or --for 10; or leave it out to run until the sources end.",
 )
 K103: Final = Code(
     "K103",
@@ -175,10 +175,11 @@ K129: Final = Code(
 )
 K130: Final = Code(
     "K130",
-    "A file or folder hides a package of Kedge's",
+    "A file or folder has the name of a package of Kedge's",
     "Kedge's packages are called acker, topology, spouts, bolts, bridge and kedge. A file or folder of the same name "
-    "beside the topology comes first on Python's import path, and would be imported in its place.",
-    "rename yours, or keep the topology in another folder.",
+    "beside the topology can't be imported: an import of that name finds Kedge's package. One called kedge.py, or one "
+    "that Spark's own processes would find, is refused before anything runs.",
+    "rename yours, or keep the topology in another folder; from kedge import … has Kedge's own names.",
 )
 K131: Final = Code(
     "K131",
@@ -388,8 +389,7 @@ K175: Final = Code(
 K176: Final = Code(
     "K176",
     "Both a topology and a state directory",
-    "A command was told which topology is meant, and by --state-dir which directory, and these may be two runs. One of "
-    "the two may come from the environment, or from a pattern of the shell that fits several directories.",
+    "A command got a topology and a --state-dir, which may be two runs. A variable may have given one.",
     "give one of the two.",
 )
 K177: Final = Code(

@@ -8,7 +8,8 @@ K501: Final = Code(
     "K501",
     "User code raised",
     "A method of a bolt or spout raised. Where it was handling an input, that input has failed, and its message is "
-    "replayed up to max_replays times. The first of each kind is shown with your frames, the others are counted.",
+    "replayed for retry_for_s, or max_replays times. The first of each kind is shown with your frames, the others are "
+    "counted.",
     "mend the line that the traceback ends in; raise Reject where no replay can help.",
 )
 K502: Final = Code(
@@ -81,7 +82,8 @@ K512: Final = Code(
 K520: Final = Code(
     "K520",
     "A message is dead",
-    "It has failed more often than max_replays allows, or was rejected. It is not tried again by itself; the others go "
+    "It has failed for longer than retry_for_s or more often than max_replays allows, or was rejected. "
+    "It is not tried again by itself; the others go "
     "on. It is counted, and the exit status is 1. A run that keeps state keeps it as a dead letter.",
     "mend the cause that is shown with it, then kedge dead replay NAME; --config on_dead=stop ends a run at the first "
     "one.",
@@ -154,8 +156,9 @@ K533: Final = Code(
 K534: Final = Code(
     "K534",
     "A worker can't be connected to",
-    "The address of another worker could not be used.",
-    "look at the address: with tcp links, all workers need to reach it.",
+    "The address of another worker could not be used, or there was no descriptor left for it. It is tried again some "
+    "times a second.",
+    "look at the address: with tcp links, all workers need to reach it; and at the limit of descriptors, ulimit -n.",
 )
 K535: Final = Code(
     "K535",
@@ -180,7 +183,8 @@ K537: Final = Code(
 K538: Final = Code(
     "K538",
     "Who reads the dead letters has failed",
-    "A bolt that reads a spout's dead letters has failed for one of them more often than max_replays allows. The "
+    "A bolt that reads a spout's dead letters has failed for one of them for longer than retry_for_s "
+    "or more often than max_replays allows. The "
     "letter is kept, as every dead letter is in a run that keeps state; only this bolt does not get it again.",
     "mend the bolt that reads them; `kedge dead show NAME` shows the letter.",
 )
@@ -222,7 +226,8 @@ K547: Final = Code(
 K548: Final = Code(
     "K548",
     "A timer, or what it has put out, could not be processed",
-    "on_timer has returned records, and a bolt below failed them as often as max_replays allows, or rejected them; or, "
+    "on_timer has returned records, and a bolt below failed them for as long as retry_for_s "
+    "or as often as max_replays allows, or rejected them; or, "
     "when all inputs had ended, on_timer itself has raised as often. The records, or the timer, are kept in the state "
     "directory, this run does not try them any more, and its exit status is 1.",
     "mend what the bolt says of them; the next run tries them again.",
@@ -269,4 +274,28 @@ K555: Final = Code(
     "done.",
     "see the record in the letter; mend the bolt, or what has made the record; then `kedge dead drop` the letter, and "
     "have the source give the message anew.",
+)
+K556: Final = Code(
+    "K556",
+    "One id for two messages",
+    "An id names one message of its partition, and a source may give that as often as it likes. This one gave an id "
+    "again with another record while the first was not done: one of the two would have been taken for the other.",
+    "give each message an id of its own, or name the part of the source that it comes from: "
+    'Message(record, id, partition="…").',
+)
+K571: Final = Code(
+    "K571",
+    "A worker's socket was gone",
+    "The file of the socket that other workers reach this one by was deleted, by a program that tidies up temporary "
+    "files say. It is made again, as soon as that can be done; links that stood were not cut.",
+    "nothing, unless it comes again: then set XDG_RUNTIME_DIR or TMPDIR to a directory that nobody tidies up.",
+)
+K572: Final = Code(
+    "K572",
+    "A sink's file is damaged",
+    "SQLite has found pages that are not what was written, or a line of a JSON Lines file does not match its key: a "
+    "failing disk, or a program that has written into it. Files of up to 1 GiB are looked through at the end of a run. "
+    "What was acked is not sent again, so the rows that are lost do not come back by themselves.",
+    "look at the disk; then restore the file from a copy, or take out of it what can be read (sqlite3 FILE .recover) "
+    "and move it away: a run over the same input, with another state directory, makes it anew.",
 )

@@ -179,7 +179,7 @@ K427: Final = Code(
 K428: Final = Code(
     "K428",
     "A note could not be kept",
-    "A source in a worker has asked the supervisor to note something durably, which was refused, or not done in time.",
+    "A source in a worker has asked the supervisor to note something durably, which the system has refused.",
     "look at the disk of the state directory, and run again.",
 )
 K429: Final = Code(
@@ -348,7 +348,7 @@ K452: Final = Code(
     "K452",
     "An engine that can't be loaded",
     "Its module raises when it is imported, perhaps as something that it needs is not installed.",
-    "pip install 'kedge[spark]' where it is spark; else mend the package that brings it.",
+    "pip install 'kedge-streams[spark]' where it is spark; else mend the package that brings it.",
 )
 K453: Final = Code(
     "K453",
@@ -368,7 +368,7 @@ K455: Final = Code(
     "K455",
     "An engine whose software is not installed",
     "With --engine spark a topology's bolts run on Spark, and pyspark comes with an extra of Kedge.",
-    "pip install 'kedge[spark]', into the environment that kedge runs in.",
+    "pip install 'kedge-streams[spark]', into the environment that kedge runs in.",
 )
 K456: Final = Code(
     "K456",
@@ -383,4 +383,12 @@ K457: Final = Code(
     "A state directory that Spark's machines don't see",
     "Executors of a cluster read what is handed over, and keep their state, in the state directory themselves.",
     "give the run a --state-dir on a file system that all machines of the cluster see, under the same path.",
+)
+K463: Final = Code(
+    "K463",
+    "A bolt with state that may have another name now",
+    "A bolt whose state is kept is gone, and in the same start there is a new one whose state is of the same type. If "
+    "it is the same bolt under another name, it begins from nothing.",
+    'write renamed_from="old" in topology.bolt(…) to go on with that state; or begins_empty=True for one of its own, '
+    "and what is kept of the other stays.",
 )

@@ -145,3 +145,10 @@ K622: Final = Code(
     "nulls where a field is never None.",
     "have the query select columns of these names and types, or declare another output class.",
 )
+K627: Final = Code(
+    "K627",
+    "A task was named for readers that do not read by direct()",
+    "emit(record, task=n) is for subscribers that read the stream by direct(). None of them does, so each would have "
+    "chosen a task by its own grouping, and not the one that was named.",
+    "subscribe by direct(), or leave out task=.",
+)

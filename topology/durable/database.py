@@ -15,7 +15,7 @@ from typing import Any, Final
 import apsw
 
 from topology.codes.running import K537
-from topology.durable.files import FULL, Files, Opened
+from topology.durable.files import AWAY, FULL, Files, Opened
 from topology.durable.store import StoreBroken, StoreFull
 
 APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
@@ -265,7 +265,7 @@ class Database:
 
     def _meaning(self, error: apsw.Error | OSError) -> StoreFull | StoreBroken:
         if isinstance(error, OSError):
-            number, failed = error.errno or 0, error.errno not in FULL
+            number, failed = error.errno or 0, error.errno not in AWAY
         else:
             number = self._connection.system_errno if self._connection is not None else 0
             failed = not (
@@ -276,7 +276,7 @@ class Database:
                 self._unknown(error), self.path if isinstance(error, apsw.CorruptError | apsw.NotADBError) else None
             )
         number = errno.ENOSPC if isinstance(error, apsw.FullError) else number
-        why = os.strerror(number) if number in FULL else str(error) or type(error).__name__
+        why = os.strerror(number) if number in AWAY else str(error) or type(error).__name__
         return StoreFull(f"{self.path} can't be written: {why}")
 
     def _unknown(self, error: Exception) -> str:

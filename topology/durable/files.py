@@ -14,8 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from topology.syncing import sync_file, sync_folder
+
 # What the system says where there is no room, a quota is reached, or nothing may be written any more (F16, F17, F19).
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+# And what else passes by itself, or once somebody has given it back: a descriptor, a right that was taken away. EIO is
+# none of them: what is on the disk is not known after it.
+AWAY: Final = FULL | {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 LOCK_AGAIN: Final = 10  # times that a lock is tried once more,
 LOCK_AGAIN_S: Final = 0.05  # each so much later
@@ -130,7 +136,7 @@ class DiskFiles:
         with open(os.open(path, flags, 0o600), "wb") as file:
             file.write(content)
             file.flush()
-            _sync(file.fileno())
+            sync_file(file.fileno())
 
     def open(self, path: Path) -> Opened:
         return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
@@ -155,11 +161,7 @@ class DiskFiles:
         os.unlink(path)
 
     def sync_directory(self, path: Path) -> None:
-        opened = _Open(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        try:
-            opened.sync()
-        finally:
-            opened.close()
+        sync_folder(path)
 
     def lock(self, path: Path) -> Lock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -189,7 +191,7 @@ class _Open:
         self.descriptor = descriptor
 
     def sync(self) -> None:
-        _sync(self.descriptor)
+        sync_file(self.descriptor)
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -197,15 +199,6 @@ class _Open:
             self.descriptor = -1
 
     release = close
-
-
-def _sync(descriptor: int) -> None:
-    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves it in the drive's cache
-    if full is not None:
-        with contextlib.suppress(OSError):  # not every file system has it
-            fcntl.fcntl(descriptor, full)
-            return
-    os.fsync(descriptor)
 
 
 def make_directories(files: Files, path: Path) -> None:

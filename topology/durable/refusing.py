@@ -8,10 +8,14 @@ import apsw
 from topology.codes.starting import K430, K436, K438
 from topology.durable.database import Damaged
 from topology.durable.files import Files
+from topology.durable.holders import named
 from topology.durable.store import StoreBroken
 from topology.errors import StartError
 
-IN_USE: Final = "run again in a few seconds: workers of a run that was just killed end within 3 s; or see who has it"
+IN_USE: Final = (
+    "run again in a few seconds: workers of a run that was just killed end within 3 s. What has it then, end: "
+    "kill PID, or kill -9 PID where it is stopped"
+)
 
 
 def start_error(path: Path, error: StoreBroken) -> StartError:
@@ -29,6 +33,11 @@ def is_damaged(path: Path, what: str) -> NoReturn:
 
 def can_not_open(path: Path, why: str, advice: str = "") -> NoReturn:
     raise _unusable(path, why, advice)
+
+
+def in_use(path: Path) -> NoReturn:
+    """Another process has it; which one, is told where the system tells it."""
+    raise _unusable(path, f"another process has it open{named(path)}", IN_USE)
 
 
 def check_plain(files: Files, path: Path) -> None:

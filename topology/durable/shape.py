@@ -8,13 +8,13 @@ out. Must not know where the value is kept, nor who tells the sentences.
 
 import json
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
 
-from topology.codes.starting import K440, K441, K447
+from topology.codes.starting import K440, K441, K447, K463
 from topology.errors import StartError
 from topology.graph import Declared
 from topology.groupings import All, Custom
@@ -41,6 +41,7 @@ class Component(TypedDict):
     kept: NotRequired[bool]
     older: NotRequired[list[str]]
     name: NotRequired[str]
+    ids: NotRequired[str]  # "own" where each of several tasks of a spout has message ids of its own
 
 
 class Read(TypedDict):
@@ -99,6 +100,8 @@ def _component_of(one: Declared) -> Component:
             found["older"] = older
     if one.known_as != one.name:
         found["name"] = one.name
+    if one.kind == "spout" and one.tasks > 1 and not one.prototype.shared_ids:
+        found["ids"] = "own"
     return found
 
 
@@ -149,12 +152,20 @@ def text_of(shape: Shape) -> str:
     return json.dumps(shape, separators=(",", ":"))
 
 
-def agreed(kept: str | None, clean: bool, new: Shape, *, accept_duplicates: bool = False) -> list[str]:
+def agreed(
+    kept: str | None,
+    clean: bool,
+    new: Shape,
+    *,
+    accept_duplicates: bool = False,
+    begin_empty: Collection[str] = (),
+) -> list[str]:
     """Whether a topology of this shape may go on from what a run of the shape `kept` has left: a sentence where it may
     and something has changed, nothing where nothing has. `clean`: all that was read had been done when that run ended.
+    `begin_empty`: new bolts of which somebody has said that they go on with nothing.
 
-    Raises StartError, with every change, where it may not: results would be stored again, keys begin anew, or what is
-    kept of a state can't be read, however that run ended.
+    Raises StartError, with every change, where it may not: results would be stored again, keys begin anew, or, however
+    that run ended, what is kept of a state can't be read, or its bolt seems to have another name now.
     """
     if kept is None:
         return []
@@ -172,6 +183,8 @@ def agreed(kept: str | None, clean: bool, new: Shape, *, accept_duplicates: bool
         return []
     if unreadable := [one.text for one in found if one.unreadable]:
         raise StartError(f"what is kept can't be read any more: {_listed(unreadable)}", code=K447)
+    if renamed := [*_seem_renamed(before, new, begin_empty)]:
+        raise StartError(_listed(renamed), code=K463)
     listed = _listed([one.text for one in found])
     if not harmful:
         return [f"the topology has changed, and what was in flight fits into it: {listed}"]
@@ -182,6 +195,24 @@ def agreed(kept: str | None, clean: bool, new: Shape, *, accept_duplicates: bool
     listed = _listed([one.text for one in harmful])
     text = f"the topology has changed since the last run, which was not done with all that it had read: {listed}"
     raise StartError(text, code=K440)
+
+
+def _seem_renamed(old: Shape, new: Shape, begin_empty: Collection[str]) -> Iterator[str]:
+    """A sentence for each bolt that is gone since the last run, whose state is kept, where a new one keeps state of its
+    type. One that is only gone, or only new, is none of them, nor is one whose state the new one could not read."""
+    before, after = old["components"], new["components"]
+    known = before | old.get("left", {})
+    fresh = [one for one in after if after[one].get("kept") and one not in known and one not in begin_empty]
+    for name, was in before.items():
+        if name in after or not was.get("kept"):
+            continue
+        like = [one for one in fresh if was["state"] in (after[one]["state"], *after[one].get("older", ()))]
+        if like:
+            what = " or ".join(repr(after[one].get("name", one)) for one in like)
+            yield (
+                f"bolt {was.get('name', name)!r} is gone, whose state is kept, and {what} is new with such a state: "
+                f"renamed_from={name!r} carries it over, begins_empty=True starts from nothing"
+            )
 
 
 def changes(old: Shape, new: Shape) -> list[Change]:
@@ -204,8 +235,9 @@ def changes(old: Shape, new: Shape) -> list[Change]:
 
 
 def _component(known_as: str, was: Component, now: Component, names: Mapping[str, str]) -> Iterator[Change]:
-    """One that is in both. The number of tasks decides over identities where every task gets a copy; elsewhere an
-    identity is the same wherever it goes (B1), positions are of partitions, and state and journal move by slot."""
+    """One that is in both. The number of tasks decides over identities where every task gets a copy, and where each
+    task of a spout has ids of its own (B14); elsewhere an identity is the same wherever it goes (B1), positions are of
+    partitions, and state and journal move by slot. What a spout's number does to state: `rescaling`."""
     name = names[known_as]
     if was["kind"] != now["kind"]:
         yield Change(f"{name!r} is a {now['kind']} in place of a {was['kind']}")
@@ -213,7 +245,14 @@ def _component(known_as: str, was: Component, now: Component, names: Mapping[str
     copied = any(one["copies"] for part in (was, now) for one in part["reads"].values())
     if was["tasks"] != now["tasks"]:
         count = f"{now['tasks']} task{'s' * (now['tasks'] != 1)}"
-        yield Change(f"{name!r} has {count} in place of {was['tasks']}", not copied)
+        yield Change(f"{name!r} has {count} in place of {was['tasks']}", not copied and not has_own_ids(was, now))
+    elif has_own_ids(was) != has_own_ids(now):
+        had = (
+            "had shared one set of message ids, and each has its own now"
+            if has_own_ids(now)
+            else ("had message ids of their own, and share one set now")
+        )
+        yield Change(f"the tasks of {name!r} {had} (shared_ids)")
     if was["how"] != now["how"]:
         harmless = (was["how"], now["how"]) == ("process", "journal")  # the same identities, written down from now on
         yield Change(f"{name!r} has {_method(now)} in place of {_method(was)}", harmless)
@@ -222,6 +261,11 @@ def _component(known_as: str, was: Component, now: Component, names: Mapping[str
     yield from _streams(name, was["streams"], now["streams"])
     keyed = "state" in (was["how"], now["how"]) or was["how"] == "journal"
     yield from _reads(name, _by_names(was["reads"], names), _by_names(now["reads"], names), keyed)
+
+
+def has_own_ids(*parts: Component) -> bool:
+    """Whether each task of a spout has message ids of its own, in one of these."""
+    return any("ids" in one for one in parts)
 
 
 def _again(left: Mapping[str, Component], after: Mapping[str, Component], names: Mapping[str, str]) -> Iterator[Change]:

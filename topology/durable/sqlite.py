@@ -32,7 +32,7 @@ from topology.durable.layout import FORMAT, SINCE_2, add_tables
 from topology.durable.letter_rows import LetterRows
 from topology.durable.log import commits_passed_over
 from topology.durable.own import Own, Owner, durable_by, read_own, too_late, write_own
-from topology.durable.refusing import IN_USE, can_not_open, check_plain, is_damaged
+from topology.durable.refusing import can_not_open, check_plain, in_use, is_damaged
 from topology.durable.store import StoreBroken, StoreFull
 from topology.durable.values import (
     Begun,
@@ -90,8 +90,10 @@ class SqliteStore:
             self._database = Database(files, path, checked=checked)
         except Damaged as error:
             is_damaged(path, str(error))
+        except InUse:
+            in_use(path)
         except Unusable as error:
-            can_not_open(path, str(error), IN_USE if isinstance(error, InUse) else "")
+            can_not_open(path, str(error))
         try:
             self._load(checked)
             if lives:

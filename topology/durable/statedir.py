@@ -18,11 +18,12 @@ from typing import Final
 from acker.identity import KEY_BYTES
 from topology.codes.starting import K409, K410, K411, K412, K413, K414, K415, K418, K419
 from topology.durable.checking import KEPT, Found, checked_files, refuse_unknown, store_name
-from topology.durable.files import DiskFiles, Files, Lock, make_directories, replace
+from topology.durable.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
+from topology.durable.holders import named
 from topology.durable.layout import ID_BYTES, create_store
 from topology.durable.manifest import BYTES_MAX, FORMAT, KnownFile, Manifest, NewerFormat, manifest_of, packed_manifest
 from topology.durable.sqlite import SqliteStore
-from topology.errors import StartError
+from topology.errors import NotesAway, StartError
 
 NOTES_BYTES_MAX: Final = 64 * 1024
 LETTERS_A_LOSS: Final = 1_000_000_000  # a store in place of a lost one counts its letters from so much further on
@@ -144,6 +145,7 @@ class StateDir:
         return self._manifest.incarnation
 
     def set(self, name: str, text: str) -> None:
+        """As `Notes` says. Raises NotesAway, and StartError for too many notes and for a disk that fails."""
         notes = {**self._manifest.notes, name: text}
         if len(json.dumps(notes)) > NOTES_BYTES_MAX:
             text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
@@ -279,7 +281,8 @@ class StateDir:
         try:
             return self.files.lock(self.path / "lock")
         except BlockingIOError:
-            raise StartError(f"the state directory {self.path} is in use by another run", code=K412) from None
+            who = named(self.path / "lock")
+            raise StartError(f"the state directory {self.path} is in use by another run{who}", code=K412) from None
 
     def _load(self, topology: str | None) -> Manifest:
         file = self.path / _STATE
@@ -310,4 +313,4 @@ class StateDir:
             replace(self.files, self.path / _STATE, packed_manifest(self._manifest))
         except OSError as error:
             text = f"the state directory {self.path} can't be written: {error.strerror or error}"
-            raise StartError(text, code=K414) from error
+            raise (NotesAway if error.errno in AWAY else StartError)(text, code=K414) from error

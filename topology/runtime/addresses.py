@@ -21,6 +21,8 @@ PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107  # of a Unix so
 _LIBRARY_FDS: Final = 16  # a context, its threads, and a PULL with its doorman
 _PEER_FDS: Final = 4  # a PUSH, the connection it makes, the one that is accepted, and one that is being replaced
 _SPARE_FDS: Final = 32  # for the files of bolts and spouts
+RESERVE_FDS: Final = 1_024  # for connections of strangers, each of which is closed after some seconds: libzmq ends the
+# process where it can't accept one for want of a descriptor (S25)
 _WRITE: Final = "write tcp://host or tcp://host:port"
 
 
@@ -73,19 +75,24 @@ def numeric(address: str) -> str:
 
 def check_room(peers: int) -> None:
     """Raises StartError where there are too few file descriptors for links to so many peers. Raises the soft limit
-    first, if it may be, and no further than needed: programs that bolts start may go through all there could be."""
+    first, if it may be, to what is needed and a reserve, or as far as the hard one goes; and no further: programs that
+    bolts start may go through all there could be."""
     try:
         open_now = len(os.listdir("/dev/fd"))
     except OSError as error:
         raise StartError(f"no file can be opened ({error.strerror})", code=K422) from error
     needed = open_now + _LIBRARY_FDS + _PEER_FDS * peers + _SPARE_FDS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
+    wanted = needed + RESERVE_FDS
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
-    if hard == resource.RLIM_INFINITY or hard >= needed:
+    if hard == resource.RLIM_INFINITY or hard > soft:
+        soft_then = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-            return
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft_then, hard))
+            soft = soft_then
+    if soft >= needed:
+        return
     raise StartError(
         f"a worker that is linked to {peers} others needs {needed} file descriptors, and may have {soft}",
         code=K422,

@@ -16,11 +16,15 @@ from topology.codes.starting import K444
 from topology.durable.files import Files
 from topology.durable.positions import positions
 from topology.durable.refiling import opened_stores, refile
-from topology.durable.shape import agreed, following, shape_of, text_of
+from topology.durable.rescaling import Rescaling
+from topology.durable.shape import agreed, components_in, following, has_own_ids, left_in, shape_of, text_of
 from topology.durable.statedir import StateDir
 from topology.durable.values import Mark
 from topology.errors import StartError
+from topology.graph import Declared
 from topology.plan import Plan
+from topology.runtime import remnants
+from topology.runtime.announcing import remembers_itself
 from topology.text import escaped
 
 NEW: Final = "new"  # a run id that nobody has had
@@ -89,6 +93,7 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
     if renewed:
         state.forget()  # before the new id is kept: cut short between the two, everything is only read again
     told = [_forgotten()] if terms.fresh and not renewed else []
+    told += remnants.ended(state)
     lost = state.check_files(accept_loss=terms.accept_loss)
     if terms.accept_loss and not lost:
         told.append("--accept-loss: no file is missing or behind")
@@ -96,7 +101,8 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
     shape = shape_of(plan)
     clean = state.clean
     known = state.shape is not None
-    changed = agreed(state.shape, clean, shape, accept_duplicates=terms.accept_duplicates)
+    empty = {one.known_as for one in plan.components.values() if one.begins_empty}
+    changed = agreed(state.shape, clean, shape, accept_duplicates=terms.accept_duplicates, begin_empty=empty)
     told += changed
     if terms.accept_duplicates and not changed:
         told.append("--accept-duplicates: the topology has not changed")
@@ -109,7 +115,8 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
     elif state.run_id:
         told.append(f"identities begin with {identity}, as an earlier run was told")
     placed = _placed(plan)
-    paths = refile(state, placed, _kept(plan))
+    rescales = _rescales(plan, state.shape)
+    paths = refile(state, placed, _kept(plan), rescales=rescales, accept_duplicates=terms.accept_duplicates)
     if known and (where := _resuming(state, plan, placed)):
         told.append(where if clean else f"{where}; the last run was cut short, and what was in flight is read again")
     state.set_begun(text_of(following(state.shape, shape)))
@@ -161,6 +168,29 @@ def _kept(plan: Plan) -> dict[str, list[int]]:
         for one in plan.components.values()
         if one.shape == "journal" or (one.shape == "state" and one.prototype.recovery == "checkpoint")
     }
+
+
+def _rescales(plan: Plan, kept: str | None) -> dict[str, Rescaling]:
+    """What another number of tasks would do, by the name that a spout is known as; `kept`: the shape of the run before.
+    A bolt that had remembered nothing then counts nothing twice."""
+    before = components_in(kept)
+    had = {name for name, one in (left_in(kept) | before).items() if one.get("kept", bool(one["state"]))}
+    had |= {name for name, one in before.items() if one["how"] == "execute"}  # by themselves, perhaps
+    found: dict[str, Rescaling] = {}
+    for one in plan.components.values():
+        if one.kind == "spout":
+            names = plan.below(one.name) | plan.below(one.name, dead=True)
+            below = [plan.components[name] for name in names]
+            counts = sorted(bolt.name for bolt in below if bolt.known_as in had and _keeps_counts(bolt))
+            own = one.tasks > 1 and not one.prototype.shared_ids
+            own |= has_own_ids(*(before[name] for name in (one.known_as,) if name in before))
+            found[one.known_as] = Rescaling(one.name, one.known_as, counts, own)
+    return found
+
+
+def _keeps_counts(one: Declared) -> bool:
+    """Whether what this bolt has counted in one run is there in the next."""
+    return (one.shape == "state" and one.prototype.recovery == "checkpoint") or remembers_itself(one)
 
 
 def _resuming(state: StateDir, plan: Plan, placed: Mapping[int, Sequence[tuple[str, int]]]) -> str:

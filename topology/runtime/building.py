@@ -9,11 +9,13 @@ from acker.floors import Floors
 from topology.graph import Declared
 from topology.plan import Plan
 from topology.runtime.announcing import begins_sub_trees, remembers, remembers_itself
+from topology.runtime.blocking import BlockingExecutor
 from topology.runtime.collecting import CollectingExecutor
 from topology.runtime.committing import CommittingExecutor
 from topology.runtime.copying import prototype_copy
 from topology.runtime.errands import Way
 from topology.runtime.executor import Executor, ProcessExecutor
+from topology.runtime.giving_up import GivingUp
 from topology.runtime.here import Place
 from topology.runtime.holding import HoldingExecutor
 from topology.runtime.keeping import Keeper
@@ -103,6 +105,8 @@ class Building:
         kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
         if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
             kinds["state"] = HoldingExecutor if bolt.recovery == "replay" else KeyedExecutor
+        if declared.prototype.blocking:
+            kinds["process"] = BlockingExecutor
         if declared.shape in kinds:
             return kinds[declared.shape](*given, **settings)
         codec = Codec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
@@ -131,7 +135,7 @@ class Building:
             executor.outbox,
             topology_id=self._topology_id,
             known_as=declared.known_as,
-            max_replays=self._plan.config.max_replays,
+            giving_up=GivingUp(self._plan.config),
             fields=max(len(one.key_fields) for one in self._plan.subscriptions if one.subscriber == declared.name),
             random=Random(random.getrandbits(64)),
             put=executor.put,

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from topology.codes.starting import K401
+from topology.components import Clock
 from topology.errors import KedgeError, StartError
+from topology.runtime.awaiting import open_in_time
 from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.here import Place, entered
 from topology.runtime.outputs import being_cancelled
@@ -19,16 +21,15 @@ from topology.runtime.watch import SILENT_S, tell_opening
 ENDING_S: Final = 1.0  # how long a call may take to end once it is cancelled
 
 
-async def opened(place: Place, call: Callable[[], Any]) -> None:
-    """Opens a component, however long it takes. Raises its KedgeError, or a StartError that says what it raised, be it
-    SystemExit; CancelledError where it is cancelled, whatever `open` makes of that."""
+async def opened(place: Place, call: Callable[[], Any], clock: Clock, limit_s: float) -> None:
+    """Opens a component, however long it takes; what it says is not there yet is waited for, up to `limit_s`. Raises
+    its KedgeError, or a StartError that says what it raised, be it SystemExit; CancelledError where it is cancelled,
+    whatever `open` makes of that."""
     component = place.component
     slow = asyncio.get_running_loop().call_later(SILENT_S, tell_opening, component)
     try:
         with entered(place):
-            result = call()
-            if inspect.isawaitable(result):
-                await result
+            await open_in_time(component, call, clock.monotonic, limit_s)
     except KedgeError:
         raise
     except BaseException as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.codes.running import K526
+from topology.runtime.blocking import BlockingExecutor
 from topology.runtime.collecting import CollectingExecutor
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
@@ -34,10 +35,12 @@ async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Execut
         if executor.ticking is not None:
             executor.ticking.cancel()
             ending.add(executor.ticking)
+    threads = asyncio.ensure_future(_threads_returned(executors, told))
     if ending:
         _, stubborn = await asyncio.wait(ending, timeout=CLOSE_S)
         for name in sorted({task.get_name() for task in stubborn}):
             told.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
+    await threads
     return in_hand
 
 
@@ -49,6 +52,16 @@ async def settled(keeper: Keeper, *, in_order: bool) -> bool:
         why = keeper.why_full
         logger.warning("the next run repeats what was done since the last positions were kept: %s (%s)", why, K526)
     return kept
+
+
+async def _threads_returned(executors: Iterable[Executor], told: Reporter) -> None:
+    """Waits for threads of bolts with `blocking = True`, all of them at a time; tells of those that it leaves."""
+    blocking = [one for one in executors if isinstance(one, BlockingExecutor)]
+    for one, left in zip(blocking, await asyncio.gather(*(each.returned(CLOSE_S) for each in blocking)), strict=True):
+        if left:
+            name = f"{one.component}.{one.task}"
+            text = f"its `process` is still under way in {left} thread{'s' * (left != 1)}, and is left behind"
+            told.failed(Failure(Reason.CUT_OFF, name, text))
 
 
 def _in_hand(executor: Executor) -> int:

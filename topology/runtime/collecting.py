@@ -144,7 +144,7 @@ class TaskCollector:
     def touch(self, tup: Tuple[Any]) -> None:
         executor = self._executor
         for root in executor.open_of(tup, "touch").values:
-            executor.home.touch(root)
+            executor.home.renew(root)
 
     async def drain(self) -> None:
         self._executor.wake_downstream()

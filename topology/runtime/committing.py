@@ -215,6 +215,8 @@ class CommittingExecutor(OneAKey):
         self._open, self._open_bytes = [], 0
         if (change := self.keys.gather()) is not None and self._lasts:
             changes.states.append(change)
+        if self.timers is not None and self._lasts:
+            changes.marks += self.timers.gather()
         row, self._next = self._next, Row()
         entries = [(pair, entry) for tup, _, pair, entry in self._gathered if entry is not None and tup.root]
         if again:
@@ -256,6 +258,8 @@ class CommittingExecutor(OneAKey):
         for row in self._timer_rows:
             self.memory.is_kept(row, timer=True)
         self._row, self._timer_rows, self._refiled = None, [], []
+        if self.timers is not None:
+            self.timers.kept()
         if self.is_cut_off or not gathered:
             return
         with entered(self.place):

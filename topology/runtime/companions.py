@@ -16,6 +16,7 @@ from topology.errors import KedgeError, WorkerError
 from topology.runtime.beside import Beside
 from topology.runtime.failures import described
 from topology.runtime.restarts import Restarts
+from topology.runtime.waiting import first_of
 from topology.text import escaped
 
 STOP_S: Final = 10.0  # how long a companion may take to end when it is told to,
@@ -63,9 +64,9 @@ class Companions:
         everyone: asyncio.Future[Any] = asyncio.gather(*(process.reaped.wait() for process in there))
         hurried: asyncio.Future[Any] = asyncio.ensure_future(hurry.wait())
         try:
-            await asyncio.wait({everyone, hurried}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            await first_of({everyone, hurried}, within_s)
             if hurry.is_set():
-                await asyncio.wait({everyone}, timeout=min(HURRY_S, within_s))
+                await first_of({everyone}, min(HURRY_S, within_s))
         finally:
             hurried.cancel()
             for one in self._all:

@@ -138,10 +138,11 @@ class Incarnations(_Message, frozen=True):
 
 
 class Noted(_Message, frozen=True):
-    """The note with this number is durable, or why it is not."""
+    """The note with this number is durable, or why it is not; `away`: it may be one day."""
 
     number: int
     problem: str = ""
+    away: bool = False
 
 
 # -- a worker says

@@ -63,7 +63,7 @@ def status(
     executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
     return Status(
         worker,
-        sum(one.pending for one in spoutings) + subtrees + dead_letters.pending,
+        sum(one.pending + one.unread for one in spoutings) + subtrees + dead_letters.pending,
         sum(one.waiting for one in spoutings) + dead_letters.later,
         sorted({one.component for one in executors if not one.quiet}),
         held,

@@ -41,6 +41,7 @@ class Home(Protocol):
     roots: RootSource
     config: Config
     clock: Clock
+    sources_ended: asyncio.Event
     keeper: Keeper
     reporter: Reporter
     spoutings: dict[tuple[str, int], Spouting]
@@ -88,9 +89,15 @@ class DeadLetters:
         """What is to be run, each as a task, by name."""
         if self._home.dead_ways or self.burying.keeps:
             yield "dead letters that are read", self._serving.run
+            yield "the end of the sources, for dead letters", self._ends
         if self.burying.keeps:
             yield "dead letters that are replayed", self._reviving.run
             self._resume()
+
+    async def _ends(self) -> None:
+        await self._home.sources_ended.wait()
+        self._serving.ends()
+        self._reviving.ends()
 
     def _resume(self) -> None:
         """Goes on with what was under way when this worker ended last. Where it has died several times since it ended

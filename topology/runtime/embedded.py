@@ -1,4 +1,4 @@
-"""A whole topology in one event loop: what `topology.run()`, `await topology.serve()` and `kedge run` do.
+"""A whole topology in one event loop: what `topology.run()`, `await topology.serve()` and `kedge run` do by default.
 
 Start-up and the end of a run are here; the work is the worker's. Loop, clock and randomness are passed in, so
 that a virtual-time loop drives all of it.
@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -32,14 +32,13 @@ from topology.runtime.dead_asking import answer_of_all, not_running
 from topology.runtime.ending import Crew, drain, settle, within
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.folder import Folder
-from topology.runtime.hosting import finished, run_to_end
+from topology.runtime.hosting import finished
 from topology.runtime.linking import Wiring
 from topology.runtime.localcrew import LocalCrew
 from topology.runtime.memory import ByReference, Faults, MemoryNetwork, faultless
 from topology.runtime.metrics import Snapshot, merged
 from topology.runtime.report import Report
 from topology.runtime.reporting import Reporter
-from topology.runtime.signals import handled_signals
 from topology.runtime.watch import LOOK_S, Facts, StallWatch, facts_of, held
 from topology.runtime.worker import Worker
 
@@ -123,7 +122,8 @@ class EmbeddedRun:
         """The counters at this moment, and at the end once it has ended; None before everything is built."""
         if not self.workers:
             return None
-        return replace(self._totals(), limit=self._watch.text)
+        totals = self._totals()
+        return replace(totals, limit=self._watch.text_with(totals))
 
     def _totals(self) -> Snapshot:
         return merged([worker.snapshot() for worker in self.workers])
@@ -171,10 +171,12 @@ class EmbeddedRun:
                 clean = state is None or beginning.ended(state, drained=drained)
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
             broken = broken or self._companions.failed
+            how = "failed" if broken is not None and how != "aborted" else how
             snapshot = self.snapshot()
             assert snapshot is not None
             aborted = sum(worker.aborted for worker in self.workers)
-            return Report(snapshot, how, aborted, broken, summaries, clean=clean)
+            keeps = self._state_dir is not None
+            return Report(snapshot, how, aborted, broken, summaries, clean=clean, keeps_letters=keeps)
 
     def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
         """The state directory, as this run may begin on it; given back when `closing` ends."""
@@ -342,40 +344,3 @@ def _counted(first: int) -> Callable[[], int]:
         return count
 
     return renew
-
-
-async def serve(
-    topology: Topology, *, state_dir: str | Path | None = None, stop: Awaitable[Any] | None = None
-) -> Report:
-    """See `Topology.serve`."""
-    run = EmbeddedRun(topology, state_dir=state_dir)
-    if stop is None:
-        return await run.finish()
-
-    def drain(stopping: asyncio.Future[Any]) -> None:
-        run.drain()
-
-    # The same, where it is a future: the caller's, who may wait for it elsewhere.
-    stopping = asyncio.ensure_future(stop)
-    stopping.add_done_callback(drain)
-    try:
-        report = await run.finish()
-    finally:
-        stopping.remove_done_callback(drain)
-        if stopping is not stop:
-            stopping.cancel()
-            await asyncio.wait({stopping}, timeout=CLOSE_S)
-    if stopping.done() and not stopping.cancelled():
-        stopping.result()
-    return report
-
-
-def run(topology: Topology, *, state_dir: str | Path | None = None) -> Report:
-    """See `Topology.run`."""
-
-    async def main() -> Report:
-        one = EmbeddedRun(topology, state_dir=state_dir)
-        with handled_signals(one):
-            return await one.finish()
-
-    return run_to_end(main())

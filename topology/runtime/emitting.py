@@ -7,11 +7,13 @@ from typing import Any
 from acker.identity import MessageId, message_pair
 from acker.marks import Lane
 from acker.roots import ROOT_STEP
-from topology.codes.running import K524
+from topology.codes.running import K524, K556
 from topology.components import Message, Tuple
-from topology.errors import EmitError, KedgeError
+from topology.errors import EmitError, KedgeError, RecordError
+from topology.records import encode
+from topology.runtime.failures import Failure, Reason, described
 from topology.runtime.here import entered
-from topology.runtime.outbox import Plain
+from topology.runtime.outbox import Plain, Staged
 from topology.runtime.replaying import Pending
 
 
@@ -45,6 +47,20 @@ def begun_plainly(
     return len(trees)
 
 
+def sent_untracked(spouting: Any, message: Message[Any], seed: int) -> None:
+    """Lets a message leave that nobody follows: at most once."""
+    staged: Staged = []
+    try:
+        origin, identity = spouting.pair(message.id, seed)
+        spouting.outbox.stage(staged, message.record, origin, identity, 0, ())
+    except BaseException as error:
+        spouting.failed += 1
+        spouting.home.reported(Failure(Reason.EMIT, spouting.component, described(error), error))
+        return
+    spouting.outbox.emitted += 1
+    spouting.outbox.send(staged)
+
+
 class UnderWay:
     """The messages of one spout task that are not done, as they are when one is first asked for."""
 
@@ -64,8 +80,9 @@ class UnderWay:
 def given_again(
     spouting: Any, lane: Lane, message: Message[Any], seed: int, under_way: UnderWay, passed: set[MessageId]
 ) -> bool:
-    """A message that is under way is told of with the first one (F59); one that an earlier run has done is passed over,
-    as often as this poll has it, which `passed` knows of. False for one that is to be emitted once more."""
+    """A message that is under way is told of with the first one (F59), and refused where it is another one; one that an
+    earlier run has done is passed over, as often as this poll has it, which `passed` knows of. False for one that is to
+    be emitted once more. Raises KedgeError for what is none of these."""
     if message.id in passed or lane.before(message.id):
         passed.add(message.id)
         spouting.passed_over += 1
@@ -75,6 +92,10 @@ def given_again(
         return True
     tree = under_way.of(seed, message.id)
     if tree is not None:
+        if not _is_same(tree.message.record, message.record):
+            two = f"{tree.message.record!r:.120} is not done, and now it names {message.record!r:.120}"
+            text = f"spout {spouting.component!r} gave the id {message.id!r:.80} to two messages: {two}"
+            raise KedgeError(text, code=K556)
         tree.also += 1
         spouting.coalesced += 1
         return True
@@ -83,3 +104,15 @@ def given_again(
     after = f"id {message.id!r} after {lane.newest!r}"
     text = f"spout {spouting.component!r} emitted {after}, and int ids grow within an epoch"
     raise KedgeError(text, code=K524)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two records are one; those that equal nothing, as with a nan, by their bytes."""
+    return one is other or one == other or (type(one) is type(other) and _bytes_of(one) == _bytes_of(other))
+
+
+def _bytes_of(record: Any) -> bytes | None:
+    try:
+        return encode(record)
+    except RecordError:  # its message dies of that
+        return None

@@ -13,6 +13,7 @@ import msgspec
 
 from topology.plan import Plan
 from topology.runtime.control import DeadAnswer, DeadAsk
+from topology.runtime.waiting import first_of
 
 T = TypeVar("T")
 
@@ -138,8 +139,9 @@ async def drain(crew: Crew) -> None:
 
 
 async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patient: Callable[[], bool]) -> None:
-    """Waits until one of these is done, for that long at most; for ever where `patient` says so when that is over."""
-    await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    """Waits until one of these is done, for that long at most, in which this process was not stopped; for ever where
+    `patient` says so when that is over."""
+    await first_of(ends, timeout_s)
     if patient():
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 

@@ -20,7 +20,8 @@ from topology.durable.values import Letter
 from topology.errors import Reject
 from topology.runtime.burying import Burying
 from topology.runtime.executor import Executor
-from topology.runtime.failures import DEAD_AT_ONCE, INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
+from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason, described
+from topology.runtime.giving_up import GivingUp
 from topology.runtime.letters import altered
 from topology.runtime.neighbours import Reader
 from topology.runtime.outbox import Outbox, Staged
@@ -97,6 +98,8 @@ class Errands:
         self._under_way: dict[str, Errand] = {}
         self._for_room: list[Errand] = []  # the one that waits until its tuples have room
         self._replays = Replays(random, self._again)
+        self._giving_up = GivingUp(home.config)
+        self._ended_at: float | None = None  # loop time
         self._held = False
         self._work = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -254,10 +257,16 @@ class Errands:
         self.tried(tree, failure)
         if failure.reason in OWN:
             tree.own += 1
+            tree.failing = tree.failing or self._loop.time()
         else:
             tree.others += 1
             tree.lost += failure.reason is Reason.PEER_LOST
-        spent = tree.own > self.home.config.max_replays or tree.others > INFRASTRUCTURE_REPLAYS_MAX
+        now = self._loop.time()
+        failing_s = now - tree.failing if tree.own else 0.0
+        ended_s = now - self._ended_at if self._ended_at is not None else None
+        spent = self._giving_up.spent(
+            failure, tree.own, tree.others, failing_s, ended_s=ended_s, draining=self.draining
+        )
         at_once = failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject)
         if at_once or spent or tree.lost > DEATHS_MAX:
             self.home.recovered([tree])
@@ -295,6 +304,13 @@ class Errands:
         self._held = False
         self._replays.release()
         self._work.set()
+
+    def ends(self) -> None:
+        """All sources have ended: what waits for another attempt need not wait for so long."""
+        if self._ended_at is None:
+            self._ended_at = self._loop.time()
+            if self._giving_up.timed:
+                self._replays.hurry()
 
     def drain(self) -> None:
         """What waits for another attempt is tried now."""

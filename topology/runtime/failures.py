@@ -1,6 +1,7 @@
 """Failures: why a tree failed, and what each reason means for its message. A table, and no behaviour.
 
-Only what a tree's own tuples did counts against `max_replays`; what happened around them has a budget of its own (E6).
+Only what a tree's own tuples did counts against `retry_for_s` and `max_replays`; what happened around them has a budget
+of its own (E6).
 """
 
 import enum

@@ -10,13 +10,16 @@ nor what figures and notes are for.
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from topology.codes.awaiting import K478
 from topology.codes.code import Code
+from topology.codes.limits import K468
 from topology.codes.running import K531
-from topology.codes.starting import K405, K406, K407, K408, K436
+from topology.codes.starting import K405, K406, K407, K408, K421, K422, K424, K436
 from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.control import (
@@ -45,12 +48,19 @@ from topology.runtime.control import (
 from topology.runtime.deaths import Deaths
 from topology.runtime.hands import PRESENT, Hand, State, as_it_was
 from topology.runtime.losses import Told
+from topology.runtime.orphans import Orphans
 from topology.runtime.relaying import Output
-from topology.runtime.restarts import Health, Restarts, Vigil
+from topology.runtime.restarts import PAUSED_S, Health, Restarts, Vigil
+from topology.runtime.threads import no_room
 from topology.runtime.turns import TurnsOfAll
+from topology.runtime.waiting import first_of
 
 LINK_S: Final = 30.0  # how long workers may take to link at the first start,
 RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
+
+# Why a replacement can't start as long as something around it is away: descriptors, threads, a place for its socket,
+# its store, a server.
+OUTSIDE: Final = frozenset(map(str, (K421, K422, K424, K436, K468, K478)))
 
 logger = logging.getLogger("kedge")
 
@@ -99,7 +109,7 @@ class Fleet:
         self._output = output
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
-        self._away: dict[int, float] = {}  # worker → since when
+        self._away: dict[int, tuple[float, str]] = {}  # worker → since when, and what it waits for from outside
         self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
         self._turns = TurnsOfAll(
             lambda owner: next(one for one in self.hands.values() if one.owner == owner).say(TrialTurn()),
@@ -109,6 +119,7 @@ class Fleet:
         self._timers: set[asyncio.TimerHandle] = set()
         self._deaths = Deaths(plan, self.hands, later=self._later, now=self._loop.time, told=told)
         self._waiting: set[asyncio.Future[None]] = set()
+        self._orphans = Orphans()
 
     def begin(self) -> None:
         """Starts all processes. What comes of them is told later."""
@@ -129,10 +140,18 @@ class Fleet:
         return len(self.hands) == len(self._plan.workers) and all(one.state in states for one in self.hands.values())
 
     def ailing(self) -> list[str]:
-        """Who is being replaced, and whose loop is blocked: one sentence each."""
+        """Who is being replaced, who has no link yet, and whose loop is blocked: one sentence each."""
         now = self._loop.time()
-        away = [f"worker {one} is being replaced, for {now - at:.0f} s" for one, at in self._away.items()]
-        return [*away, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
+        away = [
+            f"worker {one} is being replaced, for {now - at:.0f} s" + (f": it {why}" if why else "")
+            for one, (at, why) in self._away.items()
+        ]
+        alone = [
+            f"worker {one.worker} has no link with all others yet, for {now - one.asked_at:.0f} s"
+            for one in self.hands.values()
+            if one.state is State.RUNNING and not one.met
+        ]
+        return [*away, *alone, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Returns once this holds; asked again whenever a worker has begun, ended, or said that its sources have."""
@@ -165,10 +184,14 @@ class Fleet:
             return
         try:
             begin = self._began(worker)
+            self._orphans.begin(begin.directory)
             hand = Hand(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
+            self._orphans.add(hand.pid)
         except (KedgeError, OSError) as error:  # too few descriptors or processes (F15), no room to count a start (F16)
             if isinstance(error, KedgeError) and not self.started:
                 return self.fail(error)
+            if isinstance(error, OSError) and error.errno == errno.EAGAIN and not self.started:
+                return self.fail(no_room(f"worker {worker} could not be started: no more processes can be made"))
             text = f"could not be started: {(isinstance(error, OSError) and error.strerror) or error}"
             self._told(f"worker {worker} {text}")
             self._again(worker, text, outside=self.started)
@@ -183,10 +206,11 @@ class Fleet:
             case Ready(address, plan):
                 self._ready(hand, address, plan)
             case Linked(peers):
-                if hand.state is State.READY and peers >= len(hand.joined):
+                hand.met = hand.met or peers >= len(hand.joined)
+                if hand.state is State.READY and hand.met:
                     self._linked(hand)
             case CannotStart():
-                hand.ends_as(f"could not start: {word.text}", outside=self.started and word.code == str(K436))
+                hand.ends_as(f"could not start: {word.text}", outside=self.started and word.code in OUTSIDE)
                 if not self.started:
                     self.fail(as_it_was(word))
                 elif word.trace not in ("", self._trace_told):
@@ -233,7 +257,7 @@ class Fleet:
     def _join(self, hand: Hand, others: list[Hand]) -> None:
         if hand.state is State.LINKED:
             hand.become(State.READY)
-        hand.asked_at = self._loop.time()
+        hand.asked_at, hand.met = self._loop.time(), not (hand.joined or others)
         hand.joined |= {one.owner for one in others}
         if others:
             hand.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
@@ -266,7 +290,12 @@ class Fleet:
         """Kills who is silent, or blocked for too long, and tells of who is blocked. Called each LOOK_S."""
         self._turns.look()
         now = self._loop.time()
-        for worker, health, text in self.vigil.look(now):
+        pauses = self.vigil.pauses
+        unwell = self.vigil.look(now)
+        if self.vigil.pauses > pauses:  # words of theirs may wait to be read
+            for hand in self.hands.values():
+                hand.asked_at = now
+        for worker, health, text in unwell:
             hand = self.hands[worker]
             if health is Health.SLOW:
                 self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
@@ -290,6 +319,7 @@ class Fleet:
     def _ended(self, hand: Hand) -> None:
         """It is reaped. What that means depends on whether it was told to close."""
         self.vigil.forget(hand.worker)
+        self._orphans.reaped(hand.pid)
         if hand.state is not State.ENDED:
             hand.become(State.DEAD)
         self._watcher.left(hand)
@@ -307,17 +337,21 @@ class Fleet:
     def _again(self, worker: int, why: str, *, outside: bool) -> None:
         """Begins a worker anew after its back-off, unless that was one death too many."""
         now = self._loop.time()
-        self._away.setdefault(worker, now)
+        since, _ = self._away.get(worker, (now, ""))
+        self._away[worker] = since, why if outside else ""
         after_s = self.restarts.died(worker, now, outside=outside)
         if after_s is None:
             self._fail(self.restarts.verdict(why), K531 if self.started else K408)
         elif self.failed is None:
             self._later(after_s, lambda: self._spawn(worker))
 
-    def _later(self, after_s: float, call: Callable[[], None]) -> None:
+    def _later(self, after_s: float, call: Callable[[], None], *, again: bool = True) -> None:
         def due() -> None:
             self._timers.discard(handle)
-            call()
+            if again and self._loop.time() - handle.when() > PAUSED_S:  # nobody was heard meanwhile: once more (F68)
+                self._later(after_s, call, again=False)
+            else:
+                call()
 
         handle = self._loop.call_later(after_s, due)
         self._timers.add(handle)
@@ -338,9 +372,9 @@ class Fleet:
         everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.hands.values()))
         hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
         try:
-            await asyncio.wait({everyone, hurried}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            await first_of({everyone, hurried}, within_s)
             if hurry.is_set():
-                await asyncio.wait({everyone}, timeout=min(hurried_s, within_s))
+                await first_of({everyone}, min(hurried_s, within_s))
         finally:
             hurried.cancel()
             for hand in self.hands.values():
@@ -348,3 +382,4 @@ class Fleet:
                     logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
                     hand.kill("it did not close")
             await everyone
+            self._orphans.close()

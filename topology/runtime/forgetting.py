@@ -144,6 +144,9 @@ async def restore(keeper: Keeper, executors: Sequence[CommittingExecutor]) -> No
     """Gives each task what was kept of its slots. Raises StartError where that is damaged."""
     if keeper.store is None or not executors:
         return
+    for executor in executors:
+        if executor.timers is not None:
+            executor.timers.resume(keeper.loaded.marks)
     try:
         _file(executors, await keeper.call(keeper.store.states))
     except StoreBroken as error:

@@ -69,6 +69,8 @@ class Log:
 def main(control: socket.socket) -> NoReturn:
     """Starts the companion, and outlives it. Ends the process."""
     parent = os.getppid()
+    if sys.platform == "linux":  # one that was stopped, with its parent maybe, goes on when that is gone
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT))
     control.set_inheritable(False)
     told: dict[str, Any] = json.loads(control.makefile("rb", buffering=0).readline() or b"null") or _killed()
     log = Log(told["log"])

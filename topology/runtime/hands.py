@@ -87,7 +87,8 @@ class Hand:
         self.state = State.SPAWNED
         self.address = ""
         self.joined: set[int] = set()  # owners that it was told of, and that live
-        self.asked_at = 0.0  # when it was told of one last
+        self.asked_at = 0.0  # when it was told of one last,
+        self.met = True  # and whether all of them have welcomed it since
         self.sources_ended = False
         self.why = ""
         self.killed = False  # from outside: by SIGKILL, whoever sent it, or by a disk that is broken

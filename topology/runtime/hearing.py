@@ -5,12 +5,13 @@ Must not know how a process is started, replaced or ended, nor how the run ends.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from topology.codes.catalogue import CODES
-from topology.codes.running import K521, K532
+from topology.codes.running import K521, K532, K572
 from topology.errors import StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.control import (
@@ -83,11 +84,13 @@ class Hearing:
                 self._crew.answered(hand, word)
             case Log():
                 self._log(hand.worker, word)
+            case Broke(text, code) if code == str(K572):
+                self._fleet.fail(WorkerError(text, code=K572))  # there is nothing to drain into
             case Broke(text, code):
                 self.broken = self.broken or (WorkerError(text, code=CODES.get(code, K521)) if text else None)
                 self.broke.set()
             case Note(number, name, text):
-                hand.say(Noted(number, self._provisions.keep(name, text)))
+                hand.say(Noted(number, *self._provisions.keep(name, text)))
             case NeedIncarnation():
                 try:
                     hand.say(Incarnations((self._provisions.next_incarnation(),)))
@@ -98,8 +101,9 @@ class Hearing:
                 self.aborted += aborted
                 self.kept = self.kept and kept
                 self.caught_up = self.caught_up and caught_up
-                for name, lines in summaries.items():
-                    self.summaries.setdefault(name, []).extend(lines)
+                again = f" (since worker {hand.worker} came back)" if self._figures.deaths.get(hand.worker) else ""
+                for name, (first, *lines) in ((name, lines) for name, lines in summaries.items() if lines):
+                    self.summaries.setdefault(name, []).extend([f"{first}{again}", *lines])  # of this life alone
             case _:
                 raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
 
@@ -111,7 +115,8 @@ class Hearing:
         """Its process is gone, and with it what it has not said."""
         self._crew.left(hand.worker)
         if hand.address.startswith("ipc://"):
-            Path(hand.address.removeprefix("ipc://")).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a directory that is read-only must not keep its successor away (F71)
+                Path(hand.address.removeprefix("ipc://")).unlink()
         if not self._fleet.closing:
             self._figures.died(hand.worker)
         elif hand.state is State.DEAD:

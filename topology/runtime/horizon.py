@@ -17,12 +17,15 @@ def replay_horizon_s(config: Config) -> float:
     """Seconds between the moment at which an output may be stored first and the last replay of its message.
 
     Each attempt may be silent for up to twice tree_timeout_s, then comes its back-off; and workers may be restarted.
+    Without max_replays the first failure comes after one such silence, and the last replay within retry_for_s of that.
 
     Not in it, as nothing bounds them: the time in which no run goes on, in which a store is away, and in which a dead
     letter waits to be replayed by hand.
     """
     if config.guarantee == "at-most-once":
         return 0.0
+    if config.max_replays is None:
+        return config.retry_for_s + 4 * config.tree_timeout_s + config.max_restarts * RESTART_MAX_S
     silent_s = 2 * config.tree_timeout_s * (config.max_replays + 1)
     back_off_s = sum(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) for times in range(config.max_replays))
     return silent_s + back_off_s + config.max_restarts * RESTART_MAX_S
@@ -35,7 +38,7 @@ def check_memories(components: Iterable[Declared], config: Config) -> None:
         if remembers_s is not None and remembers_s < (horizon_s := replay_horizon_s(config)):
             raise ConfigurationError(
                 f"{one.name!r} remembers what it has stored for {remembers_s:,.0f} s, and a replay may come up to "
-                f"{horizon_s:,.0f} s later: max_replays = {config.max_replays}, tree_timeout_s = "
+                f"{horizon_s:,.0f} s later: {_tries(config)}, tree_timeout_s = "
                 f"{config.tree_timeout_s:g}, max_restarts = {config.max_restarts}",
                 code=K344,
             )
@@ -52,3 +55,10 @@ def memories_told(components: Iterable[Declared]) -> list[str]:
             until = for_good if remembers_s is None else f"for {remembers_s:,.0f} s"
             told.append(f"{one.name}: acks after {durability}; drops what a replay repeats, {until}")
     return told
+
+
+def _tries(config: Config) -> str:
+    """The setting that counts."""
+    if config.max_replays is None:
+        return f"retry_for_s = {config.retry_for_s:g}"
+    return f"max_replays = {config.max_replays}"

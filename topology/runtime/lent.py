@@ -7,13 +7,10 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 from topology.codes.starting import K427, K428
-from topology.errors import StartError
+from topology.errors import NotesAway, StartError
 from topology.runtime.control import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
-
-ANSWER_S: Final = 30.0  # how long the supervisor may take to keep a note
 
 
 class Lent:
@@ -24,7 +21,9 @@ class Lent:
         self._spare = deque(begin.incarnations[1:])
         self._notes = dict(begin.notes)
         self._numbers = itertools.count(1)
-        self._asked: dict[int, tuple[threading.Event, list[str]]] = {}  # number → until it is answered, and the answer
+        self._asked: dict[
+            int, tuple[threading.Event, list[Noted]]
+        ] = {}  # number → until it is answered, and the answer
 
     def renew(self) -> int:
         """The next incarnation, which is durably counted already. Blocks for nothing. Raises StartError where none is
@@ -40,18 +39,20 @@ class Lent:
         return self._notes.get(name)
 
     def set(self, name: str, text: str) -> None:
-        """Blocks until the supervisor has made it durable. Raises StartError where it can't, or has not in ANSWER_S."""
+        """Blocks until the supervisor has made it durable. Raises NotesAway where it can't now, and
+        StartError where it never can. One that is stopped, or
+        whose terminal takes nothing, is waited for: what bounds that is that its process is there, as the end of the
+        control socket's file ends this one (F68)."""
         number = next(self._numbers)
-        event, problems = threading.Event(), list[str]()
+        event, problems = threading.Event(), list[Noted]()
         self._asked[number] = event, problems
         try:
             self._say(Note(number, name, text))
-            if not event.wait(ANSWER_S):
-                raise StartError(f"the supervisor has not kept the note {name!r} within {ANSWER_S:g} s", code=K428)
+            event.wait()
         finally:
             del self._asked[number]
         if problems:
-            raise StartError(problems[0], code=K428)
+            raise (NotesAway if problems[0].away else StartError)(problems[0].problem, code=K428)
         self._notes[name] = text
 
     def answered(self, order: Noted | Incarnations) -> None:
@@ -63,5 +64,5 @@ class Lent:
         if asked is not None:
             event, problems = asked
             if order.problem:
-                problems.append(order.problem)
+                problems.append(order)
             event.set()

@@ -17,6 +17,8 @@ FULL: Final = 0.5  # of the queue length at which spouts pause
 PAUSES: Final = 0.1  # of a spout's time: something holds it back,
 HELD_UP: Final = 0.3  # and who is as busy or as full as this may be why; so long a pause has a reason, whoever is busy
 
+STILL: Final = ("nothing to do", "nothing moves")  # how sentences begin that are wrong once anything moves
+
 Tasks = Mapping[int, Mapping[str, int]]  # worker → component → how many of its tasks are there
 
 
@@ -98,7 +100,7 @@ def limit_of(
         return crowded + _after(pauses)
     if paused >= HELD_UP:
         return _held_back(spans, pauses) or _waiting(loads, pauses)
-    return _source(spans, pauses, loads)
+    return _source(spans, tasks, pauses, loads)
 
 
 Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
@@ -153,14 +155,18 @@ def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
     return {name: _share(part, whole) for name, (part, whole) in paused.items()}
 
 
-def _source(spans: Spans, pauses: Mapping[str, float], loads: Sequence[Load]) -> str:
-    """Nothing holds the spouts back: they are the limit, if they have given anything."""
+def _source(spans: Spans, tasks: Tasks, pauses: Mapping[str, float], loads: Sequence[Load]) -> str:
+    """Nothing holds the spouts back: they are the limit, if they have given anything. Nothing is said of what a worker
+    has given that has told no newer figures."""
+    unheard = {name for worker, here in tasks.items() if worker not in spans for name in here}
+    if not unheard.isdisjoint(pauses) and not _grown(spans, "emitted"):
+        return ""
     names = _names(list(pauses))
     pending = sum(after.total("pending") for _, after, _ in spans.values())
     if pending and not _grown(spans, "acked") and not any(one.executed for one in loads):
-        return f"nothing moves: {pending:,} {'message is' if pending == 1 else 'messages are'} pending"
+        return f"{STILL[1]}: {pending:,} {'message is' if pending == 1 else 'messages are'} pending"
     if not _grown(spans, "emitted"):
-        return f"nothing to do: no message from {names}" if not any(one.executed for one in loads) else ""
+        return f"{STILL[0]}: no message from {names}" if not any(one.executed for one in loads) else ""
     several = len(pauses) > 1
     fullest = max((one.full for one in loads), default=0.0)
     waits = f"no queue is more than {_percent(fullest)} full" if fullest >= 0.005 else "nothing waits"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from acker.floors import Floors
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import worker_of
@@ -42,6 +43,7 @@ class Home(Protocol):
     """The worker, as far as its links see it."""
 
     ledger: Ledger[Any]
+    floors: Floors
     executors: dict[tuple[str, int], Executor]
 
     def completed(self, trees: list[Any]) -> None: ...
@@ -120,7 +122,8 @@ class Peers:
         another owner, or in another session, is left first."""
         peer = self.by_worker[worker]
         if peer.owner is not None:
-            self.gone(peer.owner)
+            self._leave(peer.owner)
+        self._home.floors.begins(worker, owner)
         self._carrier.connect(worker, address)
         peer.join(owner)
         if self._progress is not None:  # a new life has to know, and others say only what is news
@@ -128,6 +131,10 @@ class Peers:
 
     def gone(self, owner: int) -> None:
         """Closes the link to an owner that is dead; nothing happens where it was left before."""
+        self._home.floors.ends(owner)
+        self._leave(owner)
+
+    def _leave(self, owner: int) -> None:
         for worker, peer in self.by_worker.items():
             if peer.owner == owner:
                 self._carrier.disconnect(worker)
@@ -229,7 +236,7 @@ class Peers:
         self._closed = True
         for peer in self.by_worker.values():
             if peer.owner is not None:
-                self.gone(peer.owner)
+                self._leave(peer.owner)
 
     # -- what comes in
 

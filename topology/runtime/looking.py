@@ -47,9 +47,12 @@ class Looking:
             if self._fleet.started:
                 if self._stall.silent_s > SILENT_S - 2 * LOOK_S:
                     facts = await self._crew.facts(self._figures.facts)
+                    snapshot = self._figures.all() or snapshot  # that may have taken two seconds
                 told = self._starting()
                 self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, told)  # type: ignore[misc]
 
     def limit(self) -> str:
         """Who is away or blocked, and what limits the run."""
-        return "; ".join(filter(None, [*self._fleet.ailing(), self._stall.text]))
+        now = self._figures.all()
+        text = self._stall.text_with(now) if now is not None else self._stall.text
+        return "; ".join(filter(None, [*self._fleet.ailing(), text]))

@@ -38,8 +38,11 @@ class Marking:
         names_lag: int = NAMES_LAG_MAX,
         lined: bool = False,
         known_as: str = "",
+        shared_ids: bool = False,
     ) -> None:
         self.begun = not keeps  # whether it is durable that the task has
+        self.begins = False  # whether it is about to: one whose spout could not be opened never does
+        self._beginning = False  # whether the commit under way says so
         self.line = Line(on=keeps and lined)
         self.lanes: dict[
             str, tuple[int, Lane]
@@ -49,6 +52,7 @@ class Marking:
         self._component, self._task, self._tasks = component, task, tasks
         self._topology_id = topology_id
         self._known_as = known_as or component
+        self._ids_of = 0 if shared_ids else task  # ids name messages of this task alone, or of all (B14)
         self._marks = Marks()
         self._loaded: dict[tuple[str, str], Reached] = {}
         self._known: dict[tuple[str, str], bool] = {}  # of what a mark is kept, and whether all was done; oldest first
@@ -83,7 +87,7 @@ class Marking:
         """The source has these partitions now, in these epochs."""
         self.lanes = {}
         for partition, epoch in epochs.items():
-            seed = partition_seed(self._topology_id, self._known_as, partition, epoch)
+            seed = partition_seed(self._topology_id, self._known_as, partition, epoch, self._ids_of)
             self.lanes[partition] = seed, self._marks.lane(partition, epoch)
             self._at[seed] = partition, epoch
 
@@ -146,7 +150,8 @@ class Marking:
 
     def gather(self, changes: Changes, trees: Sequence[Pending]) -> None:
         """`trees`: all of its messages that are not done, and perhaps some that are since this commit."""
-        if self.line.gather(self.given) or not self.begun:
+        ahead_changed, self._beginning = self.line.gather(self.given), self.begins
+        if self.begins and (ahead_changed or not self.begun):
             changes.begun.append(Begun(self._component, self._task, self._tasks, self.line.ahead))
         unfinished: dict[tuple[str, str], list[MessageId]] = {}
         for tree in trees:
@@ -170,7 +175,7 @@ class Marking:
         return [at for at in self._known if at[0] in over]
 
     def kept(self) -> None:
-        self.begun = True
+        self.begun = self.begun or self._beginning
         self.line.kept()
         for at in self._over:
             del self._known[at]

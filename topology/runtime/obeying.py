@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from topology.codes.running import K572
 from topology.components import no_folder
 from topology.durable.files import DiskFiles
 from topology.durable.sqlite import SqliteStore
@@ -277,12 +278,13 @@ class Life:
         self._pulse.say(SourcesEnded())
 
     async def _tell_broken(self) -> None:
-        """A source that has raised ends the run; a dead task of the runtime ends this process, at once (A14)."""
+        """A source that has raised ends the run, and so does a sink whose file is damaged, as it would be for this
+        one's successor; a dead task of the runtime ends this process, at once (A14)."""
         await self.worker.stopping.wait()
         broken = self.worker.broken
-        if broken is not None and not self.worker.can_drain:
-            self._die(broken)
         code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
+        if broken is not None and not self.worker.can_drain and code != str(K572):
+            self._die(broken)
         self._pulse.say(Broke(safe(described(broken)) if broken is not None else "", code))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
-from topology.codes.tuples import K604, K605
+from topology.codes.tuples import K604, K605, K627
 from topology.components import Source, Tuple
 from topology.deadletters import DeadLetter
 from topology.errors import EmitError
@@ -175,9 +175,13 @@ class Outbox:
         others: tuple[int, ...],
         task: int | None = None,
     ) -> int:
-        """Adds one emission's deliveries to `staged`; returns the XOR of their edges. Sends nothing."""
+        """Adds one emission's deliveries to `staged`; returns the XOR of their edges. Sends nothing. `task` is for the
+        readers by direct(): the others have the record by their own groupings. Raises EmitError where none reads so."""
         value = 0
-        for route in self.outlet(record).routes:
+        routes = self.outlet(record).routes
+        if task is not None and routes and not any(route.direct for route in routes):
+            raise self._undirected(record, routes)
+        for route in routes:
             source = route.source
             for copy, target in enumerate(route.targets(record, identity, task if route.direct else None)):
                 own = copy_of(identity, copy) if copy else identity
@@ -205,6 +209,14 @@ class Outbox:
     def keyed(self, record: Record, key: Any) -> int:
         """The seed of an emission that is named by a key."""
         return keyed_salt(self.outlet(record).salt, key)
+
+    def _undirected(self, record: Record, routes: list[Route]) -> EmitError:
+        readers = ", ".join(dict.fromkeys(repr(route.subscriber) for route in routes))
+        text = (
+            f"{self.component!r} has named a task for a {type(record).__name__}, which {readers} "
+            f"{'read' if ',' in readers else 'reads'} by another grouping than direct()"
+        )
+        return EmitError(text, code=K627)
 
     def _undeclared(self, record: object) -> EmitError:
         named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"

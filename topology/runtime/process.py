@@ -32,6 +32,7 @@ from topology.runtime.lent import Lent
 from topology.runtime.listening import listen
 from topology.runtime.obeying import Life
 from topology.runtime.pulse import Pulse, safe
+from topology.runtime.threads import OF_A_WORKER, check_threads, no_room
 from topology.writing import open_standard_streams, write_line
 
 GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to close
@@ -108,7 +109,11 @@ class WorkerProcess:
             os._exit(GONE)
         self._begin = begin
         self.lent = Lent(begin, self.pulse.say)
-        self.pulse.start()
+        try:
+            check_threads(OF_A_WORKER)
+            self.pulse.start()
+        except (StartError, RuntimeError) as error:
+            self._no_threads(error)
         listen_to_others = listen(_Heard(self.pulse), begin.log_level)
         try:
             planned = planned_from(begin)
@@ -159,6 +164,12 @@ class WorkerProcess:
         self._last_word(CannotStart(kind, safe(text_of(error)), code, safe(error.next), safe(error.users_trace())))
         _end_soon(NO_START)
         return NO_START
+
+    def _no_threads(self, error: Exception) -> NoReturn:
+        """Says so from here, as no thread can, and ends the process: libzmq would abort it."""
+        refused = error if isinstance(error, StartError) else no_room(described(error))
+        self.pulse.say_alone(CannotStart("StartError", safe(text_of(refused)), str(refused.code), safe(refused.next)))
+        os._exit(NO_START)
 
     def _answered(self, order: Noted | Incarnations) -> None:
         self.lent.answered(order)

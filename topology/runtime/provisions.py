@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from acker.identity import KEY_BYTES
 from topology.codes.given import K302, K303
 from topology.durable.statedir import StateDir
-from topology.errors import ConfigurationError, StartError
+from topology.errors import ConfigurationError, NotesAway, StartError
 from topology.runtime.control import Begin
 from topology.runtime.transport import new_keys
 
@@ -102,15 +102,16 @@ class Provisions:
         self._incarnation += 1
         return self._incarnation
 
-    def keep(self, name: str, text: str) -> str:
-        """Keeps a note. Returns why it could not, or nothing. Blocks for an fsync."""
+    def keep(self, name: str, text: str) -> tuple[str, bool]:
+        """Keeps a note. Returns why it could not, or nothing; and whether it may be tried again. Blocks for an
+        fsync."""
         if self._state is not None:
             try:
                 self._state.set(name, text)
             except StartError as error:
-                return str(error)
+                return str(error), isinstance(error, NotesAway)
         self._notes[name] = text
-        return ""
+        return "", False
 
 
 def address_of(links: str, position: int) -> str:

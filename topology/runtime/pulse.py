@@ -6,6 +6,7 @@ what orders mean.
 """
 
 import asyncio
+import contextlib
 import queue
 import socket
 import threading
@@ -146,6 +147,11 @@ class Pulse:
     def log(self, level: int, text: str) -> None:
         """Says an entry of the log; counts it where too many wait. How many were not sent is told later."""
         self.say(Log(level, safe(text)))
+
+    def say_alone(self, word: Word) -> None:
+        """Sends a word from the calling thread, where the writer was not started. It is the last one."""
+        with contextlib.suppress(OSError):  # nobody listens
+            self._send(word)
 
     def sent(self, timeout_s: float) -> bool:
         """Waits until all that was said so far is in the socket, at most so long. Whether it is."""

@@ -14,6 +14,7 @@ from topology.components import Message
 
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MAX_S: Final = 30.0
+HURRIED_MAX_S: Final = 2.0  # once nothing more comes
 
 
 class Pending(Tree):
@@ -27,7 +28,8 @@ class Pending(Tree):
     seed: int  # of its partition's epoch when it was emitted
     spouting: Any  # the Spouting that emitted it
     begun: float  # loop time of the first emission
-    own: int = 0  # failures that count against max_replays
+    own: int = 0  # failures that its own tuples were the cause of
+    failing: float = 0.0  # loop time of the first of these
     others: int = 0  # failures of what is around it (E6)
     renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
     also: int = 0  # times that its source has given it again, and that are told of its end with it (F59)
@@ -52,6 +54,7 @@ class Replays:
         self._closed = False
         self._held = False
         self._all = False  # whether nothing is to wait any longer
+        self._most_s = BACKOFF_MAX_S
 
     def __len__(self) -> int:
         return len(self._later)
@@ -63,7 +66,7 @@ class Replays:
     def add(self, tree: Pending) -> None:
         """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
         times = tree.own + tree.others - 1
-        delay = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
+        delay = min(self._most_s, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
         if not tree.own and tree.others == 1:
             delay = 0.0
         heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
@@ -73,6 +76,11 @@ class Replays:
     def all_now(self) -> None:
         """Nothing waits any longer: the run drains."""
         self._all = True
+        self._due(float("inf"))
+
+    def hurry(self) -> None:
+        """What waits is due now, and what fails from now on waits for HURRIED_MAX_S at most: nothing more comes."""
+        self._most_s = HURRIED_MAX_S
         self._due(float("inf"))
 
     def put(self, trees: Iterable[Pending]) -> None:

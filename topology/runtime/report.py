@@ -18,6 +18,7 @@ class Report:
     summaries  component → the lines that its tasks' `summary` gave; those that gave none are not in it.
     new_letters  Dead letters that are kept now and were not at the beginning: of workers that have died there may be
              some that `snapshot` does not count.
+    keeps_letters  Whether dead letters are kept, so that none in `snapshot` means that none is left.
     clean    Whether the state directory says that all is done, so that a changed topology may follow (B11): not where
              messages of an earlier run have not come again, nor where such a run was cut short and a source of this one
              has given nothing new, unless it has ended, or had nothing for some seconds when the run was drained.
@@ -32,12 +33,19 @@ class Report:
     restarts: int = 0
     clean: bool = True
     new_letters: int = 0
+    keeps_letters: bool = False
 
     @property
     def exit_status(self) -> int:
-        """0 when no message ended dead and nothing was aborted, else 1."""
-        dead = self.snapshot.total("dead") or self.new_letters
-        return 1 if dead or self.aborted or self.ended in ("failed", "aborted") else 0
+        """0 when no message ended dead, or no letter of one is left, and nothing was aborted; else 1."""
+        return 1 if self.dead or self.aborted or self.ended in ("failed", "aborted") else 0
+
+    @property
+    def dead(self) -> int:
+        """Messages that ended dead; 0 where letters are kept, and all were replayed or dropped by the end."""
+        if self.keeps_letters and not self.snapshot.letters:
+            return 0
+        return self.snapshot.total("dead") or self.new_letters
 
     @property
     def drained(self) -> bool:

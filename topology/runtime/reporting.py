@@ -14,6 +14,7 @@ from topology.components import Message
 from topology.durable.store import StoreBroken
 from topology.durable.values import Letter
 from topology.errors import WorkerError
+from topology.frames import users_place
 from topology.runtime.entries import about
 from topology.runtime.failures import Failure, shown
 
@@ -105,8 +106,13 @@ def _kind(failure: Failure) -> str:
         lines = [line.strip() for line in failure.trace.split("\n") if line.startswith("  File ")]  # over a link
         place = f": {failure.text.partition(':')[0]:.200}, {lines[-1]}" if lines else ""
         return f"{failure.reason.value} in {failure.component!r}{place}"
-    frames = failure.error.__traceback__
+    place = users_place(failure.error).partition(", in ")[0] or _innermost(failure.error)
+    return f"{type(failure.error).__name__} in {failure.component!r}{f' at {place}' if place else ''}"
+
+
+def _innermost(error: BaseException) -> str:
+    """The line that has raised it; empty where it was never raised."""
+    frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:
         frames = frames.tb_next
-    place = f" at {frames.tb_frame.f_code.co_filename}:{frames.tb_lineno}" if frames else ""
-    return f"{type(failure.error).__name__} in {failure.component!r}{place}"
+    return f"{frames.tb_frame.f_code.co_filename}:{frames.tb_lineno}" if frames else ""

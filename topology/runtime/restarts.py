@@ -11,6 +11,7 @@ from typing import Final
 WINDOW_S: Final = 60.0  # in which restarts are counted
 BACKOFF_S: Final = 0.1  # before a worker's second restart within the window; the first is at once
 BACKOFF_MAX_S: Final = 5.0
+OUTSIDE_S: Final = 0.5  # before the first new try where something outside is away; doubled up to the same
 
 LOOK_S: Final = 0.25  # between two looks at all workers
 PAUSED_S: Final = 1.0  # a look that is later than this: the supervisor itself stood still
@@ -27,12 +28,16 @@ class Restarts:
         self.total = 0
         self._most = most
         self._deaths: deque[tuple[float, int]] = deque()
+        self._outside: dict[int, tuple[float, int]] = {}  # worker → when it was last held up so, and how often
 
     def died(self, worker: int, now: float, *, outside: bool = False) -> float | None:
         """Takes note of a death. Returns after how many seconds the worker may begin again; None where it may not.
         `outside`: it could not begin for want of room or descriptors. That is waited for, and spends nothing."""
         if outside:
-            return BACKOFF_MAX_S
+            at, times = self._outside.get(worker, (now, 0))
+            times = times if now - at < WINDOW_S else 0
+            self._outside[worker] = now, times + 1
+            return min(OUTSIDE_S * 2.0 ** min(times, 32), BACKOFF_MAX_S)
         self.total += 1
         while self._deaths and now - self._deaths[0][0] >= WINDOW_S:
             self._deaths.popleft()

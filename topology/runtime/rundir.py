@@ -47,6 +47,15 @@ def socket_path(directory: str, worker: int, incarnation: int, random: Random) -
     return os.path.join(directory, f"{worker:05}-{incarnation % 10_000:04}-{random.getrandbits(32):08x}.sock")
 
 
+def is_private(directory: str) -> bool:
+    """Whether this is a directory of ours that nobody else may write to, and no link to one."""
+    try:
+        found = os.lstat(directory)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
 def leave(directory: str, own_socket: str) -> None:
     """For a worker whose supervisor is gone: removes its own socket, and the directory with the last one. `own_socket`
     is its path, or the address that it was bound to. Never raises."""
@@ -76,6 +85,18 @@ class RunDir:
                 self._lock = lock
                 return
         raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times", code=K429)
+
+    def restore(self) -> None:
+        """Makes the directory again where it was taken away, by who tidies up temporary files say; never raises. Where
+        it can't be made yet, or somebody has taken the name, nothing is done."""
+        if self._lock < 0 or os.path.lexists(self.path):
+            return
+        with contextlib.suppress(OSError):
+            os.mkdir(self.path, 0o700)
+            lock = _locked(self.path, made=True)
+            if lock is not None:
+                os.close(self._lock)
+                self._lock = lock
 
     def close(self) -> None:
         """Removes the sockets and the directory, and gives the lock back. May be called twice; never raises."""

@@ -18,9 +18,10 @@ from topology.codes.running import K523
 from topology.components import Message, Spout
 from topology.config import Config
 from topology.errors import KedgeError, Reject
-from topology.runtime.emitting import UnderWay, begun_plainly, given_again
+from topology.runtime.emitting import UnderWay, begun_plainly, given_again, sent_untracked
 from topology.runtime.executor import SLICE_MAX, SLICE_S, Executor, drive
-from topology.runtime.failures import DEAD_AT_ONCE, INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
+from topology.runtime.failures import DEAD_AT_ONCE, Failure, Reason, described
+from topology.runtime.giving_up import Trying
 from topology.runtime.here import HERE, Place, entered
 from topology.runtime.histogram import Histogram
 from topology.runtime.keeping import Keeper
@@ -72,6 +73,7 @@ class Spouting:
             names_lag=max(NAMES_LAG_MAX, 2 * config.max_pending),
             lined=remembered and config.guarantee == "at-least-once",
             known_as=known_as,
+            shared_ids=bool(getattr(spout, "shared_ids", False)),
         )
         self.downstream: list[Reader] = []  # tasks that it feeds directly
         self.below: list[Executor | RemoteQueue] = []  # all tasks that what it emits can reach
@@ -81,31 +83,38 @@ class Spouting:
         self.pending = 0
         self.open = 0  # messages that were read and are not done: those pending, but for what is replayed by hand
         self.latency = Histogram()
-        self.ended = self.draining = False
-        self.dry = False  # its source has ended by itself, or was quiet when the run was drained
-        self.exhausted = False  # its source has ended by itself
+        self.ended = self.draining = self.closed = False
+        self.dry = self.exhausted = False  # its source has ended by itself; dry: or was quiet when the run was drained
         self.paused_by: Executor | RemoteQueue | None = None
         self.held_by = ""  # why it reads nothing, where that is no queue
         self.holds: list[Callable[[], str]] = [self._held_by_the_store, self._held_by_its_marks]
         self._paused_s = self._asked_at = 0.0
         self._paused_at: float | None = None
         self._tracked = config.guarantee == "at-least-once"
-        self._max_pending, self._max_replays = config.max_pending, config.max_replays
-        self._roots, self._key = roots, key
+        self._max_pending, self._roots, self._key = config.max_pending, roots, key
         self._polling: asyncio.Task[Any] | None = None
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self.tells_ack = type(spout).ack is not Spout.ack
         self._epochs: Any = None  # the mapping that `partitions()` returned last
         self.replays = Replays(random, self._again)
+        self._trying = Trying(self, config)
 
     # -- new messages
 
     async def run(self) -> None:
-        """Polls and emits until the source has ended or the run drains."""
+        """Polls and emits until the source has ended, or the run drains and what it had given is emitted."""
         HERE.set(self.place)
+        self.marking.begins = True
+        await self._read()
+        self.ended = True
+        self._trying.ends()
+        while self.draining and await self.source.late():
+            await self._read()
+
+    async def _read(self) -> None:
         since, yielded = 0, self._loop.time()
-        while not self.draining:
+        while not self.draining or self.source.ahead:
             room = min(SLICE_MAX, self._max_pending - self.pending) if self._tracked else SLICE_MAX
             full = next((one for one in self.below if one.full), None)
             if full is not None:
@@ -120,8 +129,9 @@ class Spouting:
             else:
                 messages = await self._polled(min(room, self._room()))
                 if not messages:
-                    self.exhausted = not self.draining
-                    self.dry |= self.exhausted
+                    if self.draining:
+                        continue
+                    self.exhausted = self.dry = True
                     break
                 self._emit(messages)
                 drive(self.downstream)
@@ -129,7 +139,6 @@ class Spouting:
                 if since >= SLICE_MAX or self._loop.time() - yielded >= SLICE_S:
                     await asyncio.sleep(0)  # a source that never waits must let the others in, one that does need not
                     since, yielded = 0, self._loop.time()
-        self.ended = True
 
     async def _paused(self, pause: Awaitable[None]) -> None:
         """Waits, and adds up for how long."""
@@ -145,24 +154,27 @@ class Spouting:
         return self._paused_s + (self._loop.time() - since if since is not None else 0.0)
 
     async def _polled(self, room: int) -> Sequence[Message[Any]]:
-        """One poll; empty where the source has ended, or the run drains meanwhile."""
+        """One poll; empty where the source has ended, or the run has begun to drain meanwhile."""
         self._polling, self._asked_at = asyncio.current_task(), self._loop.time()
         try:
             return await self.source.poll(room)
         except asyncio.CancelledError:
-            if not self.draining:
+            if not self.draining or self.closed:
                 raise
             return ()
         finally:
             self._polling = None
 
     def drain(self) -> None:
-        """Polls no more. What waits for a replay is replayed now."""
+        """Asks the source for no more; what a generator has yielded is emitted yet. What waits for a replay is replayed
+        now."""
         self.draining = True
+        self.source.stop()
         if self._polling is not None:
             self.dry |= self._loop.time() - self._asked_at >= QUIET_S
             self._polling.cancel()
         self.wake()
+        self._trying.ends()
         self.replays.all_now()
 
     def _held(self) -> bool:
@@ -234,7 +246,7 @@ class Spouting:
         self.emitted += len(messages)
         if not self._tracked:
             for message in messages:
-                self._send_untracked(message, seed)
+                sent_untracked(self, message, seed)
             return
         now = self._loop.time()
         root = self._roots.take(len(messages))
@@ -250,7 +262,7 @@ class Spouting:
         for number in range(begun, len(messages)):
             self._begin(Pending(root + number * ROOT_STEP, 0, messages[number], seed, self, now))
 
-    def _pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
+    def pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
         if self.spout.outside_ids:
             return outside_pair(message_id, seed, self._key)
         return message_pair(message_id, seed)
@@ -260,7 +272,7 @@ class Spouting:
         record = tree.message.record
         staged: Staged = []
         try:
-            origin, identity = self._pair(tree.message.id, tree.seed)
+            origin, identity = self.pair(tree.message.id, tree.seed)
             tree.value = self.outbox.stage(staged, record, origin, identity, tree.root, ())
         except BaseException as error:
             failure = Failure(Reason.EMIT, self.component, described(error), error)
@@ -272,18 +284,6 @@ class Spouting:
             self.completed([tree])
             return
         self.home.ledger.begin(tree)
-        self.outbox.send(staged)
-
-    def _send_untracked(self, message: Message[Any], seed: int) -> None:
-        staged: Staged = []
-        try:
-            origin, identity = self._pair(message.id, seed)
-            self.outbox.stage(staged, message.record, origin, identity, 0, ())
-        except BaseException as error:
-            self.failed += 1
-            self.home.reported(Failure(Reason.EMIT, self.component, described(error), error))
-            return
-        self.outbox.emitted += 1
         self.outbox.send(staged)
 
     def wake_downstream(self) -> None:
@@ -318,14 +318,10 @@ class Spouting:
         """The tree has failed: the message is replayed after a while, or is dead."""
         self.failed += 1
         tree.value = tree.value or UNDONE
-        if failure.reason in OWN:
-            tree.own += 1
-        else:
-            tree.others += 1
-        spent = tree.own > self._max_replays or tree.others > INFRASTRUCTURE_REPLAYS_MAX
+        self._trying.failed(tree, failure)
         if tree.deaths:
             self.home.trials.ended([tree])
-        if failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject) or spent:
+        if failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject) or self._trying.spent(tree, failure):
             self.home.bury(self, tree, failure, ceil(tree.deaths))
         else:
             self.replays.add(tree)
@@ -344,7 +340,7 @@ class Spouting:
     def pair_of(self, tree: Pending) -> tuple[int, int]:
         """The origin and identity of a message; two zeros where its id is none."""
         try:
-            return self._pair(tree.message.id, tree.seed)
+            return self.pair(tree.message.id, tree.seed)
         except TypeError:
             return 0, 0
 
@@ -362,6 +358,11 @@ class Spouting:
             tree.root = root
             self._begin(tree)
         self.wake_downstream()
+
+    @property
+    def unread(self) -> int:
+        """Messages that its source has given, and that a drain has to emit yet."""
+        return self.source.ahead if self.draining else 0
 
     @property
     def waiting(self) -> int:
@@ -392,5 +393,6 @@ class Spouting:
             self._waiter = None
 
     def close(self) -> None:
-        """Replays nothing any more."""
+        """Reads and replays nothing any more."""
+        self.draining = self.closed = True
         self.replays.close()

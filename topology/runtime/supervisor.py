@@ -190,7 +190,7 @@ class SupervisedRun:
             closing.callback(folder.close)
             self._noting = Noting(state, beginning.stores)
             RunDir.sweep()
-            directory = RunDir()
+            self._directory = directory = RunDir()
             closing.callback(directory.close)
             self._provisions = Provisions(
                 workers=self._asked_for,
@@ -206,8 +206,10 @@ class SupervisedRun:
                 stores=beginning.stores,
                 folder=folder.place,
             )
-            if len(self._plan.workers) < self._asked_for:
-                logger.info("%d of %d workers have tasks", len(self._plan.workers), self._asked_for)
+            if (used := len(self._plan.workers)) < self._asked_for:
+                have = "workers has" if used == 1 else "workers have"
+                why = "no others are started; tasks=2, of a component, has it run on two"
+                logger.info("%d of %d %s tasks: %s", used, self._asked_for, have, why)
             report = await self._supervise()
             heard = self._hearing
             drained = report.drained and heard.kept and (beginning.clean or heard.caught_up)
@@ -257,10 +259,13 @@ class SupervisedRun:
         if unknown is not None:
             how = "failed"
         error = heard.broken or fleet.failed or self._companions.failed or unknown
+        how = "failed" if error is not None and how != "aborted" else how
         aborted = heard.aborted + self._figures.lost
         snapshot = replace(self._snapshot, limit=self._looking.limit())
         letters = self._figures.new_letters
-        return Report(snapshot, how, aborted, error, heard.summaries, self.restarts, new_letters=letters)
+        told = heard.summaries, self.restarts
+        keeps = self._state_dir is not None
+        return Report(snapshot, how, aborted, error, *told, new_letters=letters, keeps_letters=keeps)
 
     async def _ending(self, watching: list[asyncio.Task[None]]) -> str:
         """Waits until something ends the run; returns what."""
@@ -310,6 +315,7 @@ class SupervisedRun:
         while True:
             await asyncio.sleep(LOOK_S)
             self._fleet.look()
+            self._directory.restore()
             self._noting.note(self._seconds())
 
     def _seconds(self) -> float:

@@ -19,14 +19,17 @@ from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, message_of
 from topology.codes.running import K548
 from topology.components import Clock, Source, Tuple
+from topology.durable.fired import HaveFired, have_fired, marks_of
+from topology.durable.values import Mark
 from topology.key_forms import values_of
 from topology.records import Record
-from topology.runtime.failures import DEAD_AT_ONCE, INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason, described
+from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason, described
+from topology.runtime.giving_up import GivingUp
 from topology.runtime.here import Place, entered
 from topology.runtime.kept_state import KeptState, due_of
 from topology.runtime.outbox import Outbox, Staged
 from topology.runtime.remembering import Entry, Pair
-from topology.runtime.replaying import BACKOFF_FIRST_S, BACKOFF_MAX_S
+from topology.runtime.replaying import BACKOFF_FIRST_S, BACKOFF_MAX_S, HURRIED_MAX_S
 
 logger = logging.getLogger("kedge")
 
@@ -93,7 +96,7 @@ class Timers:
         *,
         topology_id: str,
         known_as: str,
-        max_replays: int,
+        giving_up: GivingUp,
         fields: int,
         random: Random,
         put: Callable[[Sequence[Tuple[Any]]], None],
@@ -112,18 +115,38 @@ class Timers:
         self._handle: asyncio.TimerHandle | None = None
         self._waiting: dict[Pair, asyncio.TimerHandle] = {}  # that will be sent again
         self._entries: dict[Pair, Entry] = {}
-        self._max_replays = max_replays
+        self._giving_up = giving_up
+        self._failing: dict[Pair, float] = {}  # since when
         self._own: dict[Pair, int] = {}  # of its attempts, those that have failed for what it has put out
         self._attempts: dict[Pair, int] = {}  # at sending what they have put out, that have failed
         self._failures: dict[Due, int] = {}  # of on_timer itself
         self._past = 0  # when the last one was due that was set for a time that was past,
-        self._latest = 0  # and the latest of those that have fired,
+        self._latest = 0  # and the latest of those that have fired, in any life,
         self._stepped_back = 0  # and how many were set for a time before that, by a clock that had not come there
+        self._kept = self._sent = HaveFired()  # what the store has of these two, and the commit under way
         self._out: set[Due] = set()  # in the queue, or waiting for another try
         self._later: set[Due] = set()  # those of them that come again after a while
         self._ending: deque[tuple[int, bytes, str]] = deque()  # that fire since all inputs have ended
-        self._ended = self._closed = self._draining = False
+        self._ended_at: float | None = None  # loop time: all inputs have
+        self._closed = self._draining = False
+        self._most_s = BACKOFF_MAX_S
         self._loop = asyncio.get_running_loop()
+
+    # -- what was due
+
+    def resume(self, marks: Iterable[Mark]) -> None:
+        """Takes up what earlier lives have left, of any task: the clock may have been stepped back since (B15)."""
+        self._kept = self._sent = fired = have_fired(marks, self._known_as)
+        self._latest, self._stepped_back = fired
+
+    def gather(self) -> list[Mark]:
+        """What the next commit has of them, with the state; nothing, where nothing has fired since the last one."""
+        self._sent = HaveFired(self._latest, self._stepped_back)
+        return marks_of(self._known_as, self._place.task, self._sent) if self._sent != self._kept else []
+
+    def kept(self) -> None:
+        """It is kept."""
+        self._kept = self._sent
 
     # -- what is due
 
@@ -158,7 +181,10 @@ class Timers:
         is as often as a message does, or one poison timer would keep it from its end."""
         times = self._failures[record] = self._failures.get(record, 0) + 1
         self._out.add(record)
-        if self._ended and (reason in DEAD_AT_ONCE or times > self._max_replays):
+        failure, ended_s = Failure(reason, self.component), self._ended_s()
+        if ended_s is not None and (
+            reason in DEAD_AT_ONCE or self._giving_up.spent(failure, times, 0, 0.0, ended_s=ended_s)
+        ):
             self._told_given_up("a timer", times)
             return
         self._later.add(record)
@@ -171,19 +197,24 @@ class Timers:
 
     def fire_all(self) -> None:
         """All that the state has now are due, in their order; those that are set meanwhile are not."""
-        self._ended = True
+        if self._ended_at is None:
+            self._ended_at = self._loop.time()
+            self._most_s = HURRIED_MAX_S if self._giving_up.timed else BACKOFF_MAX_S
         self._ending.extend(sorted((due, key, name) for (key, name), due in self._set.items()))
         self._end()
 
     @property
     def ending(self) -> bool:
         """Whether some of those have not had their turn, or have failed, and come again."""
-        return bool(self._ending) or (self._ended and bool(self._later) and not self._draining)
+        return bool(self._ending) or (self._ended_at is not None and bool(self._later) and not self._draining)
 
     @property
     def untold(self) -> bool:
         """Whether there are some, and nobody has said that all inputs have ended: a predecessor may know."""
-        return bool(self._set) and not (self._ended or self._draining or self._closed)
+        return bool(self._set) and self._ended_at is None and not (self._draining or self._closed)
+
+    def _ended_s(self) -> float | None:
+        return self._loop.time() - self._ended_at if self._ended_at is not None else None
 
     def _end(self) -> None:
         """Puts some of those into the queue, and the others after a while."""
@@ -309,12 +340,17 @@ class Timers:
         del self._entries[pair]
         self._attempts.pop(pair, None)
         self._own.pop(pair, None)
+        self._failing.pop(pair, None)
         self._forgets(pair)
 
     def _failed(self, pair: Pair, failure: Failure) -> None:
         times = self._attempts[pair] = self._attempts.get(pair, 0) + 1
         own = self._own[pair] = self._own.get(pair, 0) + (failure.reason in OWN)
-        spent = own > self._max_replays or times - own > INFRASTRUCTURE_REPLAYS_MAX
+        now = self._loop.time()
+        failing_s = now - self._failing.setdefault(pair, now)
+        spent = self._giving_up.spent(
+            failure, own, times - own, failing_s, ended_s=self._ended_s(), draining=self._draining
+        )
         if failure.reason in DEAD_AT_ONCE or spent:
             self._give_up(pair)
         elif not self._closed:
@@ -332,4 +368,4 @@ class Timers:
         logger.error(text, what, self.component, times, K548)
 
     def _back_off_s(self, times: int) -> float:
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(times - 1, 20)) * (0.5 + self._random.random() / 2)
+        return min(self._most_s, BACKOFF_FIRST_S * 2.0 ** min(times - 1, 20)) * (0.5 + self._random.random() / 2)

@@ -17,11 +17,12 @@ from typing import Any, Final
 
 import zmq
 
-from topology.codes.running import K534
+from topology.codes.running import K534, K571
 from topology.codes.starting import K424, K425, K426
 from topology.errors import StartError
 from topology.runtime.addresses import check_path, check_room, numeric, why_not
 from topology.runtime.doorman import Doorman
+from topology.runtime.rundir import is_private
 from topology.text import printable
 
 LIBZMQ_MIN: Final = (4, 3, 5)  # before, strangers could exhaust a CURVE server (GLSA 202009-12)
@@ -35,6 +36,8 @@ HEARTBEAT_MS: Final = 1_000  # on tcp: between two pings,
 SILENT_MS: Final = 4_000  # and how long the other end may be silent. A peer that is gone without a FIN looks so
 RECONNECT_MS: Final = 10  # doubled up to the next: a peer's socket may be there a little later than its address
 RECONNECT_MAX_MS: Final = 500
+PATH_S: Final = 1.0  # between two looks at whether the ipc socket's path is there
+REBINDS_MAX: Final = 64  # times that it is made again without a link being cut
 
 # As plain numbers: an IntFlag costs half a microsecond more a call.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -112,8 +115,13 @@ class Transport:
         self._loop = asyncio.get_running_loop()
         self._context = zmq.Context()
         self._links: dict[int, _Link] = {}
+        self._unconnected: dict[int, str] = {}  # worker → its address, of those that could not be connected to yet
         self._pull: zmq.Socket[bytes] | None = None
-        self._path = ""  # of it, where it is an ipc socket
+        self._path = ""  # of it, where it is an ipc socket,
+        self._file = (0, 0)  # which file is there,
+        self._rebinds = 0  # how often it was bound again since its links were cut,
+        self._path_seen = 0.0  # when that was looked at last,
+        self._path_told = False  # and whether it was told that it can't be made again
         self._doorman: Doorman | None = None
         self.at_hand = False  # whether `received` is called again within this turn
         self._more: asyncio.Handle | None = None  # the turn that goes on with reading
@@ -148,6 +156,7 @@ class Transport:
             why, instead = why_not(address, error.errno or 0)
             raise StartError(why, code=K424, next=instead) from error
         self._path = "" if tcp else address
+        self._file = _file_at(self._path)
         self._doorman.start()
         self._pull, self._recv = pull, pull.recv
         self._get: Callable[[int], Any] = pull.get
@@ -157,10 +166,21 @@ class Transport:
         return str(pull.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
 
     def connect(self, worker: int, address: str) -> None:
-        """What is sent to this worker goes to that address from now on. Where it can't, the log says why."""
+        """What is sent to this worker goes to that address from now on. Where it can't, for want of descriptors say,
+        the log says why, once, and `check` tries again."""
         self.disconnect(worker)
         if self._closed:
             return
+        problem = self._connected(worker, address)
+        if problem:
+            self._unconnected[worker] = address
+            logger.error(
+                "worker %d can't be connected to at %s: %s; it is tried again (%s)",
+                *(worker, printable(address), problem, K534),
+            )
+
+    def _connected(self, worker: int, address: str) -> str:
+        """Makes the PUSH. Returns why it can't, or nothing."""
         push = None
         try:
             push = self._new_socket(zmq.PUSH, address)
@@ -171,16 +191,18 @@ class Transport:
             if address.startswith("tcp://"):  # without a key that is one, this raises: nothing leaves in the clear
                 push.set(zmq.CURVE_SERVERKEY, self._keys.workers.get(worker, b"") if self._keys is not None else b"")
             push.connect(address)
+            link = _Link(worker, push)
         except (zmq.ZMQError, ValueError) as error:
             if push is not None:
                 push.close(0)
-            logger.error("worker %d can't be connected to at %s: %s (%s)", worker, printable(address), error, K534)
-            return
-        link = self._links[worker] = _Link(worker, push)
+            return str(error)
+        self._links[worker] = link
         self._wait(link)
+        return ""
 
     def disconnect(self, worker: int) -> None:
         """Drops what is under way to this worker; there is no room for it from now on."""
+        self._unconnected.pop(worker, None)
         link = self._links.pop(worker, None)
         if link is not None:
             if link.waits:
@@ -264,12 +286,19 @@ class Transport:
     # -- now and then
 
     def check(self, now: float) -> None:
-        """Reads what no edge has announced, and counts that in `rescues`; logs strangers. Call it some times a second.
+        """Reads what no edge has announced, and counts that in `rescues`; logs strangers; makes what could not be made
+        yet, or was taken away. Call it some times a second.
 
         `now` in seconds of the loop. Looks only where nothing has moved since the last check: what comes within this
         very call would else look as if it had not been announced."""
         if self._closed:
             return
+        for worker, address in [*self._unconnected.items()]:
+            if not self._connected(worker, address):
+                del self._unconnected[worker]
+        if self._path and now - self._path_seen >= PATH_S:
+            self._path_seen = now
+            self._bind_again()
         if self._pull is not None:
             if (
                 self._turns == self._turns_seen
@@ -284,6 +313,32 @@ class Transport:
             link.waitings_seen = link.waitings
         if self._doorman is not None:
             self._doorman.tally.tell(now)
+
+    def _bind_again(self) -> None:
+        """Makes the socket's path anew where it was deleted, by who tidies up temporary files say: who is connected
+        stays so, and who comes later finds it. Where that can't be done it is told once, and tried again (F70)."""
+        if self._pull is None or _file_at(self._path) == self._file:
+            return
+        endpoint = f"ipc://{self._path}"
+        if not is_private(os.path.dirname(self._path)):  # the supervisor makes it again, unless somebody else has
+            return
+        try:
+            if self._rebinds >= REBINDS_MAX:  # each bind leaves a descriptor, until they are all given back
+                self._pull.unbind(endpoint)  # cuts links, and has their senders replaced
+                self._rebinds = 0
+            self._pull.bind(endpoint)
+        except zmq.ZMQError as error:
+            if not self._path_told:
+                self._path_told = True
+                logger.warning(
+                    "this worker's socket %s is gone, and can't be made again: %s; it is tried again (%s)",
+                    *(printable(self._path), error, K571),
+                )
+            return
+        self._rebinds += 1
+        self._file = _file_at(self._path)
+        self._path_told = False
+        logger.warning("this worker's socket %s was gone, and is made again (%s)", printable(self._path), K571)
 
     def _overlooked(self, fd: int, get: Callable[[int], Any], event: int) -> bool:
         poller = select.poll()
@@ -311,3 +366,12 @@ class Transport:
         if self._path:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)  # libzmq leaves it
+
+
+def _file_at(path: str) -> tuple[int, int]:
+    """Which file is there; (0, 0) for none."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_dev, found.st_ino

@@ -162,14 +162,12 @@ class StallWatch:
         self._cause: tuple[str, ...] | None = None
         self._stuck_since: float | None = None
         self._starting: Sequence[str] = ()
+        self._idle = False  # whether `text` says that nothing comes
 
     def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts], starting: Sequence[str] = ()) -> None:
         """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while.
         `starting`: companions that are not ready: that the last of them is, is progress too."""
-        done = snapshot.total("acked") + snapshot.total("dead")
-        pending = snapshot.total("pending")
-        if not done and not pending:
-            done = sum(one.executed for one in snapshot.bolts.values())  # nothing is tracked, or nothing came yet
+        done, pending = _done(snapshot), snapshot.total("pending")
         if done != self._done or (self._starting and not starting):
             self._done, self._done_at = done, now
         elif pending and not self._pending:
@@ -182,7 +180,15 @@ class StallWatch:
         if self.silent_s >= SILENT_S:
             found = limit(self._dated(facts()))
         self.text = found.text if found else ""
+        self._idle = found is not None and not found.stuck
         self._log(found, now)
+
+    def text_with(self, snapshot: Snapshot) -> str:
+        """`text`, as it may be shown beside these counters, which may be newer than the last look: nothing where there
+        was progress since, or a message from a source that was idle."""
+        emitted = {name: counts.emitted for name, counts in snapshot.spouts.items()}
+        seen = {name: self._emitted.get(name, (0, 0.0))[0] for name in emitted}
+        return "" if _done(snapshot) != self._done or (self._idle and emitted != seen) else self.text
 
     @property
     def silent_s(self) -> float:
@@ -208,6 +214,13 @@ class StallWatch:
             self._stuck_since = self._done_at
         elif not found.stuck:
             self._stuck_since = None
+
+
+def _done(snapshot: Snapshot) -> int:
+    done = snapshot.total("acked") + snapshot.total("dead")
+    if not done and not snapshot.total("pending"):  # nothing is tracked, or nothing came yet
+        return sum(one.executed for one in snapshot.bolts.values())
+    return done
 
 
 def tell_opening(component: str) -> None:
@@ -274,6 +287,7 @@ def together(parts: Sequence[Facts]) -> Facts:
 def _spout_facts(one: Spouting) -> SpoutFacts:
     paused_by = one.paused_by.component if one.paused_by is not None else None
     held_by = one.held_by or next(filter(None, (why() for why in one.holds)), "")  # it may be in a poll still
+    held_by = held_by or getattr(one.spout, "away", "")  # what the source itself waits for
     return SpoutFacts(one.component, one.pending, one.waiting, 0.0, paused_by, one.ended, held_by)
 
 

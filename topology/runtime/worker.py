@@ -25,6 +25,7 @@ from topology.plan import Plan, seconds
 from topology.runtime.announcing import floors_of, remembers
 from topology.runtime.building import Building
 from topology.runtime.calling import called, opened, summaries
+from topology.runtime.checked_outbox import CheckedOutbox
 from topology.runtime.clockwork import Clockwork
 from topology.runtime.closing import CLOSE_S, cut_off, settled
 from topology.runtime.collecting import TaskCollector
@@ -95,6 +96,7 @@ class Worker:
         self.roots = RootSource(worker, incarnation, renew)
         self.owner = self.roots.owner  # that of its links; its roots' may be renewed
         self.floors = floors_of(plan)  # what all homes have announced
+        self.floors.begins(worker, self.owner, new=True)
         self.peers = Peers(self, plan, self.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self.subtrees = SubTrees(self, self.floors, remembers=remembers(plan))
@@ -129,7 +131,7 @@ class Worker:
             keeper=self.keeper,
             fired=self.fired,
             random=self._random,
-            outbox_kind=self.outbox_kind,
+            outbox_kind=CheckedOutbox if self.config.check_types else self.outbox_kind,
             spouting=partial(
                 Spouting, topology_id=topology_id, config=self.config, roots=self.roots, key=key, keeper=self.keeper
             ),
@@ -155,7 +157,7 @@ class Worker:
             call = partial(component.open, task)
             if declared.kind == "spout":
                 call = partial(component.open, task, self.spoutings[name, index].marking.resume(self.keeper.loaded))
-            await opened(place, call)
+            await opened(place, call, self.clock, self.config.start_timeout_s)
             await asyncio.sleep(0)  # a run that is told to end opens no more of them, though none of them waits
 
     def start(self, *, killed: bool = False) -> None:
@@ -233,17 +235,15 @@ class Worker:
             tree.spouting.failed_tree(tree, failure)
 
     def touch(self, root: int) -> None:
-        if worker_of(root) == self.worker:
-            self.ledger.touch(root)
-        else:
-            self.peers.touch(root)
+        (self.ledger if worker_of(root) == self.worker else self.peers).touch(root)
 
     def queued(self, root: int) -> None:
         """A tuple of this tree waits in a queue that moves. At the home itself that is found out at the hard cap."""
-        if worker_of(root) == self.worker:
-            self.ledger.touch(root)
-        else:
-            self.peers.queued(root)
+        (self.ledger.touch if worker_of(root) == self.worker else self.peers.queued)(root)
+
+    def renew(self, root: int) -> None:
+        """The tree has its time anew, the hard cap too: its holder has said that it is not forgotten (A21)."""
+        (self.ledger.renew if worker_of(root) == self.worker else self.peers.queued)(root)
 
     def fail_all(self, failure: Failure) -> list[Pending]:
         """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns the messages."""
@@ -320,6 +320,9 @@ class Worker:
                 call = partial(flush, TaskCollector(executor, None))
                 await called(self.reporter, executor.place, call, self.config.process_timeout_s)
                 executor.wake_downstream()
+                if (error := getattr(executor.bolt, "broken", None)) is not None and self.broken is None:
+                    self.broke(error, executor.component)
+                    await asyncio.sleep(0)  # who waits for `stopping` has its turn before anybody calls this flushed
 
     def drain(self) -> None:
         """Stops the spouts; what waits for a replay is replayed now."""
@@ -343,7 +346,6 @@ class Worker:
         What ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
         self._closing = True
         for spouting in self.spoutings.values():
-            spouting.draining = True
             spouting.close()
         self.dead_letters.close()
         self.trials.close()
@@ -380,7 +382,7 @@ class Worker:
         """What was not done at the end: messages, and timers whose outputs nobody could process; at-most-once, where no
         message is followed, inputs. Read after `close`."""
         if self.config.guarantee == "at-least-once":
-            return self.pending + self.fired.given_up
+            return self.pending + sum(one.unread for one in self.spoutings.values()) + self.fired.given_up
         return self._in_hand + sum(len(one.queue) for one in self.executors.values())
 
     @property

@@ -73,7 +73,7 @@ class _Without:
 
     def __init__(self, source: Polling, ids: Collection[Any]) -> None:
         self._source = source
-        self._ids = ids
+        self._ids, self._stopped = ids, False
         self.epochs = source.epochs
 
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
@@ -81,7 +81,20 @@ class _Without:
             self.epochs = self._source.epochs
             if left := [one for one in messages if one.id not in self._ids]:
                 return left
+            if self._stopped and not self._source.ahead:
+                break
         return ()
+
+    @property
+    def ahead(self) -> int:
+        return self._source.ahead
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._source.stop()
+
+    async def late(self) -> bool:
+        return await self._source.late()
 
     async def close(self) -> None:
         await self._source.close()

@@ -66,6 +66,8 @@ class ScriptedSpout(Spout, Generic[R]):
         spout = ScriptedSpout[Word]([Word("a"), Pause(1.5), Word("b")])
     """
 
+    shared_ids = True
+
     def __init__(self, script: Iterable[R | Message[R] | Marker], *, emits: Sequence[type[Record]] = ()) -> None:
         self.script: tuple[Message[R] | Marker, ...] = tuple(_numbered(script))
         self.acked: list[MessageId] = []

@@ -11,6 +11,7 @@ from typing import Any
 from acker.identity import MessageId
 from topology.durable import states
 from topology.records import Record
+from topology.runtime.checked_outbox import CheckedOutbox
 from topology.runtime.committing import CommittingExecutor
 from topology.runtime.executor import Executor
 from topology.runtime.failures import Failure, Reason
@@ -19,7 +20,6 @@ from topology.runtime.replaying import Pending
 from topology.runtime.reporting import Reporter
 from topology.runtime.spouting import Spouting
 from topology.runtime.worker import Worker
-from topology.testing.checked import CheckedOutbox
 from topology.testing.lives import Crashed
 
 

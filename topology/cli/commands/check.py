@@ -1,12 +1,17 @@
 """`kedge check`: every mistake of a declaration, and what a replay would make wrong; nothing is run."""
 
-from typing import Annotated, Final
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from topology.cli import terminal
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
 from topology.text import printable
+
+if TYPE_CHECKING:
+    from topology.graph import Topology
 
 EXAMPLES: Final = (
     ("kedge check alerts.py", "the topology in this file"),
@@ -24,6 +29,9 @@ def check(
         bool,
         typer.Option("--guarantees", help="Tell what each sink gets, exactly once or less, and owing to whom."),
     ] = False,
+    no_state: Annotated[
+        bool, typer.Option("--no-state", help="As --guarantees, of a run with --no-state, which keeps nothing.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The guarantees as a JSON object, and nothing else on stdout.")
     ] = False,
@@ -35,9 +43,13 @@ def check(
 ) -> None:
     """Find every mistake of a topology, without running it.
 
-    Warns besides of what a replay would make wrong. Nothing is read, stored or started.
+    Warns besides of what a replay would make wrong, and of an extra that it needs and that is not installed. Nothing is
+    read, stored or started, and no secret is needed.
     """
-    topology, _ = declared(target, set_ or [], config or [])
+    absent: list[str] = []
+    topology, _ = declared(target, set_ or [], config or [], absent=absent)
+    for line in absent:
+        terminal.say(f"{line}; checked without it")
     topology.validate()
     if engine is not None:
         from topology.cli import engines
@@ -50,18 +62,28 @@ def check(
     from topology.validate import warnings
 
     check_memories(topology.components, topology.config)
-    found = warnings(topology)
+    found = [*map(str, warnings(topology)), *_missing(topology)]
     for warning in found:
-        terminal.say(f"warning: {printable(str(warning))}")
+        terminal.say(f"warning: {printable(warning)}")
     if as_json:
-        terminal.put(promises.as_json(topology.name, promised(topology)))
+        terminal.put(promises.as_json(topology.name, promised(topology, keeps=not no_state)))
         return
     count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
     terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
     for line in memories_told(topology.components):
         terminal.put(f"  {printable(line)}")
-    if guarantees:
-        for line in promises.lines(promised(topology)):
+    if guarantees or no_state:
+        for line in promises.lines(promised(topology, keeps=not no_state)):
             terminal.put(line)
     if engine is not None:
         terminal.put(f"on {printable(engine)}: all that is declared can run there; nothing was started")
+
+
+def _missing(topology: "Topology") -> Iterator[str]:
+    """Components whose modules are not installed here: those are imported only when the component opens."""
+    from topology.cli.loading import how_to_install
+
+    for one in topology.components:
+        for module in getattr(one.prototype, "imports_at_open", ()):
+            if find_spec(module) is None:
+                yield f"{one.name!r} needs {module}, which is not installed here: {how_to_install(module)}"

@@ -39,6 +39,7 @@ SHOWN_AT_ONCE: Final = 1  # whole letters in one answer: a record may be large
 SHOWN_CHARACTERS: Final = 8_000_000  # that are held until they are written
 MISSING_MAX: Final = 20  # names that are told one by one, of those that are not there
 TOLD_MAX: Final = 10  # and of those that something was done to
+LISTED_MAX: Final = 1_000_000  # that a run may have, for all that is believed
 NONE: Final = "there are no dead letters"
 
 NamesArgument = Annotated[
@@ -175,15 +176,18 @@ def _asking(topology: str | None, state_dir: Path | None) -> "Asked":
 
 def _listed(ask: "Asked") -> "Iterator[Letter]":
     """All letters, oldest first, without their records."""
+    from topology.cli import reaching
     from topology.durable.packing import letter_of
 
-    after = ""
-    while True:
+    after, count = "", 0
+    while count <= LISTED_MAX:
         letters = [letter_of(one) for one in ask("list", after=after, limit=PAGE).letters]
         yield from letters
+        count += len(letters)
         if not letters or letters[-1].name == after:
             return
         after = letters[-1].name
+    raise reaching.no_run(f"it lists more than {LISTED_MAX:,} dead letters")
 
 
 def _all(topology: str | None, state_dir: Path | None) -> list[str]:

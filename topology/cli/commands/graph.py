@@ -4,10 +4,7 @@ Decides on a form and on where it goes; what is drawn is for `topology.drawing`.
 so that it is whole or not there.
 """
 
-import contextlib
-import os
 import shutil
-import stat
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -22,13 +19,13 @@ from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArg
 from topology.codes.loading import K150, K151, K152
 from topology.errors import ConfigurationError, did_you_mean
 from topology.graph import Topology
+from topology.planted import write_anew
 
 EXAMPLES: Final = (
     ("kedge graph alerts.py", "boxes and lines, or a list where the terminal is too narrow for these"),
     ("kedge graph alerts.py --output alerts.svg", "a picture for a page; .mmd and .md are Mermaid, .txt is text"),
     ("kedge graph alerts.py --workers 4", "with the tasks that each worker would have"),
 )
-NAMED: Final = 50  # characters of a name in another one: systems take 255 bytes, and a character has up to 4
 FILE_COLUMNS: Final = 80  # of text that goes into a file
 
 
@@ -76,14 +73,14 @@ def graph(
             f"{given_as('--output')} {output}: a picture does not take the place of code", code=K152
         )
     form = format_ or (_format_of(file) if file is not None else Format.TEXT)
-    topology, _ = declared(target, set_ or [], config or [])
+    topology, _ = declared(target, set_ or [], config or [], absent=[])
     if file is None:
         terminal.put(_drawn(topology, form, workers, getattr(sys.stdout, "encoding", None) or "utf-8"))
         return
     drawn = _drawn(topology, form, workers, None)
     fenced = f"```mermaid\n{drawn}\n```" if form is Format.MERMAID and file.suffix.lower() == ".md" else drawn
     try:
-        write_whole(file, f"{fenced}\n")
+        write_anew(file, [f"{fenced}\n".encode()])
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{file} can't be written: {why}", code=K151) from error
@@ -120,27 +117,3 @@ def _format_of(file: Path) -> Format:
             f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}", code=K150
         )
     return found
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Writes a file beside and renames it; what is no regular file, /dev/stdout say, is written as it is. Keeps the
-    mode of a file that is there, and a link. Raises OSError."""
-    mode = None
-    with contextlib.suppress(FileNotFoundError):
-        mode = file.stat().st_mode
-    if mode is not None and not stat.S_ISREG(mode):
-        file.write_text(text, encoding="utf-8")
-        return
-    real = Path(os.path.realpath(file))
-    beside = real.with_name(f".{real.name[:NAMED]}.{os.getpid()}.new")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with open(descriptor, "w", encoding="utf-8") as opened:
-            opened.write(text)
-            if mode is not None:
-                os.fchmod(descriptor, stat.S_IMODE(mode))
-        os.replace(beside, real)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise

@@ -11,6 +11,7 @@ import typer
 from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.options import (
+    CheckTypesOption,
     ConfigOption,
     DebugOption,
     DuplicatesOption,
@@ -24,6 +25,7 @@ from topology.cli.options import (
     LogLevel,
     LogLevelOption,
     LossOption,
+    NoStateOption,
     RunIdOption,
     SetOption,
     StateDirOption,
@@ -32,11 +34,12 @@ from topology.cli.options import (
     declared,
 )
 from topology.codes.loading import K102, K103, K104, K105, K174
+from topology.codes.programs import K192
 from topology.errors import ConfigurationError
+from topology.plan import WORKERS_MAX
 from topology.text import printable
 from topology.version import version
 
-WORKERS_MAX: Final = 64  # each has a link to each other one, which says something twice a second
 RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LINKS: Final = "ipc"
 NOTHING: Final[Mapping[str, str | list[str] | None]] = MappingProxyType({})
@@ -44,7 +47,7 @@ EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
     ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a value of yours"),
     ("kedge run alerts.py --engine spark --trigger 1s", "its bolts on Spark, in a micro-batch a second"),
-    ("KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 3600", "for an hour, as a service would"),
+    ("KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 1h", "for an hour, as a service would"),
 )
 
 
@@ -55,12 +58,14 @@ def run(
     workers: WorkersOption = None,
     for_s: ForOption = None,
     state_dir: StateDirOption = None,
+    no_state: NoStateOption = False,
     fresh: FreshOption = False,
     run_id: RunIdOption = None,
     accept_duplicates: DuplicatesOption = False,
     accept_loss: LossOption = False,
     links: LinksOption = None,
     engine: EngineOption = None,
+    check_types: CheckTypesOption = False,
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormat.AUTO,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -71,12 +76,24 @@ def run(
 
     Ctrl-C, or SIGTERM, drains it: nothing new is read, and what is under way is done. A second one ends it now.
     """
+    if no_state:
+        needing = {
+            "--state-dir": state_dir is not None,
+            "--fresh": fresh,
+            "--run-id": run_id is not None,
+            "--accept-duplicates": accept_duplicates,
+            "--accept-loss": accept_loss,
+            "--engine": engine is not None,
+        }
+        for option in (option for option, given in needing.items() if given):
+            raise needs_state(given_as(option))
     status = start(
         target,
         set_=set_,
         config=config,
         for_s=for_s,
         state_dir=state_dir,
+        no_state=no_state,
         fresh=fresh,
         run_id=run_id,
         accept_duplicates=accept_duplicates,
@@ -84,6 +101,7 @@ def run(
         workers=workers,
         links=links,
         engine=engine,
+        check_types=check_types,
         as_json=as_json,
         log_format=log_format,
         log_level=log_level,
@@ -100,6 +118,7 @@ def start(
     config: list[str] | None = None,
     for_s: float | None = None,
     state_dir: Path | None = None,
+    no_state: bool = False,
     fresh: bool = False,
     run_id: str | None = None,
     accept_duplicates: bool = False,
@@ -107,6 +126,7 @@ def start(
     workers: int | None = None,
     links: str | None = None,
     engine: str | None = None,
+    check_types: bool = False,
     as_json: bool = False,
     log_format: LogFormat = LogFormat.AUTO,
     log_level: LogLevel = LogLevel.INFO,
@@ -118,21 +138,13 @@ def start(
     has those of options for companions, and `try_next` is what the summary ends with in place of the same command.
     Blocks; returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
     terminal.say(f"kedge {version()}: {printable(target)}")
-    if for_s is not None and not 0 < for_s < float("inf"):
-        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=K102)
-    if state_dir == Path():
-        raise ConfigurationError(
-            f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
-        )
+    check_given(for_s, state_dir, run_id)
     check_processes(workers, links)
-    if run_id is not None and not RUN_ID.fullmatch(run_id):
-        text = f"{given_as('--run-id')} takes 1 to 64 of A-Z a-z 0-9 _ and -, not {run_id!r:.80}"
-        raise ConfigurationError(text, code=K174)
     from topology.cli import logs
 
     level = LogLevel.DEBUG if debug else log_level
     show_the_rest = logs.configure(log_format, level, numbered=workers is not None)
-    topology, recipe = declared(target, set_ or [], config or [])
+    topology, recipe = declared(target, set_ or [], config or [], check_types=check_types)
     if engine is not None:
         from topology.cli.engines import put_on
 
@@ -147,10 +159,33 @@ def start(
     from topology.runtime.beginning import Terms
 
     processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
+    kept = None if no_state else state_dir or Path(".kedge") / topology.name
+    if no_state and topology.companions:
+        raise needs_state(f"{topology.companions[0].name!r:.80}, which {topology.name!r:.80} hands streams over to,")
     terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss)
-    options = running.Options(state_dir, terms, for_s, as_json, logs.level_of(level), processes, try_next)
+    options = running.Options(kept, terms, for_s, as_json, logs.level_of(level), processes, try_next)
     with terminal.unhurried():
         return running.run(topology, options)
+
+
+def needs_state(what: str) -> ConfigurationError:
+    """For what can't be without a state directory."""
+    return ConfigurationError(
+        f"{what} needs a state directory, and {given_as('--no-state')} has the run keep none", code=K192
+    )
+
+
+def check_given(for_s: float | None, state_dir: Path | None, run_id: str | None) -> None:
+    """Raises ConfigurationError for a time, a directory or a run id that can't be."""
+    if for_s is not None and not 0 < for_s < float("inf"):
+        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=K102)
+    if state_dir == Path():
+        raise ConfigurationError(
+            f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
+        )
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        text = f"{given_as('--run-id')} takes 1 to 64 of A-Z a-z 0-9 _ and -, not {run_id!r:.80}"
+        raise ConfigurationError(text, code=K174)
 
 
 def check_processes(workers: int | None, links: str | None) -> None:

@@ -5,7 +5,6 @@ Only of a state directory that no run has, since nobody else may open its files.
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,6 +21,7 @@ from topology.cli.places import TopologyOption, WhereOption, is_file, place
 from topology.cli.undoing import interruptible
 from topology.codes.declaring import K245
 from topology.errors import ConfigurationError
+from topology.planted import write_anew
 from topology.text import escaped, printable
 from topology.writing import discard, write_line
 
@@ -53,7 +53,9 @@ KeyArgument = Annotated[
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="What kedge state export has written; - for stdin.")]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write it here once it is whole; stdout unless given."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write it here once it is whole; stdout where it is -, or not given."
+    ),
 ]
 AsJsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, as export has it.")]
 
@@ -111,7 +113,7 @@ def export(
 
     with HeldState(_meant(topology, state_dir).directory) as held:
         lines = held.lines([held.known_as(one) for one in components or ()])
-        if output is not None:
+        if output is not None and str(output) != "-":
             with interruptible():  # so that no half of a file stays beside
                 _write_file(output, lines)
         else:
@@ -215,23 +217,9 @@ def _write_out(lines: Iterator[str]) -> None:
 
 
 def _write_file(path: Path, lines: Iterable[str]) -> None:
-    """Whole, or not at all, and through a link; what is no regular file, /dev/null or a pipe, is written as it is."""
+    """Whole, or not at all; see `planted.write_anew` for links, pipes and devices."""
     try:
-        if path.exists() and not path.is_file():
-            with path.open("w", encoding="ascii") as file:
-                file.writelines(f"{line}\n" for line in lines)
-            return
-        real = Path(os.path.realpath(path))
-        beside = real.with_name(f"{real.name}.{os.getpid()}.part")
-        try:
-            with beside.open("w", encoding="ascii") as file:
-                file.writelines(f"{line}\n" for line in lines)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(real)
-        finally:
-            with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
+        write_anew(path, (f"{line}\n".encode("ascii") for line in lines), synced=True)
     except OSError as error:
         raise _unusable(str(path), error) from error
 

@@ -29,6 +29,8 @@ TOLD_EACH: Final = 10  # accounts of what is under way, two a second, that one l
 TOLD_LATER: Final = 60  # and afterwards
 A_MINUTE: Final = 120  # accounts
 SILENT: Final = 10  # seconds without a word, after which that is said
+ACCOUNTS_FREE: Final = 100  # that may come at once, when a terminal was paused,
+ACCOUNTS_PER_S: Final = 20  # and a second besides: a run gives two
 
 DrainOption = Annotated[
     bool,
@@ -75,6 +77,7 @@ def told_as_1(error: KedgeError, *, debug: bool) -> int:
 
 def _stopped(line: "Line", directory: Path, how: "How") -> int:
     """Stops the run and stays until its end. Returns the exit status."""
+    from topology.cli import reaching
     from topology.cli.next_commands import dead_list
     from topology.cli.next_commands import stop as stop_command
     from topology.runtime.commanding import Ended, Going, Stop, Trouble
@@ -92,7 +95,7 @@ def _stopped(line: "Line", directory: Path, how: "How") -> int:
 
     with line:
         line.ask(Stop(how))
-        accounts = 0
+        accounts, begun = 0, line.clock()
         try:
             for number in ENDING:
                 signal.signal(number, _interrupt)
@@ -107,6 +110,8 @@ def _stopped(line: "Line", directory: Path, how: "How") -> int:
                     why = answer.text if isinstance(answer, Trouble) else repr(answer)
                     raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=K169)
                 accounts += 1
+                if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - begun):
+                    raise reaching.no_run("it tells of its end again and again, and does not end")
                 if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
                     terminal.say(f"{name}: {printable(answer.text)}")
         except KeyboardInterrupt:

@@ -1,0 +1,98 @@
+"""Mutants of what sources owe and are owed: whose ids are whose, what they have given
+when a run drains; and of lives that are told apart. A20, B14, D18, F61, S26. Data."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+FLOORS: Final = "tests/unit/test_floors.py::"
+APART: Final = "tests/runtime/test_incarnations_far_apart.py::"
+IDS: Final = "tests/runtime/test_ids_of_tasks.py::"
+RESCALED: Final = "tests/runtime/test_rescaled_spout.py::"
+DRAINED: Final = "tests/runtime/test_drained_generators.py::"
+
+NOT_YET: Final = "tests/runtime/test_not_yet.py::"
+FOLLOWED: Final = "tests/spouts/test_file_tail_not_yet.py::"
+
+MUTANTS: Final = (
+    Mutant(
+        rule="S26",
+        breaks="what is not there yet ends the start at once",
+        file="topology/runtime/awaiting.py",
+        old="            if left_s <= 0:\n",
+        new="            if True:\n",
+        test=f"{NOT_YET}test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_S26",
+    ),
+    Mutant(
+        rule="S26",
+        breaks="a followed file that is not there yet is a mistake",
+        file="spouts/file_tail.py",
+        old="open_regular(self.path, awaited=self.follow)",
+        new="open_regular(self.path)",
+        test=f"{FOLLOWED}test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_S26",
+    ),
+    Mutant(
+        rule="A20",
+        breaks="what was restored of a life 2,048 lives ago is believed against what is heard",
+        file="acker/floors.py",
+        old="if home in self._heard and before is not None and (",
+        new="if before is not None and (",
+        test=f"{FLOORS}test_a_life_is_believed_however_many_lives_after_the_one_that_is_restored_A20",
+    ),
+    Mutant(
+        rule="A20",
+        breaks="nobody is told that a life has begun",
+        file="topology/runtime/linking.py",
+        old="        self._home.floors.begins(worker, owner)\n",
+        new="",
+        test=f"{APART}test_workers_that_begin_many_lives_later_are_believed_at_once_and_count_once_A20",
+    ),
+    Mutant(
+        rule="B14",
+        breaks="the tasks of a spout share ids, whatever it says",
+        file="topology/runtime/marking.py",
+        old="self._ids_of = 0 if shared_ids else task",
+        new="self._ids_of = 0",
+        test=f"{IDS}test_tasks_whose_ids_are_the_same_lose_none_of_their_messages_B14",
+    ),
+    Mutant(
+        rule="B14",
+        breaks="each task has ids of its own, where the spout says that they share them",
+        file="topology/runtime/marking.py",
+        old="self._ids_of = 0 if shared_ids else task",
+        new="self._ids_of = task",
+        test=f"{IDS}test_tasks_that_share_one_set_of_ids_give_each_message_one_identity_B14",
+    ),
+    Mutant(
+        rule="B14",
+        breaks="what several tasks with ids of their own have done is passed over in another number of tasks",
+        file="topology/durable/rescaling.py",
+        old="{} if own_ids else common(begun, by_task)",
+        new="common(begun, by_task)",
+        test=f"{RESCALED}test_where_that_is_accepted_everything_is_read_again_and_nothing_passed_over_B14",
+    ),
+    Mutant(
+        rule="D18",
+        breaks="another number of a spout's tasks is let pass, where state counts twice what is read again",
+        file="topology/durable/rescaling.py",
+        old="        if self.counts:\n",
+        new="        if False:\n",
+        test=f"{RESCALED}test_where_state_would_count_twice_another_number_of_tasks_is_refused_D18",
+    ),
+    Mutant(
+        rule="F61",
+        breaks="what a generator has yielded is thrown away when the run drains",
+        file="topology/runtime/spouting.py",
+        old="while not self.draining or self.source.ahead:",
+        new="while not self.draining:",
+        test=f"{DRAINED}test_what_a_generator_has_yielded_is_emitted_before_a_drain_ends_F61",
+    ),
+    Mutant(
+        rule="F61",
+        breaks="what a generator yields while the run drains is thrown away",
+        file="topology/runtime/spouting.py",
+        old="while self.draining and await self.source.late():",
+        new="while False:",
+        test=f"{DRAINED}test_what_a_generator_yields_while_the_run_drains_is_emitted_too_F61",
+    ),
+)

@@ -1,0 +1,42 @@
+"""A rule of the house, as a test: who may ask the system to put something on the disk. As in `test_house`,
+exceptions have their reasons, and one that nothing needs any more is a mistake too."""
+
+import pytest
+from house import ALL_FOLDERS, SourceFile, dotted_uses, files, report, unneeded
+
+SYNCS = {"os.fsync", "os.fdatasync", "os.sync", "fcntl.F_FULLFSYNC", "os.O_SYNC", "os.O_DSYNC"}
+MAY_SYNC = {
+    ("topology/syncing.py", "os.fsync"): "the one place that syncs",
+    ("benchmarks/counts.py", "os.fsync"): "what the system's own call takes is a figure there",
+    ("benchmarks/counts.py", "os.fdatasync"): "what the system's own call takes is a figure there",
+}
+
+
+def test_one_place_syncs_what_is_written() -> None:
+    """F64: on macOS `fsync` alone leaves the bytes in the drive's cache, and whoever calls it forgets that."""
+    found = [(file.path, *use) for file in files(*{*ALL_FOLDERS} - {"tests"}, "kedge") for use in syncs(file)]
+    report(
+        [
+            *(f"{path}:{line} uses {name}" for path, name, line in found if (path, name) not in MAY_SYNC),
+            *unneeded(MAY_SYNC, {(path, name) for path, name, _ in found}),
+        ],
+        "call sync_file or sync_folder of topology/syncing.py:",
+    )
+
+
+def syncs(file: SourceFile) -> list[tuple[str, int]]:
+    """Where a file asks the system to sync, by whatever call."""
+    return [(name, line) for full, line in dotted_uses(file.tree) if (name := full.removesuffix("()")) in SYNCS]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("import os\nos.fsync(3)", "os.fsync"),
+        ("from os import fdatasync as put\nput(3)", "os.fdatasync"),
+        ("import os\nos.sync()", "os.sync"),
+        ("import fcntl as f\nf.fcntl(3, f.F_FULLFSYNC)", "fcntl.F_FULLFSYNC"),
+    ],
+)
+def test_syncing_is_found_under_any_name(text: str, name: str) -> None:
+    assert [found for found, _ in syncs(SourceFile("topology/snippet.py", text))] == [name]
