@@ -1,4 +1,4 @@
-"""Links lead somewhere, and figures are right."""
+"""Links lead somewhere, figures are right, and each page ends with a line end."""
 
 import re
 
@@ -14,6 +14,12 @@ def test_every_link_to_a_file_leads_to_one(page: str) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
     links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)[^)]*\)", text)
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*pages(), *AT_THE_ROOT])
+def test_every_page_ends_with_one_line_end(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert text.rstrip() + "\n" == text
 
 
 def test_every_figure_of_the_page_on_acking_is_the_xor_that_it_is_said_to_be() -> None:
