@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from bridge.batches import Epoch, QueryFolder
 from bridge.stream import Stream
+from topology.codes.code import FRESH
 
-ADVICE: Final = "restore the state directory from one copy, or begin anew with --fresh"
+ADVICE: Final = f"restore the state directory from one copy; or {FRESH}"
 
 
 def disagreement(folder: QueryFolder, epoch: Epoch, inputs: Sequence[str]) -> str:

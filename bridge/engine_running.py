@@ -48,6 +48,7 @@ from bridge.mistakes import NeedsMending
 from bridge.schema import to_table
 from bridge.stream import Stream
 from bridge.triggers import AVAILABLE_NOW, DEFAULT
+from topology.codes.code import FRESH
 from topology.components import Task
 from topology.runtime.kept_state import due_of as micros_of
 
@@ -172,7 +173,7 @@ class EngineRunning:
         if path.exists() and path.read_text() != now:
             raise NeedsMending(
                 "the topology has other components, streams, groupings or numbers of tasks than what Spark's "
-                "checkpoint is of; put it back as it was, or begin anew with --fresh"
+                f"checkpoint is of; put it back as it was; or {FRESH}"
             )
         place(path, now.encode())
 

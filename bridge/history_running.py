@@ -29,6 +29,7 @@ from bridge.mistakes import NeedsMending, no_room
 from bridge.segments import read_schema
 from bridge.spec import QuerySpec
 from bridge.stream import Stream
+from topology.codes.code import FRESH
 from topology.errors import ConfigurationError
 
 LOOKS_S: Final = 0.1  # between two looks for what is new
@@ -279,5 +280,5 @@ class HistoryRunning:
             if wrong := [one.name for one in wanted if one.name not in there.names or there.field(one.name) != one]:
                 raise NeedsMending(
                     f"{path} holds another version of the record, where {wrong[0]!r} is not as it is now: give "
-                    f"the query another name than {self.spec.name!r}, or begin anew with --fresh"
+                    f"the query another name than {self.spec.name!r}, or {FRESH}"
                 )

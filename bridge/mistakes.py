@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from bridge.log_lives import last_life
+from topology.codes.code import FRESH
 from topology.frames import users_frames, users_place
 from topology.planted import write_anew
 from topology.runtime.failures import text_of
@@ -66,7 +67,7 @@ def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[s
         text = text_of(error)
         if found := ANOTHER.search(text):
             said = first_line(text[max(text.rfind("\n", 0, found.start()), 0) :])
-            advice = "run it as it was, give it another name, or begin anew with --fresh"
+            advice = f"run it as it was; or give it another name; or {FRESH}"
             return f"{called} is not the one that its checkpoint is of; {advice}; Spark says: {said}", []
         if found := DAMAGED.search(text):
             return f"{called} can't read what was handed over to it: {found[1]}; {found[2]} ({found[3]})", []

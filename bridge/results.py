@@ -20,6 +20,7 @@ from bridge.schema import columns_of, from_table
 from bridge.segments import Changed
 from bridge.stream import Stream
 from spouts.opening import alone, no_position
+from topology.codes.code import FRESH
 from topology.codes.given import K379
 from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
@@ -128,7 +129,7 @@ class SparkResults(Spout, Generic[R]):
             why = f"{path}: {error}"
         except (RecordError, OverflowError) as error:  # what the schema does not say: values of enums, years
             why = f"{path}: {error}"
-            advice = f"have the query give what a {self.cls.__name__} can be, and begin anew with --fresh"
+            advice = f"have the query give what a {self.cls.__name__} can be; then {FRESH}"
         raise ConfigurationError(f"results of query {self.query!r} can't be read: {why}", code=K379, next=advice)
 
     def _give(self, number: int, records: list[R]) -> None:

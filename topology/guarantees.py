@@ -111,7 +111,7 @@ def _of_spout(one: Declared) -> Iterator[Weakness]:
         text = "can't give again what it has given: what was in flight when its worker died is lost"
         yield Weakness(one.name, text, loses=True)
     elif given_again == "other ids":
-        text = "gives under other ids what it gives again, so that nobody can tell it from something new (C2)"
+        text = "gives under other ids what it gives again, so that nobody can tell it from something new"
         yield Weakness(one.name, text, repeats=True)
 
 
@@ -122,7 +122,7 @@ def _of_memory(one: Declared) -> Iterator[Weakness]:
         yield Weakness(one.name, text)
     elif one.shape == "journal":
         text = "is not deterministic, and what it has put out is in memory: after its worker's death a replay may give"
-        yield Weakness(one.name, f"{text} something else (B2)", repeats=True)
+        yield Weakness(one.name, f"{text} something else", repeats=True)
     elif _keeps_state(one):
         text = "has its state in memory: after its worker's death it begins empty, and counts again what a source that"
         yield Weakness(one.name, f"{text} is read from its start gives once more", loses=True, repeats=True)
@@ -130,7 +130,7 @@ def _of_memory(one: Declared) -> Iterator[Weakness]:
 
 def _of_unanchored(one: Declared) -> Iterator[Weakness]:
     for method in unanchored.methods(one):
-        text = f"emits in `{method}` what is anchored to no message: that is never replayed (B10)"
+        text = f"emits in `{method}` what is anchored to no message: that is never replayed"
         yield Weakness(one.name, text, loses=True)
 
 
@@ -139,9 +139,9 @@ def _of_determinism(one: Declared) -> Iterator[Weakness]:
         return
     if one.shape == "execute":
         text = "is not deterministic, and what `execute` emits can't be written down: a replay may give something else"
-        yield Weakness(one.name, f"{text}; write it as `process` (B2)", repeats=True)
+        yield Weakness(one.name, f"{text}; write it as `process`", repeats=True)
     elif one.shape == "state" and not _keeps_state(one):
-        text = "is not deterministic, and keeps its state in memory alone: a replay may give something else (B2)"
+        text = "is not deterministic, and keeps its state in memory alone: a replay may give something else"
         yield Weakness(one.name, text, repeats=True)
 
 
@@ -159,7 +159,7 @@ def _of_state(one: Declared) -> Iterator[Weakness]:
 
 def _of_attributes(one: Declared) -> Iterator[Weakness]:
     for name in instance_state.kept(one):
-        text = f"keeps self.{name} from record to record: a replay counts twice in it, and a restart forgets it (B4)"
+        text = f"keeps self.{name} from record to record: a replay counts twice in it, and a restart forgets it"
         yield Weakness(one.name, text, loses=True, repeats=True)
 
 
@@ -187,7 +187,7 @@ def _of_groupings(way: list[Declared]) -> Iterator[Weakness]:
             if behind is not None:
                 text = (
                     f"reads {read.component!r} by {read.grouping!s:.80}, and {behind.name!r} behind it keeps state: it "
-                    f"counts twice what is dealt otherwise when it is replayed (D13)"
+                    f"counts twice what is dealt otherwise when it is replayed"
                 )
                 yield Weakness(one.name, text, repeats=True)
 

@@ -62,7 +62,7 @@ def _read_twice(bolt: Declared, topology: Topology) -> Iterator[tuple[Place, Pro
         if stream in first:
             text = (
                 f"it reads this stream already, by {said(first[stream])}, and can't tell the two deliveries of a "
-                f"record apart; keep one of the two, or declare a second bolt for the other (A18)"
+                f"record apart; keep one of the two, or declare a second bolt for the other"
             )
             yield one.place, Problem(K222, text).of(said(one))
         first.setdefault(stream, one)
@@ -183,12 +183,12 @@ def _of_ends(one: Input[Any], bolt: Declared, topology: Topology) -> Iterator[st
     if bolt.shape == "state" and not isinstance(grouping, KEYED):
         yield (
             f"{name} keeps state, and a replay would meet a task that does not have it; read by fields(…), whose "
-            f"values are the state's key, or by global_() (D8)"
+            f"values are the state's key, or by global_()"
         )
     elif getattr(bolt.prototype, "deterministic", True) is False and not isinstance(grouping, REPLAYED_ALIKE):
         yield (
             f"{name} is not deterministic, so a replay has to meet the task that did the work before; read by "
-            f"shuffle(), fields(…) or global_() (B2)"
+            f"shuffle(), fields(…) or global_()"
         )
     if isinstance(grouping, Direct):
         emitters = [declared for declared in topology.components if declared.name == one.component]
@@ -216,13 +216,13 @@ def _of_keys(keys: list[tuple[Input[Any], list[Any]]]) -> Iterator[tuple[Place, 
         if len(types) != len(expected):
             text = (
                 f"the state's key has {_fields(len(types))} here and {_fields(len(expected))} by {said(first)}; they "
-                f"have to agree (D8)"
+                f"have to agree"
             )
         elif [key_parts(kind) for kind in types] != [key_parts(kind) for kind in expected]:
             here, there = (" and ".join(map(_name, each)) for each in (types, expected))
             text = (
                 f"the state's key is {here} here and {there} by {said(first)}; 1, 1.0, True and '1' are different "
-                f"keys, so they have to agree (D8)"
+                f"keys, so they have to agree"
             )
         else:
             continue

@@ -251,7 +251,7 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
         yield Problem(
             K233,
             f"{name} may hold {most:,} inputs, holds_max, and its spouts have {config.max_pending:,} under way at "
-            f"most, max_pending: they would wait for each other for ever (A19); make holds_max smaller",
+            f"most, max_pending: they would wait for each other for ever; make holds_max smaller",
         )
 
 

@@ -36,7 +36,8 @@ def test_a_file_of_ours_that_is_damaged_ends_the_run_at_once(tmp_path: Path) -> 
     error = damaged(tmp_path / "epoch", "can't be read (Expecting value)")
     assert said_of(error, "hourly", tmp_path) == (
         f"failed query 'hourly' can't go on: {tmp_path / 'epoch'} can't be read (Expecting value); put the file back "
-        "from a backup; or begin anew with --fresh, which reads the sources from their start. (K372)\n"
+        "from a backup; or give up all positions and all state and read every source from its start, by "
+        "--fresh. (K372)\n"
     )
     assert said_of(error, "", tmp_path).startswith(f"failed {tmp_path / 'epoch'} can't be read")
 

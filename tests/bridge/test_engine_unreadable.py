@@ -36,8 +36,8 @@ GONE = (
 def test_state_that_is_damaged_or_gone_is_told_in_a_sentence_with_what_to_do(said: str, cause: str, why: str) -> None:
     """Three starts of Spark would find the same."""
     assert unreadable(RuntimeError(FAILED.format(said, cause))) == (
-        f"the state of bolts in Spark's checkpoint can't be read: {why}; restore the state directory from one copy, or "
-        "begin anew with --fresh"
+        f"the state of bolts in Spark's checkpoint can't be read: {why}; restore the state directory from one copy; or "
+        "give up all positions and all state and read every source from its start, by --fresh"
     )
 
 

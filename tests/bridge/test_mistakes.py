@@ -27,6 +27,7 @@ from bridge.mistakes import (
     until_room,
     users_mistake,
 )
+from topology.codes.code import FRESH
 
 FAILED = "=== Streaming Query ===\nIdentifier: hourly [id = 1]\nLogical Plan: …"
 
@@ -47,8 +48,8 @@ def spark(text: str) -> Any:
 )
 def test_a_query_that_its_checkpoint_is_not_of_is_told_what_to_do(said: str) -> None:
     sentence, lines = users_mistake(spark(f"{said}\n{FAILED}"), "hourly")
-    assert sentence.startswith("query 'hourly' is not the one that its checkpoint is of; run it as it was, give it")
-    assert "another name, or begin anew with --fresh; Spark says: " + said == sentence[sentence.index("another name") :]
+    assert sentence.startswith("query 'hourly' is not the one that its checkpoint is of; run it as it was; or give it")
+    assert f"another name; or {FRESH}; Spark says: {said}" == sentence[sentence.index("another name") :]
     assert lines == []
 
 

@@ -18,6 +18,7 @@ from bridge.batches import Epoch, QueryFolder
 from bridge.results import SparkResults
 from bridge.schema import to_table
 from topology import ConfigurationError, Record
+from topology.codes.code import FRESH
 from topology.codes.given import K372
 from topology.codes.starting import K456
 from topology.components import Positions, Task
@@ -171,7 +172,7 @@ async def test_results_that_are_none_of_the_class_are_told_with_what_to_do(place
     spout = place.opened()
     with pytest.raises(ConfigurationError, match="results of query 'rows' can't be read: ") as caught:
         await rows(spout)
-    assert caught.value.next == "have the query give what a Row can be, and begin anew with --fresh"
+    assert caught.value.next == f"have the query give what a Row can be; then {FRESH}"
 
 
 async def test_an_epoch_that_can_t_be_read_is_named(place: Place) -> None:

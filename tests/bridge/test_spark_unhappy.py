@@ -64,7 +64,7 @@ def test_a_segment_that_is_damaged_before_spark_reads_it_is_named_and_what_to_do
     sentence = told(queries, by_hour)
     assert sentence == (
         f"query 'hourly' can't read what was handed over to it: {path} {said}; put the file back from a backup; or "
-        "begin anew with --fresh, which reads the sources from their start (K372)"
+        "give up all positions and all state and read every source from its start, by --fresh (K372)"
     )
     assert queries.folder.batches() == []
 
@@ -116,7 +116,7 @@ def test_a_query_that_is_changed_so_that_its_checkpoint_does_not_fit_says_what_t
     there = queries.results()
     queries.input.put(failures(range(300, 400)))
     sentence = told(queries, after)
-    wanted = "query 'hourly' is not the one that its checkpoint is of; run it as it was, give it another name, or begin"
+    wanted = "query 'hourly' is not the one that its checkpoint is of; run it as it was; or give it another name;"
     assert sentence.startswith(wanted), sentence
     assert said in sentence
     assert queries.results() == there

@@ -152,7 +152,10 @@ def test_a_damaged_file_is_refused_with_the_way_out_and_the_way_out_works_F22(us
     (used / "worker-0.db").write_bytes(content)
     with state(used) as opened, pytest.raises(StartError, match=r"worker-0\.db is damaged: ") as raised:
         opened.check_files(accept_loss=True)
-    assert raised.value.next.startswith(f"restore all of {used} from one copy, or move worker-0.db away")
+    assert raised.value.next == (
+        f"restore all of {used} from one copy; or give up the positions, the state and the dead letters in the file: "
+        "move worker-0.db away and run again with --accept-loss"
+    )
     (used / "worker-0.db").rename(used / "set-aside")
     with state(used) as opened:
         assert len(opened.check_files(accept_loss=True)) == 1

@@ -114,8 +114,8 @@ def test_where_state_would_count_twice_another_number_of_tasks_is_refused_D18(
         "'counts'"
     )
     assert refused.next == (
-        f"give it tasks={before} again; or begin anew with --fresh, which forgets all positions and all state and "
-        "reads everything again"
+        f"give it tasks={before} again; or give up all positions and all state and read every source from its start, "
+        "by --fresh"
     )
     _, again, _ = run(tmp_path, SPOUTS[kind](), before)
     assert set(first) == set(again) == {1}, "what was refused has changed nothing"

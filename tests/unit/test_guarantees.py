@@ -286,7 +286,7 @@ def test_it_is_shown_as_a_line_a_sink_and_a_line_a_weakness() -> None:
     found = [line_of(Latest(), Sink()), line_of(Parse(), Store())]
     assert [*promises.lines(found)] == [
         f"b1: {NONE.value}; the weakest is 'b0'",
-        "  'b0' keeps self.seen from record to record: a replay counts twice in it, and a restart forgets it (B4)",
+        "  'b0' keeps self.seen from record to record: a replay counts twice in it, and a restart forgets it",
         "  'b1' is a Sink, which does not drop what a replay repeats",
         "b1: exactly once in effect",
     ]

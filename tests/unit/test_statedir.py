@@ -114,7 +114,10 @@ def test_damage_is_told_in_one_sentence_and_left_as_it_is_F22(tmp_path: Path, co
     file.write_bytes(content)
     with pytest.raises(StartError, match=r"state\.json is damaged\n") as raised:
         opened(tmp_path / "s", fresh=True)
-    assert raised.value.next == f"restore it, or move {tmp_path / 's'} away and run again"
+    assert raised.value.next == (
+        "restore it from a copy; or give up its positions, its state and its dead letters and read every source from "
+        f"its start: move {tmp_path / 's'} away and run again"
+    )
     assert file.read_bytes() == content
 
 

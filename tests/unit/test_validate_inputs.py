@@ -99,7 +99,7 @@ def test_a_stream_read_by_two_inputs_of_one_bolt_is_a_mistake_where_the_second_i
     assert [mistake.line for mistake in mistakes(declaring.topology)] == [second.place.line, third.place.line]
     advice = (
         "it reads this stream already, by lines.shuffle(), and can't tell the two deliveries of a record apart; keep "
-        "one of the two, or declare a second bolt for the other (A18)"
+        "one of the two, or declare a second bolt for the other"
     )
     assert declaring.said() == [f"'x': lines.fields('text'): {advice}", f"'x': lines.all(): {advice}"]
 
@@ -304,7 +304,7 @@ def test_the_inputs_of_a_state_agree_in_number_and_types_of_key_fields_D8(
     second = also.fields(*other) if other else also.global_()
     declaring.bolt("x", CountAny(), keyed.fields(*one), second)
     assert agree == (declaring.said() == [])
-    assert agree or "they have to agree (D8)" in declaring.one()
+    assert agree or "they have to agree" in declaring.one()
     assert len(one) == len(other) or "the state's key has" in declaring.one()
 
 
@@ -341,7 +341,7 @@ def test_a_bolt_that_is_not_deterministic_reads_by_what_a_replay_meets_again_B2(
         declaring.bolt(f"wrong{number}", Guess(), wrong)
     said = "Guess is not deterministic, so a replay has to meet the task that did the work before; read by "
     assert [one.partition(said)[::2] for one in declaring.said()] == [
-        (f"'wrong{number}': held.{grouping}: ", "shuffle(), fields(…) or global_() (B2)")
+        (f"'wrong{number}': held.{grouping}: ", "shuffle(), fields(…) or global_()")
         for number, grouping in enumerate(("all()", "direct()", "partial_key('why')", "custom(Own)"))
     ]
 

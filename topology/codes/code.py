@@ -1,6 +1,20 @@
-"""What the catalogue says of one kind of error. A value, and no behaviour."""
+"""What the catalogue says of one kind of error, and the words for advice that loses data: the loss comes first.
+
+Values, and no behaviour.
+"""
 
 from dataclasses import dataclass
+from typing import Final
+
+FRESH: Final = "give up all positions and all state and read every source from its start, by --fresh"
+NEW_DIRECTORY: Final = (
+    "give up its positions, its state and its dead letters and read every source from its start: move {path} away and "
+    "run again"
+)
+LOSS: Final = (
+    "give up the positions, the state and the dead letters in the file: move {path} away and run again with "
+    "--accept-loss"
+)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from topology.codes.code import Code
+from topology.codes.code import FRESH, Code
 
 K301: Final = Code(
     "K301",
@@ -45,9 +45,9 @@ K312: Final = Code(
 )
 K313: Final = Code(
     "K313",
-    "A position of another kind",
-    "A source is told where an earlier run had got to, and this is not what it notes: the name was another source's.",
-    "rename the spout, or forget what was noted: --fresh.",
+    "A position of another kind of source",
+    "The spout of this name in an earlier run was another kind of source, and has noted another kind of position.",
+    f"give the spout a name of its own; or {FRESH}.",
 )
 K314: Final = Code(
     "K314",
@@ -123,7 +123,8 @@ K326: Final = Code(
     "A line that does not match its key",
     "Each line carries a key that is made from its content. This one was damaged, edited, or written by something "
     "else, so the sink can't tell what is stored.",
-    "remove the line (its record may be stored again), or move the file away.",
+    "restore the file from a copy; or remove the line, after which its record may be stored again; or give up the "
+    "sink's memory of what it has stored: move the file away.",
 )
 K327: Final = Code(
     "K327",
@@ -331,13 +332,13 @@ K372: Final = Code(
     "A hand-over to Spark that is damaged",
     "A file of what was handed over to Spark is cut, was changed, is missing, or was written by something else. It was "
     "whole and synced when its records were acked, so they will not come again by themselves.",
-    "put the file back from a backup; or begin anew with --fresh, which reads the sources from their start.",
+    f"put the file back from a backup; or {FRESH}.",
 )
 K373: Final = Code(
     "K373",
     "A hand-over to Spark of another version of the record",
     "The record class has changed, and there is still something of its earlier form that Spark has not read.",
-    "run with the class as it was until Spark has caught up, give the query another name, or begin anew with --fresh.",
+    f"run with the class as it was until Spark has caught up; or give the query another name; or {FRESH}.",
 )
 K376: Final = Code(
     "K376",
@@ -365,7 +366,7 @@ K379: Final = Code(
     "Results of a Spark query that can't be read",
     "What a query gives is kept in files of the run's folder until it is done, and one of them is damaged or may not "
     "be read.",
-    "see what is wrong with the disk. Restore the state directory from a copy, or start anew with --fresh.",
+    f"look at the disk, and restore the state directory from a copy; or {FRESH}.",
 )
 K380: Final = Code(
     "K380",

@@ -2,15 +2,14 @@
 
 from typing import Final
 
-from topology.codes.code import Code
+from topology.codes.code import FRESH, Code
 
 K458: Final = Code(
     "K458",
     "Another number of a spout's tasks, and state that would count twice",
     "Which messages the former tasks had done is not known of each single one. So some are read again, after a clean "
     "end too. Sinks know these; state has forgotten them, and would count them twice.",
-    "give the spout the number of tasks that it had; or begin anew with --fresh, which forgets all positions and all "
-    "state and reads everything again.",
+    f"give the spout the number of tasks that it had; or {FRESH}.",
 )
 K459: Final = Code(
     "K459",

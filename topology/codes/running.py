@@ -296,6 +296,6 @@ K572: Final = Code(
     "SQLite has found pages that are not what was written, or a line of a JSON Lines file does not match its key: a "
     "failing disk, or a program that has written into it. Files of up to 1 GiB are looked through at the end of a run. "
     "What was acked is not sent again, so the rows that are lost do not come back by themselves.",
-    "look at the disk; then restore the file from a copy, or take out of it what can be read (sqlite3 FILE .recover) "
-    "and move it away: a run over the same input, with another state directory, makes it anew.",
+    "look at the disk. Restore the file from a copy; or take out of it what can be read (sqlite3 FILE .recover); or "
+    "give up its rows: move it away, and run over the same input with another state directory, which makes it anew.",
 )

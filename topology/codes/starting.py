@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from topology.codes.code import Code
+from topology.codes.code import FRESH, LOSS, NEW_DIRECTORY, Code
 
 K401: Final = Code(
     "K401",
@@ -87,7 +87,7 @@ K413: Final = Code(
     "K413",
     "The state directory is damaged, or another topology's",
     "The file of notes in it can't be read, is of another version of Kedge, or was written by another topology.",
-    "give another one, --state-dir DIR, restore this one, or move it away and run again.",
+    f"restore this one from a copy, or give another one, --state-dir DIR; or {NEW_DIRECTORY.format(path='this one')}.",
 )
 K414: Final = Code(
     "K414",
@@ -100,26 +100,26 @@ K415: Final = Code(
     "K415",
     "Too many notes in the state directory",
     "Sources note little, so the file has a limit; one notes without end.",
-    "forget the notes, --fresh, or find the source that makes so many.",
+    f"find the source that makes so many, and mend it; or {FRESH}.",
 )
 K416: Final = Code(
     "K416",
-    "A damaged note of a source",
-    "What a source noted of the files that it has read can't be read itself.",
-    "forget the notes: --fresh.",
+    "A source's list of files is damaged",
+    "A source notes in the state directory which files it has read. This list can't be read.",
+    f"restore the state directory from a copy; or {FRESH}.",
 )
 K417: Final = Code(
     "K417",
-    "A damaged note of a file's time",
-    "When a file had last been changed is noted at its first reading, and the note can't be read.",
-    "forget the notes: --fresh.",
+    "A note of a file's time is damaged",
+    "A source notes when a file had last been changed as it first reads it. This note can't be read.",
+    f"restore the state directory from a copy; or {FRESH}.",
 )
 K418: Final = Code(
     "K418",
-    "A state directory of a newer Kedge",
-    "Its files say that they have a format that this version does not know. Older formats are read, and written anew; "
-    "newer ones can't be.",
-    "install the newer version again, or move the directory away and run again.",
+    "A newer Kedge has written the state directory",
+    "Its files have a format that this version does not know. Kedge reads older formats and writes them anew. It can't "
+    "read newer ones.",
+    f"install the newer version again; or {NEW_DIRECTORY.format(path='the directory')}.",
 )
 K419: Final = Code(
     "K419",
@@ -194,41 +194,43 @@ K430: Final = Code(
     "A state file is damaged",
     "What a worker has kept is checked as it is opened, and it is not what was written: a failing disk, or something "
     "that has changed the file. It is left as it is.",
-    "restore the state directory from one copy, or move the file away and run again with --accept-loss.",
+    f"restore the state directory from one copy; or {LOSS.format(path='it')}.",
 )
 K431: Final = Code(
     "K431",
     "A state file is missing",
     "The directory says that a worker has kept positions, dead letters and state in it. Without them messages would be "
     "processed anew, or not at all.",
-    "put it back, or run again with --accept-loss: then what it had is lost, and sources begin anew where it had been; "
-    "where bolts keep state, with --fresh besides.",
+    "put it back; or give up the positions, the state and the dead letters in it and read its sources from their "
+    "start, by --accept-loss. If bolts keep state, it has to begin anew too: add --fresh, which gives up all positions "
+    "and all state.",
 )
 K432: Final = Code(
     "K432",
     "A state file is behind",
     "It has seen fewer commits than the directory knows of: an older copy was put in its place.",
-    "put the newest one back, or run again with --accept-loss: what came after that copy is processed again; where "
-    "bolts keep state, with --fresh besides.",
+    "put the newest one back; or give up what the file had after that copy and process it again, by --accept-loss. If "
+    "bolts keep state, it has to begin anew too: add --fresh, which gives up all positions and all state.",
 )
 K433: Final = Code(
     "K433",
     "A state file of another directory",
     "Each state file has a number of its own, which its directory knows, and this one has another.",
-    "put the right one back, or move this one away and run again with --accept-loss.",
+    f"put the right one back; or {LOSS.format(path='this one')}.",
 )
 K434: Final = Code(
     "K434",
     "A state file that nothing knows of",
     "Which files belong to a state directory is in its state.json, which is missing, or does not name this one. So "
     "it is with the folder kept, which has files of components: they belong to positions that are lost with it.",
-    "restore the state directory from one copy, or move the file away and run again.",
+    "restore the state directory from one copy; or give up the positions, the state and the dead letters in the file: "
+    "move it away and run again.",
 )
 K435: Final = Code(
     "K435",
     "A state file of a newer Kedge",
     "The file has a format that this version does not know. Older formats are read, newer ones can't be.",
-    "install the newer version again, or move the state directory away and run again.",
+    f"install the newer version again; or {NEW_DIRECTORY.format(path='the state directory')}.",
 )
 K436: Final = Code(
     "K436",
@@ -255,22 +257,21 @@ K439: Final = Code(
     "A state file was missing or behind, and the run was told to go on without what it had. What its sources give "
     "again counts a second time in state that other files keep; what its state had counted is not given again by "
     "sources whose positions are in other files.",
-    "nothing where no bolt keeps state, or there is one worker; else --fresh begins positions and state anew.",
+    f"do nothing if no bolt keeps state, or if there is one worker; else {FRESH}.",
 )
 K440: Final = Code(
     "K440",
     "The topology has changed while something was in flight",
     "The last run was killed, or stopped before it was done with all that it had read. That is read again, and by the "
     "changed topology would get other identities or keys: sinks and states would take it for new.",
-    "run the old code once more and end it by kedge stop --drain; or accept duplicates, --accept-duplicates; or forget "
-    "positions and state, --fresh.",
+    "run the old code once more and end it by kedge stop --drain; or accept duplicates, --accept-duplicates; or "
+    f"{FRESH}.",
 )
 K441: Final = Code(
     "K441",
     "The last run's topology can't be compared",
     "What the last run has noted of its topology is in a form that this version of Kedge does not read.",
-    "run it with the version of Kedge that wrote it and end it by kedge stop --drain; or forget positions and "
-    "state, --fresh.",
+    f"run it with the version of Kedge that wrote it and end it by kedge stop --drain; or {FRESH}.",
 )
 K442: Final = Code(
     "K442",
@@ -314,7 +315,7 @@ K447: Final = Code(
     "What is kept of a bolt's state was written as one type, and can't be read as the one that its annotation says "
     "now. State outlives the messages that have made it, so this is refused though all are done. A record whose "
     "last fields are new, and have defaults, is read.",
-    "run the old code and export the state by kedge state export; or forget state and positions, --fresh.",
+    f"run the old code and export the state by kedge state export; or {FRESH}.",
 )
 K448: Final = Code(
     "K448",
@@ -375,8 +376,7 @@ K456: Final = Code(
     "Files of a Spark query that are gone",
     "The query has begun in an earlier run on this state directory, and a folder or file of it is not there any more. "
     "Begun anew, it would lack what was handed over and not counted yet, and count twice what comes again.",
-    "put it back from a copy of the state directory; or begin anew with --fresh, which reads the sources from their "
-    "start.",
+    f"put it back from a copy of the state directory; or {FRESH}.",
 )
 K457: Final = Code(
     "K457",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from topology.codes.code import Code
+from topology.codes.code import FRESH, Code
 
 K601: Final = Code(
     "K601",
@@ -122,7 +122,7 @@ K619: Final = Code(
     "A state of another type than its annotation says",
     "State is kept as bytes, and read as the type in `state: State[…]`. A value of another type was set, or what an "
     "earlier version of the bolt has kept can't be read as this one's.",
-    "set values of the declared type; after a change of the type, run with --fresh, or export and import the state.",
+    f"set values of the declared type. After a change of the type, export the state and import it; or {FRESH}.",
 )
 K620: Final = Code(
     "K620",

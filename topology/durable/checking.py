@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from topology.codes.code import NEW_DIRECTORY
 from topology.codes.starting import K431, K432, K433, K434, K439
 from topology.durable.files import Files
 from topology.durable.manifest import KnownFile, Manifest
@@ -51,10 +52,11 @@ def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
         return
     if manifest is None:
         text = f"{path} has {unknown[0]}, and no state.json, which says what it belongs to"
-        advice = f"restore all of {path} from one copy, or move it away and run again"
+        advice = f"restore all of {path} from one copy; or {NEW_DIRECTORY.format(path='it')}"
         raise StartError(text, code=K434, next=advice)
     text = f"{path / unknown[0]} is not one of the files that state.json knows"
-    raise StartError(text, code=K434, next=f"move {path / unknown[0]} away, or restore all of {path} from one copy")
+    lost = f"give up the positions, the state and the dead letters in {unknown[0]}"
+    raise StartError(text, code=K434, next=f"restore all of {path} from one copy; or {lost}: move it away")
 
 
 def checked_files(

@@ -5,6 +5,7 @@ from typing import Final, NoReturn
 
 import apsw
 
+from topology.codes.code import LOSS
 from topology.codes.starting import K430, K436, K438
 from topology.durable.database import Damaged
 from topology.durable.files import Files
@@ -60,7 +61,7 @@ def _damaged(path: Path, what: str) -> StartError:
     return StartError(
         f"the state file {path} is damaged: {what}",
         code=K430,
-        next=f"restore all of {path.parent} from one copy, or move {path.name} away and run again with --accept-loss",
+        next=f"restore all of {path.parent} from one copy; or {LOSS.format(path=path.name)}",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from topology.codes.code import FRESH
 from topology.codes.rescaling import K458, K459
 from topology.durable.positions import common, newest
 from topology.durable.sqlite import SqliteStore
@@ -46,15 +47,14 @@ class Rescaling:
             return
         said = f"spout {self.name!r} has {_tasks(tasks)} now, and had {before}"
         again = f"give it tasks={before} again"
-        fresh = "--fresh, which forgets all positions and all state and reads everything again"
         if self.counts:
             bolts = " and ".join(map(repr, self.counts))
             text = f"{said}: what it reads again would count twice in the state of {bolts}"
-            raise StartError(text, code=K458, next=f"{again}; or begin anew with {fresh}")
+            raise StartError(text, code=K458, next=f"{again}; or {FRESH}")
         if self.own_ids and not accept_duplicates:
             text = f"{said}; each task has message ids of its own, so all would be read and stored again"
             more = "where its tasks share one set of ids, write shared_ids = True in its class"
-            raise StartError(text, code=K459, next=f"{again}; {more}; or --accept-duplicates; or {fresh}")
+            raise StartError(text, code=K459, next=f"{again}; {more}; or --accept-duplicates; or {FRESH}")
 
 
 def _tasks(count: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from acker.identity import KEY_BYTES
+from topology.codes.code import NEW_DIRECTORY
 from topology.codes.starting import K409, K410, K411, K412, K413, K414, K415, K418, K419
 from topology.durable.checking import KEPT, Found, checked_files, refuse_unknown, store_name
 from topology.durable.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
@@ -298,7 +299,9 @@ class StateDir:
             raise StartError(text, code=K418) from None
         except ValueError:
             raise StartError(
-                f"{file} is damaged", code=K413, next=f"restore it, or move {self.path} away and run again"
+                f"{file} is damaged",
+                code=K413,
+                next=f"restore it from a copy; or {NEW_DIRECTORY.format(path=self.path)}",
             ) from None
         if topology is not None and manifest.topology != topology:
             raise StartError(
