@@ -48,7 +48,7 @@ COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 ABOUT: Final = "Runs topologies: every tuple acked, what fails replayed."
 EPILOG: Final = (
-    "kedge COMMAND --help says more about a command. Each option is an environment variable as well; what is typed "
+    "kedge COMMAND --help says more about a command. Options are environment variables as well; what is typed "
     "comes before the environment, and that before what the topology says itself."
 )
 

@@ -117,6 +117,8 @@ class Snapshot:
         latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None where nothing
                      was acked.
         dead_letters   How many are kept, with those of earlier runs.
+
+        The command adds `restarts`: how often a worker was replaced.
         """
         spouts = ("emitted", "acked", "failed", "replayed", "dead", "pending")
         bolts = ("executed", "emitted", "failed", "keys", "remembered", "remembered_bytes")
