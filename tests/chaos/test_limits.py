@@ -37,7 +37,7 @@ def lower(pid: int, count: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("limit", [1, 2, 4, 6, 9])
-def test_too_few_processes_and_threads_are_one_sentence_f68(folder: Path, limit: int, workers: int) -> None:
+def test_too_few_processes_and_threads_are_one_sentence_f74(folder: Path, limit: int, workers: int) -> None:
     with running(folder, command=limited(limit), count=200, workers=workers) as run:
         outcome = run.ended(within_s=30)
     assert outcome.status == 3, outcome.said
@@ -46,7 +46,7 @@ def test_too_few_processes_and_threads_are_one_sentence_f68(folder: Path, limit:
     assert "Traceback" not in outcome.said
 
 
-def test_a_supervisor_that_can_make_no_process_waits_until_it_can_f68(folder: Path) -> None:
+def test_a_supervisor_that_can_make_no_process_waits_until_it_can_f74(folder: Path) -> None:
     """Its limit is lowered while it runs, so that a worker that dies can't be replaced. 8,000 records."""
     with running(folder, command=limited(200), count=8_000, rate=4_000, layout="apart") as run:
         run.until_done(1_000)
@@ -60,7 +60,7 @@ def test_a_supervisor_that_can_make_no_process_waits_until_it_can_f68(folder: Pa
     assert outcome.total("replayed") > 0
 
 
-def test_a_replacement_that_can_make_no_thread_is_tried_again_f68(folder: Path) -> None:
+def test_a_replacement_that_can_make_no_thread_is_tried_again_f74(folder: Path) -> None:
     """The supervisor may make its process and no more, so the replacement itself has to say so. 8,000 records."""
     with running(folder, command=limited(200), count=8_000, rate=4_000, layout="apart") as run:
         run.until_done(1_000)

@@ -1,4 +1,4 @@
-"""What a user sees of a run that waits at its start for what is not there yet, and how it ends. S26."""
+"""What a user sees of a run that waits at its start for what is not there yet, and how it ends. F73."""
 
 import signal
 import socket
@@ -30,7 +30,7 @@ topology.bolt("rows", sink, topology.spout("numbers", Numbers(3)).shuffle())
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_does_not_come_within_the_limit_is_exit_status_3_S26(folder: Path, workers: int) -> None:
+def test_what_does_not_come_within_the_limit_is_exit_status_3_F73(folder: Path, workers: int) -> None:
     (folder / "late.py").write_text(LATE)
     result = kedge("run", "late.py", "--workers", workers, "--config", "start_timeout_s=1.5", cwd=folder)
     assert result.returncode == 3, result.stderr
@@ -41,7 +41,7 @@ def test_what_does_not_come_within_the_limit_is_exit_status_3_S26(folder: Path, 
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_run_that_waits_goes_on_once_what_it_waits_for_is_there_S26(folder: Path, workers: int) -> None:
+def test_a_run_that_waits_goes_on_once_what_it_waits_for_is_there_F73(folder: Path, workers: int) -> None:
     (folder / "late.py").write_text(LATE)
     with started("run", "late.py", "--workers", workers, cwd=folder) as run:
         run.until_said("what it needs is not there yet")
@@ -50,7 +50,7 @@ def test_a_run_that_waits_goes_on_once_what_it_waits_for_is_there_S26(folder: Pa
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_ends_a_run_that_waits_S26(folder: Path, workers: int) -> None:
+def test_ctrl_c_ends_a_run_that_waits_F73(folder: Path, workers: int) -> None:
     (folder / "late.py").write_text(LATE)
     with started("run", "late.py", "--workers", workers, cwd=folder) as run:
         run.until_said("what it needs is not there yet")
@@ -58,7 +58,7 @@ def test_ctrl_c_ends_a_run_that_waits_S26(folder: Path, workers: int) -> None:
         assert run.ended() == 0
 
 
-def test_a_server_that_refuses_connections_is_waited_for_and_then_is_exit_status_3_S26(folder: Path) -> None:
+def test_a_server_that_refuses_connections_is_waited_for_and_then_is_exit_status_3_F73(folder: Path) -> None:
     pytest.importorskip("psycopg")
     with socket.socket() as taken:  # bound, and not listening: refused, and nobody else takes it
         taken.bind(("127.0.0.1", 0))

@@ -12,6 +12,7 @@ from tests.mutants.disks import MUTANTS as DISKS
 from tests.mutants.kept_rules import MUTANTS as KEPT_RULES
 from tests.mutants.links import MUTANTS as LINKS
 from tests.mutants.mutant import Mutant
+from tests.mutants.processes import MUTANTS as PROCESSES
 from tests.mutants.sources import MUTANTS as SOURCES
 from tests.mutants.spark import MUTANTS as SPARK
 
@@ -24,6 +25,7 @@ MUTANTS: Final = (
     *DISKS,
     *KEPT_RULES,
     *LINKS,
+    *PROCESSES,
     *SOURCES,
     *SPARK,
 )
@@ -35,8 +37,7 @@ RULES: Final = (
     *("C1", "C2", "C9"),
     *(f"D{n}" for n in (*range(1, 12), 14, 15, 17, 18)),
     *("E1", "E4"),
-    *("F18", "F61", "F64"),
-    "S26",
+    *("F18", "F61", "F64", *(f"F{n}" for n in (68, 70, 71, 72, 73, 75))),
 )
 
 

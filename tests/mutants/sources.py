@@ -1,5 +1,5 @@
 """Mutants of what sources owe and are owed: whose ids are whose, what they have given
-when a run drains; and of lives that are told apart. A20, B14, D18, F61, S26. Data."""
+when a run drains; and of lives that are told apart. A20, B14, D18, F61, F73. Data."""
 
 from typing import Final
 
@@ -16,20 +16,20 @@ FOLLOWED: Final = "tests/spouts/test_file_tail_not_yet.py::"
 
 MUTANTS: Final = (
     Mutant(
-        rule="S26",
+        rule="F73",
         breaks="what is not there yet ends the start at once",
         file="topology/runtime/awaiting.py",
         old="            if left_s <= 0:\n",
         new="            if True:\n",
-        test=f"{NOT_YET}test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_S26",
+        test=f"{NOT_YET}test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_F73",
     ),
     Mutant(
-        rule="S26",
+        rule="F73",
         breaks="a followed file that is not there yet is a mistake",
         file="spouts/file_tail.py",
         old="open_regular(self.path, awaited=self.follow)",
         new="open_regular(self.path)",
-        test=f"{FOLLOWED}test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_S26",
+        test=f"{FOLLOWED}test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_F73",
     ),
     Mutant(
         rule="A20",

@@ -64,7 +64,7 @@ async def begun(held: type[Held], run: EmbeddedRun) -> "asyncio.Task[object]":
     return task
 
 
-async def test_a_thread_that_can_not_be_made_fails_its_input_which_is_tried_again_f67(
+async def test_a_thread_that_can_not_be_made_fails_its_input_which_is_tried_again_f75(
     held: type[Held], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []

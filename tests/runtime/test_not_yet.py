@@ -1,4 +1,4 @@
-"""A component that says in `open` that what it needs is not there yet is waited for, up to `start_timeout_s`. S26."""
+"""A component that says in `open` that what it needs is not there yet is waited for, up to `start_timeout_s`. F73."""
 
 import asyncio
 import itertools
@@ -54,7 +54,7 @@ def made(bolt: Any, *, spout: Any = None, **config: Any) -> tuple[Topology, Capt
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("kind", [Late, LateLater])
-def test_a_bolt_that_is_not_there_for_some_seconds_is_waited_for_S26(workers: int, kind: type[Late]) -> None:
+def test_a_bolt_that_is_not_there_for_some_seconds_is_waited_for_F73(workers: int, kind: type[Late]) -> None:
     topology, captured = made(kind(25))
     report = run_topology(topology, workers=workers)
     assert report.exit_status == 0
@@ -62,7 +62,7 @@ def test_a_bolt_that_is_not_there_for_some_seconds_is_waited_for_S26(workers: in
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_S26(workers: int) -> None:
+def test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_F73(workers: int) -> None:
     topology, captured = made(Same(), spout=LateSpout(25, 3))
     assert run_topology(topology, workers=workers).exit_status == 0
     assert sorted(one.n for one in captured.records) == [0, 1, 2]
@@ -70,7 +70,7 @@ def test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_S26(workers: i
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("kind", [Late, LateLater])
-def test_what_does_not_come_within_the_limit_ends_the_start_S26(workers: int, kind: type[Late]) -> None:
+def test_what_does_not_come_within_the_limit_ends_the_start_F73(workers: int, kind: type[Late]) -> None:
     topology, captured = made(kind(1e9), start_timeout_s=7.5)
     with pytest.raises(StartError) as caught:
         run_topology(topology, workers=workers)
@@ -80,7 +80,7 @@ def test_what_does_not_come_within_the_limit_ends_the_start_S26(workers: int, ki
     assert captured.records == []
 
 
-def test_what_comes_at_the_limit_is_not_missed_and_it_is_asked_for_each_second_S26() -> None:
+def test_what_comes_at_the_limit_is_not_missed_and_it_is_asked_for_each_second_F73() -> None:
     class Kept(Late):
         def __deepcopy__(self, memo: Any) -> "Kept":
             return self
@@ -95,14 +95,14 @@ def test_what_comes_at_the_limit_is_not_missed_and_it_is_asked_for_each_second_S
     assert bolt.asked[-1] - bolt.asked[0] == pytest.approx(7.5)
 
 
-def test_a_mistake_is_not_waited_for_not_even_while_waiting_S26() -> None:
+def test_a_mistake_is_not_waited_for_not_even_while_waiting_F73() -> None:
     kinds: list[Exception] = [NotYet("no server"), NotYet("no server"), ConfigurationError("wrong password")]
     topology, _ = made(Late(1e9, lambda: kinds.pop(0)))
     with pytest.raises(ConfigurationError, match="wrong password"):
         run_topology(topology)
 
 
-def test_a_line_says_at_once_and_each_ten_seconds_what_is_waited_for_and_for_how_much_longer_S26(
+def test_a_line_says_at_once_and_each_ten_seconds_what_is_waited_for_and_for_how_much_longer_F73(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "kedge")
@@ -121,7 +121,7 @@ def test_a_line_says_at_once_and_each_ten_seconds_what_is_waited_for_and_for_how
     assert re.fullmatch(r"'late' is open, after 2[56] s", said[3])
 
 
-def test_a_run_that_is_told_to_end_while_it_waits_ends_at_once_S26() -> None:
+def test_a_run_that_is_told_to_end_while_it_waits_ends_at_once_F73() -> None:
     topology, captured = made(Late(1e9), start_timeout_s=600)
 
     async def ended() -> tuple[bool, float]:

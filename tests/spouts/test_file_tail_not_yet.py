@@ -1,4 +1,4 @@
-"""A file to follow that is not there yet is waited for; a missing one that is read once is a mistake. S26."""
+"""A file to follow that is not there yet is waited for; a missing one that is read once is a mistake. F73."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ def named(tmp_path: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["missing", "dangling link", "missing folder"])
-async def test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_S26(
+async def test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_F73(
     tmp_path: Path, kind: str
 ) -> None:
     path = named(tmp_path, kind)
@@ -34,7 +34,7 @@ async def test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistak
         spout.close()
 
 
-async def test_times_of_a_followed_log_that_is_not_there_yet_are_waited_for_too_S26(tmp_path: Path) -> None:
+async def test_times_of_a_followed_log_that_is_not_there_yet_are_waited_for_too_F73(tmp_path: Path) -> None:
     path, task = tmp_path / "a.log", make_task()
     with pytest.raises(NotYet, match="No such file"):
         SyslogTimes(path, follow=True).open(task)
@@ -48,7 +48,7 @@ async def test_times_of_a_followed_log_that_is_not_there_yet_are_waited_for_too_
 
 
 @pytest.mark.parametrize("folder", ["", "later"])
-async def test_a_run_waits_for_the_file_that_it_follows_and_reads_it_from_its_start_S26(
+async def test_a_run_waits_for_the_file_that_it_follows_and_reads_it_from_its_start_F73(
     tmp_path: Path, folder: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / folder / "a.log"

@@ -1,4 +1,4 @@
-"""Waiting at the start for what a component needs to open, and what is not there yet (S26).
+"""Waiting at the start for what a component needs to open, and what is not there yet (F73).
 
 Knows the loop and the log; must not know tasks, workers or what is waited for.
 """
