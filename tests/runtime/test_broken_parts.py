@@ -147,9 +147,6 @@ def test_an_open_that_raises_what_would_end_the_process_is_a_start_error_F6(
                 raise error(0)
 
     class Reads(ScriptedSpout[Number]):
-        def __deepcopy__(self, memo: Any) -> "Reads":
-            return self
-
         async def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:  # type: ignore[override]
             if part is Spout:
                 raise error(0)

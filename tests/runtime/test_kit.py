@@ -1,6 +1,6 @@
 """The test kit as users meet it: `run_bolt`, records checked between tasks (B13), divergence (B2), scripted spouts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from runtime_kit import Doing, Number, Pair, Same, Totals, line, numbers
 
+from acker.identity import MessageId
 from topology import Bolt, Collector, Record, RecordError, State, Task, Topology, Tuple
 from topology.exact import difference
 from topology.testing import Captured, Divergence, Pause, ScriptedSpout, check_replays, run_bolt, run_topology
@@ -205,6 +206,23 @@ def test_check_replays_returns_what_the_sink_holds() -> None:
         return topology
 
     assert sorted(one.n for one in check_replays(make).values()) == [0, 1, 2, 3, 4]
+
+
+def test_a_subclass_of_a_scripted_spout_runs_as_what_it_is_in_each_task_and_shares_what_it_was_told() -> None:
+    opened: list[int] = []
+
+    class Opened(ScriptedSpout[Number]):
+        def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
+            opened.append(task.index)
+            super().open(task, positions)
+
+    spout, captured = Opened(numbers(4)), Captured[Number]()
+    topology = Topology("subclass")
+    topology.bolt("captured", captured, topology.spout("numbers", spout, tasks=2).shuffle())
+    assert run_topology(topology).exit_status == 0
+    assert sorted(opened) == [0, 1]
+    assert sorted(one.n for one in captured.records) == [0, 1, 2, 3]
+    assert sorted(spout.acked, key=str) == [0, 1, 2, 3]
 
 
 def test_a_scripted_spout_keeps_to_its_pauses_also_when_its_polls_are_cancelled() -> None:

@@ -186,9 +186,6 @@ def test_what_the_callbacks_of_a_spout_raise_is_told_and_changes_nothing() -> No
         def ack(self, id: Any) -> None:
             raise SystemExit(f"acked {id}")
 
-        def __deepcopy__(self, memo: Any) -> "Angry":
-            return Angry(self.script)
-
     topology, captured = line(Angry(numbers(5)), Same())
     report = run_topology(topology)
     assert (report.exit_status, report.snapshot.spouts["numbers"].acked) == (0, 5)

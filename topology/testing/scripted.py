@@ -1,9 +1,10 @@
 """A spout that follows a script: records, pauses, an error, an end. Knows the contracts, nothing that runs them."""
 
 import asyncio
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 from acker.identity import MessageId
 from topology.components import Message, R, Spout, Task
@@ -78,10 +79,12 @@ class ScriptedSpout(Spout, Generic[R]):
         self._next = 0
         self._resume_at: float | None = None  # of the pause that it is in
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedSpout[R]":
-        copy = ScriptedSpout(self.script, emits=self._emits)
-        copy.acked, copy.failed = self.acked, self.failed
-        return copy
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Tasks have the script and the lists in common, and are of the class that was declared."""
+        memo |= {id(shared): shared for shared in (self.script, self.acked, self.failed)}
+        copied = object.__new__(type(self))
+        copied.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
+        return copied
 
     def emits(self) -> tuple[type[Record], ...]:
         """The record classes in the script; where it has none, those that were given."""
