@@ -21,6 +21,7 @@ from bridge.batches import Ends, Epoch, QueryFolder
 from bridge.ending import with_end
 from bridge.fitting import mismatches
 from bridge.keeping import InBatch, Life, as_it_is, keep, wanted
+from bridge.late import COLUMN, counts_late, dropped_rows, late_records
 from bridge.lease import Lease
 from bridge.mistakes import NeedsMending
 from bridge.session import is_remote, parallelism, started
@@ -157,6 +158,9 @@ class Running:
             "leased": "yes" if is_remote(self._session) else "",
         }
         schema = from_arrow_schema(self.spec.input_schema(name))
+        if counts_late(self._function):
+            schema = schema.add(COLUMN, "long", False)
+            options["checkpoint"] = str(self.folder.checkpoint(self._epoch))
         return self._session.readStream.format(FORMAT).schema(schema).options(**options).load()
 
     def _finish(self, query: StreamingQuery, ends: Ends) -> None:
@@ -234,10 +238,18 @@ class Running:
         if last is None or last["batchId"] == self._looked_at:
             return
         new = [one for one in query.recentProgress if one["batchId"] > self._looked_at]
-        late = sum(part["numRowsDroppedByWatermark"] for one in new for part in one["stateOperators"])
+        in_records = counts_late(self._function)
+        late = late_records(new) if in_records else dropped_rows(new)
         self._looked_at = last["batchId"]
-        if late:
-            self._late += late
+        if not late:
+            return
+        self._late += late
+        if in_records:
+            self._say(
+                f"{self.spec.name}: {self._late:,} {'record has' if self._late == 1 else 'records have'} come so far "
+                "after the watermark had closed a window of theirs, which lacks them; a longer watermark keeps them"
+            )
+        else:
             self._say(
                 f"{self.spec.name}: Spark has dropped what came later than its watermark, {self._late:,} times so far; "
                 "once is one record or, where records are summed up first, all those of a batch with one key and "

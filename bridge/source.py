@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructType
 
 from bridge.batches import QueryFolder
+from bridge.late import COLUMN, drops_below
 from bridge.lease import Lease
 from bridge.seen import unseen
 from bridge.segments import damaged, read_segment
@@ -29,8 +30,9 @@ FILES_MAX: Final = 2_000  # segments of one batch, at most: a backlog becomes se
 
 class Segments(DataSource):
     """Options: `folder` of the query, `input`, `begin` (JSON: task → number), `life` of the driver, `parts` (how many
-    tasks of Spark read), `leased` (not empty: the driver holds a lease). The schema is given: that of the record's
-    fields, without their identities."""
+    tasks of Spark read), `leased` (not empty: the driver holds a lease), `checkpoint` (of this epoch, where
+    `late.COLUMN` is wanted). The schema is given: that of the record's fields, without their identities, and that
+    column where it is wanted."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,8 +45,9 @@ class Segments(DataSource):
 class Files(InputPartition):
     """Segments that one task of Spark reads, one after the other."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], watermark: int = 0) -> None:
         self.paths = list(paths)
+        self.watermark = watermark  # in ms: `late.COLUMN` of each row
 
 
 class SegmentReader(DataSourceStreamReader):
@@ -57,7 +60,8 @@ class SegmentReader(DataSourceStreamReader):
         self.begin: dict[str, int] = json.loads(options["begin"])
         self.life = options["life"]
         self.parts = int(options["parts"])
-        self.columns = list(columns)
+        self.columns = [one for one in columns if one != COLUMN]
+        self.checkpoint = Path(options["checkpoint"]) if COLUMN in columns else None
         self.lease = Lease(self.query.folder) if options.get("leased") else None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -84,17 +88,19 @@ class SegmentReader(DataSourceStreamReader):
             for task, until in end["next"].items()
             for number in range(self._from(start, task), until)
         ]
-        return [Files(paths[part :: self.parts]) for part in range(min(self.parts, len(paths)))]
+        watermark = 0 if self.checkpoint is None else drops_below(self.checkpoint)
+        return [Files(paths[part :: self.parts], watermark) for part in range(min(self.parts, len(paths)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of these segments, in the order of their numbers."""
         assert isinstance(partition, Files)
         for path in partition.paths:
             try:
-                yield read_segment(Path(path)).select(self.columns)
+                batch = read_segment(Path(path)).select(self.columns)
             except FileNotFoundError:  # it was there when this batch was planned, and goes once all have read it
                 here = self.query.folder.is_dir()
                 raise (damaged(Path(path), "is missing") if here else unseen(self.query.folder)) from None
+            yield batch if self.checkpoint is None else _with_watermark(batch, partition.watermark)
 
     def _from(self, start: Mapping[str, Any], task: str) -> int:
         number: int = start["next"].get(task, self.begin.get(task, 0))
@@ -102,3 +108,9 @@ class SegmentReader(DataSourceStreamReader):
 
     def _offset(self, numbers: Mapping[str, int], ended: str) -> dict[str, Any]:
         return {"input": self.input, "next": dict(sorted(numbers.items())), "ended": ended}
+
+
+def _with_watermark(batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+    marks = pa.repeat(pa.scalar(watermark, pa.int64()), batch.num_rows)
+    schema = batch.schema.append(pa.field(COLUMN, pa.int64(), False))
+    return pa.RecordBatch.from_arrays([*batch.columns, marks], schema=schema)

@@ -7,10 +7,11 @@ what is made here is the function of a `spark_query`. Imports pyspark only where
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
+from bridge.late import COLUMN, counted
 from bridge.query import spark_query
 from bridge.schema import arrow_schema, fits
 from topology.codes.given import K380
@@ -135,12 +136,17 @@ class Windows:
     aggregates: Mapping[str, Aggregate]
     output: tuple[str, ...]
 
+    counts_late: ClassVar[bool] = True  # its frame has `late.COLUMN`
+
     def __call__(self, frame: Any) -> Any:
         from pyspark.sql import functions as f
 
         at = f.col(self.at)
         window = f.session_window(at, self.gap) if self.gap else f.window(at, self.every, self.slide or None)
-        grouped = frame.withWatermark(self.at, self.watermark).groupBy(window.alias("window "), *self.by)
+        marked = frame.withWatermark(self.at, self.watermark)
+        if COLUMN in frame.columns:
+            marked = counted(marked, self.at, *(seconds_of(one) for one in (self.every, self.slide, self.gap)))
+        grouped = marked.groupBy(window.alias("window "), *self.by)
         made = grouped.agg(*[one.column(self.at).alias(f"{name} ") for name, one in self.aggregates.items()])
         columns = {**{bound: f"`window `.{bound}" for bound in BOUNDS}, **{name: f"`{name}`" for name in self.by}}
         columns |= {name: f"`{name} `" for name in self.aggregates}  # blanks: no field has them, so none is meant twice
@@ -258,7 +264,9 @@ def _problem(query: Windows, given: pa.Schema, output: pa.Schema, source: str, g
 
 
 def seconds_of(span: str) -> int:
-    """How long a SPAN is."""
+    """How long a SPAN is; 0 where there is none."""
+    if not span:
+        return 0
     found = SPAN.fullmatch(span)
     assert found is not None
     return int(found[1]) * UNITS[found[2]]

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
@@ -207,6 +208,50 @@ def test_in_update_mode_each_change_comes_and_the_one_of_the_greatest_revision_i
     assert bare([*newest.values()]) == bare(in_windows(records, HOUR, HOUR))
     assert len(results) > len(newest), "nothing was changed: the test shows nothing"
     assert len({(row.start, row.shop, row.revision) for row in results}) == len(results)
+
+
+@needs_spark
+@pytest.mark.parametrize(
+    "windows",
+    [{"every": "1 hour"}, {"every": "1 hour", "slide": "30 minutes"}, {"gap": "2 minutes"}],
+    ids=["tumbling", "sliding", "sessions"],
+)
+def test_what_is_late_is_told_by_the_number_of_records_however_few_keys_they_have(
+    queries: Queries, windows: dict[str, str]
+) -> None:
+    """D16. Spark's own number is that of keys and windows, three here where 300 records are."""
+    records = sales(400)
+    queries.input.put(records)
+    running = queries.begin(query(**windows), revision="revision")
+    queries.until(running, lambda: bool(queries.folder.batches()))
+    before = len(queries.results())
+    at = [FIRST + timedelta(minutes=one) for one in (5, 15, 25)] * 100
+    queries.input.put([structs.replace(sales(1)[0], at=one) for one in at], task=1)
+    queries.input.put([structs.replace(records[-1], at=records[-1].at + HOUR)])
+    queries.input.end()
+    queries.to_its_end(running)
+    late = [one for one in queries.said if "come so far" in one]
+    assert late, queries.said
+    assert late[-1].startswith("hourly: 300 records have come so far after the watermark had closed a window of theirs")
+    assert len(queries.results()) > before, "nothing came after the late ones"
+
+
+@needs_spark
+def test_of_sliding_windows_a_record_is_late_that_has_missed_one_of_them_and_one_is_not_that_has_missed_none(
+    queries: Queries,
+) -> None:
+    """The watermark is at 03:56:03 when the second batch comes: windows to 03:30 are closed, those to 04:00 are not."""
+    records = sales(400)
+    queries.input.put(records)
+    running = queries.begin(query(every="1 hour", slide="30 minutes"), revision="revision")
+    queries.until(running, lambda: bool(queries.folder.batches()))
+    at = [timedelta(hours=3, minutes=one) for one in (29, 29, 31, 45)]
+    queries.input.put([structs.replace(sales(1)[0], at=FIRST + one) for one in at], task=1)
+    queries.input.end()
+    queries.to_its_end(running)
+    late = [one for one in queries.said if "come so far" in one]
+    assert late, queries.said
+    assert late[-1].startswith("hourly: 2 records have come so far"), late
 
 
 # -- what is refused, when it is declared
