@@ -112,6 +112,7 @@ def test_without_a_run_the_next_run_replays_and_what_is_done_is_gone(bad: Path) 
     with sqlite3.connect(bad / "out.db") as database:
         assert database.execute("SELECT count(*), count(DISTINCT value) FROM number").fetchone() == (100, 100)
     database.close()
+    assert kedge("run", "bad.py", cwd=bad).returncode == 0, "nothing is new, and no letter is left"
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
