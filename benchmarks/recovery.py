@@ -4,8 +4,8 @@
 
 Two workers, an open loop: records are due by a schedule, at 5,000 a second and at 80 % of what the same topology has
 just been measured to do. Killed is the worker without a spout (bolt-*), or one that has one (spout-*), which goes on
-where its log says that it was: until positions survive, a real source reads again from its start. Each kill has a run
-of its own, so that it is followed by the first restart, which is at once.
+where its log says that it was. Nothing is kept on the disk, neither positions nor state. Each kill has a run of its
+own, so that it is followed by the first restart, which is at once.
 
 recovery-first-ack-ms   From the kill to the first ack of a record that was in flight then, needed the dead worker, and
                         was processed by its replacement.

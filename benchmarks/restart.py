@@ -93,8 +93,11 @@ def restarted(keys: int = KEYS) -> dict[str, float]:
     """`value`: seconds from the start of the process to the arrival of the first count; `empty`: the same with next to
     no state; `memory` and `memory_empty` in MB; `bytes` that a key takes of it; `file`: MB of the store.
 
-    Raises RuntimeError where the run fails, or the first count is not the one after what was kept.
+    Raises RuntimeError where the run fails, or the first count is not the one after what was kept; ModuleNotFoundError
+    if there is no psutil, which the run needs.
     """
+    import psutil  # noqa: F401  (in the run, the bolt's failure would only be replayed)
+
     with tempfile.TemporaryDirectory() as folder:
         state_dir = Path(folder) / "state"
         empty_s, _, empty = _first_input(state_dir, first=0, keys=0)

@@ -59,7 +59,7 @@ def of_comparison(kept: Kept) -> Section:
     config = "".join(f", `{one}`" for one in settings.get("config", ()))
     killed = ", with a kill" if settings.get("kill") else ""
     section = Section(f"`{topology}`, {_rate(rate)}{config}{killed}")
-    at_a_rate = isinstance(rate, int | float)
+    at_a_rate = rate != "max"
     since = (
         "the time for which a message was scheduled"
         if at_a_rate
@@ -163,17 +163,21 @@ def _problem(mode: Mapping[str, Any]) -> str:
 
 
 def _rate(rate: object) -> str:
-    return f"{rate:,.0f}/s" if isinstance(rate, int | float) else "all messages at once"
+    if isinstance(rate, int | float):
+        return f"{rate:,.0f}/s"
+    return "all messages at once" if rate == "max" else str(rate)
 
 
 def _command_of(found: Mapping[str, Any]) -> str:
     """What measures it again; of values that were set, the names alone are kept."""
-    options = {"rate": "--rate", "seconds": "--for", "warm_up_s": "--warm-up", "rounds": "--rounds"}
+    rate = "first_rate" if "first_rate" in found.get("settings", {}) else "rate"
+    options = {rate: "--rate", "seconds": "--for", "warm_up_s": "--warm-up", "rounds": "--rounds"}
     settings = found.get("settings", {})
     words = ["kedge compare", str(found["topology"]), *(f"--set {name}=…" for name in settings.get("values", ()))]
     words += [f"--config {one}" for one in settings.get("config", ())]
     words.append(f"--modes {','.join(dict.fromkeys(mode['mode'] for mode in found['modes']))}")
     words += [f"{option} {_plain(settings[key])}" for key, option in options.items() if key in settings]
+    words += [f"--p99 {settings['p99_ms']:g}ms"] if "p99_ms" in settings else []
     return f"`{' '.join([*words, *['--kill'] * bool(settings.get('kill'))])}`"
 
 

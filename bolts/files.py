@@ -7,7 +7,9 @@ import errno
 import os
 import stat
 import sys
+import tempfile
 from pathlib import Path
+from typing import Final
 
 from topology.codes.given import K323, K324
 from topology.errors import ConfigurationError
@@ -16,10 +18,18 @@ from topology.planted import followed, open_lock
 if sys.platform != "win32":
     import fcntl
 
+# What may pass while a sink waits: no room, a limit, a failing disk, a network that is away. A missing right does not.
+PASSING: Final = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO),
+        *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH),
+    }
+)
+
 
 def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
     """The absolute path, with links followed, but for a stranger's (S26). Raises ConfigurationError where it
-    can't be a sink's file."""
+    can't be a sink's file, and OSError for what may pass."""
     resolved = Path(path)
     try:
         resolved = followed(path)
@@ -31,6 +41,8 @@ def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
             ) from None
         return resolved
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise
         raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}", code=K323) from error
     if stat.S_ISDIR(mode):
         raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted", code=K323)
@@ -48,6 +60,16 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
+
+
+def lacking(folder: Path) -> str:
+    """Why no file can be made in this folder now, if that may pass; empty where one can, or where it does not."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno in PASSING else ""
+    return ""
 
 
 def lock(fd: int, path: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from acker.identity import content_hash
 from bolts.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken, Written
-from bolts.files import checked_path, identity_of, lock
+from bolts.files import PASSING, checked_path, identity_of, lock
 from bolts.keys import PAIR_BYTES, Tally, key_name, sink_key
 from bolts.known_keys import KnownKeys
 from bolts.values import BadValue, encode_json, plain
@@ -54,17 +54,17 @@ class JsonLinesStore:
     # -- the Store
 
     def open(self) -> None:
-        self._path = checked_path(self._given, "JsonLinesSink")
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
-            lock(self._fd, self._path)
-            self._recover(self._fd)
-            # Lines of an earlier process are believed from here on, and it may have died before its sync.
-            sync_file(self._fd)
-            sync_folder(self._path.parent)
+            self._path = checked_path(self._given, "JsonLinesSink")
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
         except OSError as error:
-            raise ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=K325) from error
-        self._file = identity_of(self._path)
+            raise self._unusable(error) from error
+        try:
+            self._begin(fd)
+        except BaseException:
+            os.close(fd)  # and the lock with it, so that it can be taken when this is asked again
+            raise
+        self._fd = fd
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(Tally())
@@ -120,6 +120,30 @@ class JsonLinesStore:
         return True
 
     # -- the file
+
+    def _begin(self, fd: int) -> None:
+        """Locks the file, reads it, and makes sure of what it has. Raises ConfigurationError and StoreAway."""
+        try:
+            lock(fd, self._path)
+            self._recover(fd)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            # Lines of an earlier process are believed from here on, and it may have died before its sync.
+            sync_file(fd)
+            sync_folder(self._path.parent)
+            self._file = identity_of(self._path)
+        except OSError as error:  # it is not asked again: a second sync would prove nothing (F18)
+            raise self._refused(error) from error
+
+    def _unusable(self, error: OSError) -> Exception:
+        """What an error of the system means while the file is opened."""
+        if error.errno in PASSING:
+            return StoreAway(f"{self._path} can't be opened: {error.strerror}")
+        return self._refused(error)
+
+    def _refused(self, error: OSError) -> ConfigurationError:
+        return ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=K325)
 
     def _append(self, data: bytes) -> None:
         """Writes and syncs. Raises StoreAway or StoreBroken, and the file then ends where it did before, or will."""

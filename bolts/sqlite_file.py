@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bolts.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken
-from bolts.files import LockFile, checked_path, identity_of
+from bolts.files import PASSING, LockFile, checked_path, identity_of, lacking
 from topology.codes.given import K327, K328, K330, K331
 from topology.errors import ConfigurationError
 
@@ -57,10 +57,12 @@ class SqliteFile:
                 code=K327,
             )
         log.debug("SQLite %s", sqlite3.sqlite_version)
-        self.path = checked_path(self._given, "SqliteSink")
         try:
+            self.path = checked_path(self._given, "SqliteSink")
             self._lock = self._lock or LockFile(self.path)
         except OSError as error:
+            if error.errno in PASSING:
+                raise StoreAway(f"{self.path} can't be opened: {error.strerror}") from error
             text = f"SqliteSink: {self.path} can't be written beside: {error}"
             raise ConfigurationError(text, code=K328) from error
         with self.errors(opening=True):
@@ -159,6 +161,8 @@ class SqliteFile:
         if code in _SYNC_CODES or (primary in _DAMAGED_CODES and not opening):
             damaged = primary in _DAMAGED_CODES
             return StoreBroken(f"{self.path} can't be relied on: {error} ({name})", damaged=damaged)
+        if opening and primary == sqlite3.SQLITE_CANTOPEN and (why := lacking(self.path.parent)):
+            return StoreAway(f"{self.path} can't be opened: {why} ({name})")
         if opening and primary not in _WRITE_CODES:
             text = f"SqliteSink: {self.path} can't be used as a store: {error} ({name})"
             return ConfigurationError(text, code=K331)

@@ -47,6 +47,8 @@ class Book:
         try:
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
+            self._database.execute("pragma fullfsync = 1")  # macOS: through the disk's cache
+            self._database.execute("pragma checkpoint_fullfsync = 1")
             self._database.executescript(TABLES)
             if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
                 self._database.execute("insert into kept values (-1)")

@@ -4,18 +4,15 @@
 
 FileTail reads lines of Apache 2.2 or 2.4, ParseErrors finds those of level `error`, DetectBursts counts them client by
 client, SqliteSink stores a `burst` when it begins, and a `burst_over` when it is known how it went. A line without a
-client is the server's own, of a module that fails say, and is counted under the name `server`. It ends where the file
-does; `--set follow=true` waits for more.
-
-Time is that of the lines, so that the result is the same now and a year later. So it is the client's next error that
-tells that its burst is over, and the last bursts of a log stay open.
+client, of a module that fails say, counts for `server`. `--set follow=true` waits for more at the file's end. Time is
+that of the lines: the client's next error tells that its burst is over, and the last bursts of a log stay open.
 """
 
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from kedge import Bolt, FileTail, Line, Record, Reject, SqliteSink, State, Topology
+from kedge import Bolt, FileTail, Line, Matching, Record, Reject, SqliteSink, State, Topology
 
 # `[Sun Dec 04 05:15:09 2005] [error] [client 192.0.2.7] …`, and since 2.4 with fractions of a second, the module, the
 # process, the system's error before the client, and the client's port behind it.
@@ -58,13 +55,19 @@ class Spell(Record):
 class ParseErrors(Bolt):
     """Line → Error; other lines yield nothing. An error at an impossible time (`Feb 30`) is rejected."""
 
+    def __init__(self) -> None:
+        self.matching = Matching("errors")
+
     def process(self, line: Line) -> Iterator[Error]:
-        if match := ERROR.match(line.text):
+        if self.matching.seen(match := ERROR.match(line.text), line.text) and match:
             try:
                 at = datetime.strptime(f"{match['day']} {match['year']} +0000", "%b %d %H:%M:%S %Y %z")
             except ValueError as error:
                 raise Reject(f"an error at no time: {error}") from error
             yield Error(at, match["client"] or "server")
+
+    def close(self) -> None:
+        self.matching.end()
 
 
 class DetectBursts(Bolt):
@@ -89,8 +92,7 @@ class DetectBursts(Bolt):
 
 def topology(path: str = "error.log", store: str = "bursts.db", follow: bool = False) -> Topology:
     topology = Topology("apache-errors")
-    lines = topology.spout("lines", FileTail(path, follow=follow))
-    errors = topology.bolt("errors", ParseErrors(), lines.shuffle())
+    errors = topology.bolt("errors", ParseErrors(), topology.spout("lines", FileTail(path, follow=follow)).shuffle())
     bursts = topology.bolt("bursts", DetectBursts(), errors.fields("client"), tasks=2)
     sink = SqliteSink(store, records=[Burst, BurstOver])
     topology.bolt("store", sink, bursts[Burst].global_(), bursts[BurstOver].global_())

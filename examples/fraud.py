@@ -1,4 +1,4 @@
-"""Card fraud: alerts within milliseconds of the payment, what takes hours on Spark, and its results alerted on, too.
+"""Card fraud: alerts as payments come, what takes hours on Spark, and its results alerted on, too.
 
     python -m examples.cards cards
     kedge run examples/fraud.py --set path=cards/transactions.csv --set holders=cards/cardholders.csv

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from kedge import Bolt, ConfigurationError, FileTail, Line, Record, SqliteSink, State, Task, Topology
+from kedge import Bolt, ConfigurationError, FileTail, Line, Matching, Record, SqliteSink, State, Task, Topology
 
 # `Dec  9 06:55:46 web1 sshd[1]: …`, or `2026-12-09T06:55:46.123456+00:00 web1 …`
 LOGGED = re.compile(r"(?:[A-Z][a-z]{2} [ 123]\d [\d:]{8}|\d{4}-\d\d-\d\dT\S+) (?P<host>\S+) ")
@@ -47,9 +47,16 @@ class Last(Record):
 class ParseHost(Bolt):
     """Line → Heard; what is no line of syslog yields nothing."""
 
+    def __init__(self) -> None:
+        self.matching = Matching("lines of syslog")
+
     def process(self, line: Line) -> Iterator[Heard]:
-        if match := LOGGED.match(line.text):
+        match = LOGGED.match(line.text)
+        if self.matching.seen(match, line.text) and match:
             yield Heard(match["host"])
+
+    def close(self) -> None:
+        self.matching.end()
 
 
 class WatchHosts(Bolt):

@@ -21,7 +21,9 @@ BYTES_MAX: Final = 64 * 1024  # of a file with a secret; a longer one is some ot
 
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^/@]+@|(^|[?&\s])\w*password\s*=\s*\S", re.IGNORECASE)
 
-_NAMES: Final = re.compile(r"secret|passw|token|credential|access\.?key", re.IGNORECASE)  # about as Spark has it
+_NAMES: Final = re.compile(  # as Spark has it, and Hadoop's keys of stores in clouds
+    r"secret|passw|token|credential|access\.?key|(account|private|encryption)\.key\b", re.IGNORECASE
+)
 
 
 def names_secret(key: str) -> bool:

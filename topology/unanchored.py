@@ -18,13 +18,23 @@ def methods(declared: Declared) -> Iterator[str]:
     bolt = declared.prototype
     if not isinstance(bolt, Bolt) or not declared.streams:
         return
-    ticks = [method for method in reached(classes(bolt), "tick") if method.name == "tick"]
-    if declared.every is not None and callable(getattr(bolt, "tick", None)) and (not ticks or any(map(_gives, ticks))):
+    if declared.every is not None and callable(getattr(bolt, "tick", None)) and _ticks_give(bolt):
         yield "tick"
     for name, anchors_itself in (("execute", True), ("flush", False)):
-        calls = (node for method in reached(classes(bolt), name) for node in ast.walk(method))
-        if any(isinstance(node, ast.Call) and _emits_unanchored(node, anchors_itself) for node in calls):
+        if _finds_unanchored(bolt, name, anchors_itself):
             yield name
+
+
+def _ticks_give(bolt: Bolt) -> bool:
+    """Whether `tick` returns records, or emits some by a collector that it has kept: for that one's input, if it is not
+    told another anchor."""
+    ticks = [method for method in reached(classes(bolt), "tick") if method.name == "tick"]
+    return not ticks or any(map(_gives, ticks)) or _finds_unanchored(bolt, "tick", anchors_itself=True)
+
+
+def _finds_unanchored(bolt: Bolt, name: str, anchors_itself: bool) -> bool:
+    calls = (node for method in reached(classes(bolt), name) for node in ast.walk(method))
+    return any(isinstance(node, ast.Call) and _emits_unanchored(node, anchors_itself) for node in calls)
 
 
 def _gives(method: Function) -> bool:

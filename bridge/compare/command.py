@@ -23,6 +23,7 @@ from bridge.compare.options import (
     JsonOption,
     KillOption,
     ModesOption,
+    P99Option,
     PngOption,
     RateOption,
     ReportOption,
@@ -31,7 +32,7 @@ from bridge.compare.options import (
     SparkOption,
     WarmUpOption,
 )
-from bridge.compare.sample import SAMPLES, sample_of
+from bridge.compare.sample import SAMPLES, counted_of, sample_of
 from bridge.options import MASTER, SETTING
 from topology.cli import terminal
 from topology.cli.command import given_as
@@ -59,6 +60,7 @@ EXAMPLES: Final = (
     ("kedge compare alerts.py", "1,000 messages a second, in all modes that can run here"),
     ("kedge compare alerts.py --modes record,embedded --rate max", "how much two of them can take"),
     ("kedge compare alerts.py --modes record,spark:1s --report a.html", "with a report to show around"),
+    ("kedge compare alerts.py --p99 10ms --for 5s", "the most that each can take with 99 % of results within 10 ms"),
     ("kedge compare alerts.py --kill", "what a kill in the middle costs each"),
 )
 
@@ -69,6 +71,7 @@ def compare(
     config: ConfigOption = None,
     modes: ModesOption = None,
     rate: RateOption = "1000",
+    p99: P99Option = None,
     for_s: ForOption = FOR_S,
     warm_up: WarmUpOption = WARM_UP_S,
     rounds: RoundsOption = 2,
@@ -86,7 +89,7 @@ def compare(
     Its own sinks don't run, so nothing is stored or sent. Ctrl-C ends it, and shows what was measured until then.
     """
     terminal.say(f"kedge {version()}: compares modes of {printable(target)}")
-    if wrong := _wrong(rate, for_s, warm_up, rounds, modes):
+    if wrong := _wrong(rate, for_s, warm_up, rounds, modes) or _wrong_bound(p99, rate, kill):
         raise ConfigurationError(wrong, code=K701)
     job = Job(
         target,
@@ -100,6 +103,7 @@ def compare(
         spark or "",
         tuple(spark_conf or ()),
         kill,
+        p99_ms=float(p99 or 0) * 1_000,
     )
     secrets = shown_settings(pairs(job.spark_conf, given_as(SETTING)))
     hide(secrets)
@@ -110,7 +114,7 @@ def compare(
     with interruptible(), sample_of(target) if not set_ else nullcontext(()) as made:
         if made:
             terminal.say(f"no --set is given: {SAMPLES} beside it has made data ({', '.join(map(printable, made))})")
-        job = replace(job, sample=made)
+        job = replace(job, sample=made, counted=counted_of(target))
         topology, _ = declared(target, list(job.settings), config or [])
         topology.validate()
         raise SystemExit(_measured_and_shown(job, report, png, as_json))
@@ -132,6 +136,19 @@ def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | No
         return f"{given_as('--rounds')} takes a whole number from 1 to {ROUNDS_MAX}, not {rounds}"
     if modes is not None and not _modes(modes):
         return f"{given_as('--modes')} names no mode; record,embedded are two"
+    return ""
+
+
+def _wrong_bound(p99: float | None, rate: str, kill: bool) -> str:
+    """As `_wrong`, of `--p99`."""
+    if p99 is None:
+        return ""
+    if not 0 < p99 < inf:
+        return f"{given_as('--p99')} takes a time above 0, not {p99:g}"
+    if _rate(rate) is None:
+        return f"{given_as('--p99')} begins with a rate, and {given_as('--rate')} is max"
+    if kill:
+        return f"{given_as('--p99')} seeks a rate without a kill, and {given_as('--kill')} is given"
     return ""
 
 
@@ -197,11 +214,12 @@ def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json
     from bridge.compare.interrupts import Interrupts
     from bridge.compare.live import display
     from bridge.compare.measuring import compare as measure
+    from bridge.compare.sustained import sustained
 
     interrupts = Interrupts()
     with interrupts.taken():
         with display(job) as shown:
-            comparison = measure(job, shown, interrupts)
+            comparison = sustained(job, shown, interrupts, measure) if job.p99_ms else measure(job, shown, interrupts)
         try:
             _show(comparison, as_json)
         finally:  # a stdout that is full must not cost the report
@@ -273,3 +291,5 @@ def _words(job: Job) -> Iterator[str]:
         yield from (MASTER, job.spark_master)
     if job.kill:
         yield "--kill"
+    if job.p99_ms:
+        yield from ("--p99", f"{job.p99_ms:.10g}ms")

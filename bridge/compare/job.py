@@ -22,6 +22,9 @@ class Job:
     kill           whether each round has its victim killed in its middle.
     sample         as `values`, for data that were made because no values were given; what repeats the command leaves
                    them out.
+    counted        a regex and a group of it, where the topology counts messages by that group, as Spark can in SQL.
+    p99_ms         where it is above 0, each row's highest rate is sought whose 99th percentile is within it, from
+                   `rate` on (`--p99`).
     """
 
     target: str
@@ -36,6 +39,8 @@ class Job:
     spark_conf: tuple[str, ...] = ()
     kill: bool = False
     sample: tuple[str, ...] = ()
+    p99_ms: float = 0.0
+    counted: tuple[str, str] | tuple[()] = ()
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -77,7 +82,7 @@ class Progress(Protocol):
         known once all rows are measured."""
 
     def note(self, text: str) -> None:
-        """A sentence that a reader has to know, as it will be in `Comparison.notes`."""
+        """A sentence that a reader has to know, as it will be in `Comparison.notes`; or which rate is tried now."""
 
 
 class Quiet:

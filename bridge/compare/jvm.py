@@ -1,8 +1,9 @@
 """Modes of Spark's that take no topology: continuous and real-time, with a source, a filter and a sink in Java.
 
 They accept no operators in Python, so what they run is not the user's topology: the same messages, as text, through a
-filter, which is the most that Spark can do of it there. Beside them real-time mode with a filter in Python, which Spark
-has to be forced to take. Imports no pyspark; how a round goes is `jvm_round`'s.
+filter; and in real time, where a topology counts by a key that can be said in SQL, counted by that. Beside them
+real-time mode with a filter in Python, which Spark has to be forced to take. Imports no pyspark; how a round goes is
+`jvm_round`'s.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from bridge.options import SETTING
 from topology.cli.settings import looked_up, pairs
 
 MODES: Final = ("spark:continuous", "spark:real-time", "spark:real-time-python")
+COUNTING: Final = "spark:real-time"  # the one of them that has state in SQL
 TITLES: Final = {
     "spark:continuous": "Spark continuous, JVM only (a filter, not this topology)",
     "spark:real-time": "Spark real-time, JVM only (a filter, not this topology)",
@@ -49,6 +51,11 @@ TOLD: Final = ("spark.sql.streaming.checkpointFileManagerClass",)  # of Kedge's 
 MASTER: Final = "local[2]"
 BEHIND: Final = 16  # messages that may have to follow one before Python's result of it comes out; two or three do
 
+COUNTS: Final = {
+    "spark.sql.shuffle.partitions": "1",  # one task reads, and one counts: MASTER has room for no more
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # how long a row may wait for others on its way there
+}
+
 # Which messages pass, as `re.match` takes it, by the name of the topology; of others all do. This is how lines that
 # ssh_alerts makes something of begin.
 FAILED: Final = (
@@ -59,14 +66,27 @@ FAILED: Final = (
     r"(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
 )
 PATTERNS: Final[Mapping[str, tuple[str, str]]] = {"ssh-alerts": (FAILED, "lines that are a failed login, by a regex")}
+KEYS: Final[Mapping[str, str]] = {"ssh-alerts": "address"}  # what it counts by: a group of its pattern
 ALL: Final = ("", "none: all messages pass")
 
 
-def rows(mode: str) -> list[Row]:
-    """The rows of one of MODES."""
+def work_of(topology: str, counted: tuple[str, str] | tuple[()] = ()) -> tuple[str, str, str]:
+    """Of a topology: which messages pass, as a regex and in words, and by which group of that it counts, "" for none.
+    `counted` as `Job` has it."""
+    if counted:
+        return counted[0], "messages that a regex of samples.py takes", counted[1]
+    return (*PATTERNS.get(topology, ALL), KEYS.get(topology, ""))
+
+
+def rows(mode: str, key: str = "") -> list[Row]:
+    """The rows of one of MODES. `key`: what the topology counts by, where that can be said in SQL."""
     (name, every), *_ = TRIGGERS[mode].items()
-    settings = {"trigger": f"{name} {every}"} | {one: SETTINGS[one] for one in TOLD}
-    return [Row(mode, TITLES[mode], GUARANTEES[mode], settings | _forced(mode))]
+    settings = {"trigger": f"{name} {every}"} | {one: SETTINGS[one] for one in TOLD} | _forced(mode)
+    title = TITLES[mode]
+    if key and mode == COUNTING:
+        title = f"Spark real-time, JVM only (a count by {key} in SQL, and no more of this topology)"
+        settings |= COUNTS
+    return [Row(mode, title, GUARANTEES[mode], settings)]
 
 
 def why_not() -> str:
@@ -84,21 +104,25 @@ def measure(
     Raises Problem where it can't run, or has not come to its end; with what was measured by then. OSError where files
     of its own can't be written.
     """
-    pattern, passing = PATTERNS.get(script.topology, ALL)
+    pattern, passing, key = work_of(script.topology, job.counted)
+    key = key if row.mode == COUNTING else ""
     with interrupts.raising():
         jar = jvm_jar.jar(folder)
     told: dict[str, Any] = {
         "master": job.spark_master if job.spark_master.startswith("local") else MASTER,
         "jar": str(jar),
-        "settings": _forced(row.mode) | looked_up(pairs(job.spark_conf, SETTING), SETTING),
+        "settings": _forced(row.mode) | (COUNTS if key else {}) | looked_up(pairs(job.spark_conf, SETTING), SETTING),
         "trigger": TRIGGERS[row.mode],
         "output": "append" if row.mode == "spark:continuous" else "update",
         "pattern": pattern,
+        "key": key,
         "python": row.mode == "spark:real-time-python",
     }
     behind = BEHIND if told["python"] else 0
     result = Round(Task(row, script, folder, pattern, told, job.kill, behind), tell, mark, interrupts).measured()
     result.settings["filter"] = passing
+    if key:
+        result.settings["SQL"] = f"select last(number), count(*) from those messages group by {key}"
     return result
 
 

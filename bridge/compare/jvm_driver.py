@@ -1,4 +1,5 @@
-"""The driver of a JVM-only mode: `python -m bridge.compare.jvm_driver`. A log, a filter, a sink that tells the time.
+"""The driver of a JVM-only mode: `python -m bridge.compare.jvm_driver`. A log, a filter, a count by a key maybe, and
+a sink that tells the time.
 
 It is told what to run on stdin, a line of JSON, and ends with stdin. It says on stdout, as a companion does, `ready`
 once the query has started, and `failed …` where it can't go on; then it ends with status 1. Must not know what is
@@ -50,6 +51,8 @@ def run(told: dict[str, Any], voice: Voice) -> None:
     same_clock(lambda: int(jvm.java.lang.System.nanoTime()))
     reader = session.readStream.format(SOURCE).options(**told["source"])
     passing = passed(reader.load(), told["pattern"], told["python"])
+    if told["key"]:
+        passing = counted(passing, told["pattern"], told["key"])
     writer = passing.writeStream.outputMode(told["output"]).option("checkpointLocation", str(folder / "checkpoint"))
     writer = writer.trigger(**told["trigger"])
     arrivals = jvm.kedge.compare.Arrivals(told["arrivals"])
@@ -71,6 +74,15 @@ def passed(frame: Any, pattern: str, in_python: bool) -> Any:
         begins = re.compile(pattern)
         return frame.where(first | F.udf(lambda said: begins.match(said) is not None, BooleanType())(text))
     return frame.where(first | text.rlike(javas(pattern))) if pattern else frame.where(first | text.isNotNull())
+
+
+def counted(frame: Any, pattern: str, key: str) -> Any:
+    """Of each row its number, and how many of its key there were by then: `key` is a group of the pattern."""
+    from pyspark.sql import functions as F
+
+    found = F.regexp_extract("text", javas(pattern), re.compile(pattern).groupindex[key])
+    counts = frame.groupBy(found.alias("key")).agg(F.last("number").alias("number"), F.count("*").alias("count"))
+    return counts.select("number", "key", "count")
 
 
 def javas(pattern: str) -> str:

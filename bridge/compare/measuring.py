@@ -79,7 +79,8 @@ class Whole:
             sweep()
             logs.sweep()
             offer = offer_of(job)
-            ways = ways_of(job.modes or default_modes(), offer.guarantee)
+            *_, key = jvm.work_of(offer.topology, job.counted)
+            ways = ways_of(job.modes or default_modes(), offer.guarantee, key)
             self._rows = [Seen(way) for way in ways]
             self._progress.planned([way.row for way in ways])
             script = read(job, offer, self._folder.path / "script", self._mark)

@@ -11,15 +11,17 @@ from bridge.compare.job import Row
 from bridge.masters import SETTINGS, STREAMING
 from bridge.options import TRIGGER
 from bridge.triggers import AVAILABLE_NOW, DEFAULT, trigger_of
+from topology.cli.numbers import counted
 from topology.codes.comparing import K704
 from topology.errors import ConfigurationError, did_you_mean
+from topology.plan import WORKERS_MAX
 
 RECORD: Final = "record"
 EMBEDDED: Final = "embedded"
 SPARK: Final = "spark:"
 TRIGGERS: Final = (DEFAULT, "100ms", "1s")  # of `--trigger`, that are named; any other interval will do
 NAMED: Final = (RECORD, EMBEDDED, *(f"{SPARK}{one}" for one in TRIGGERS), *jvm.MODES)
-WORKERS: Final = "2"
+WORKERS: Final = 2  # of RECORD alone; of `record:N` it is N
 
 A_WORKER: Final = "a worker"
 ITS_PROCESS: Final = "its only process"
@@ -62,11 +64,12 @@ def rows_of(modes: Sequence[str]) -> list[Row]:
     return [way.row for way in ways_of(modes, "")]
 
 
-def ways_of(modes: Sequence[str], guarantee: str) -> list[Way]:
-    """As `rows_of`, with how each is run. `guarantee`: what the topology gets from Kedge itself."""
+def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[Way]:
+    """As `rows_of`, with how each is run. `guarantee`: what the topology gets from Kedge itself; `key` as `jvm.rows`
+    has it."""
     ways: dict[str, Way] = {}
     for mode in modes:
-        for way in _ways(mode.strip(), guarantee):
+        for way in _ways(mode.strip(), guarantee, key):
             ways.setdefault(way.row.title, way)
     return [*ways.values()]
 
@@ -80,14 +83,14 @@ def why_not(way: Way) -> str:
     return java.missing() if way.on_spark else ""
 
 
-def _ways(mode: str, guarantee: str) -> list[Way]:
-    if mode == RECORD:
-        row = Row(mode, f"Kedge, {WORKERS} workers", guarantee, {"--workers": WORKERS})
-        return [Way(row, ("--workers", WORKERS), victim=A_WORKER)]
+def _ways(mode: str, guarantee: str, key: str) -> list[Way]:
+    if (workers := _workers(mode)) is not None:
+        row = Row(mode, f"Kedge, {counted(workers, 'worker')}", guarantee, {"--workers": str(workers)})
+        return [Way(row, ("--workers", str(workers)), victim=A_WORKER)]
     if mode == EMBEDDED:
         return [Way(Row(mode, "Kedge, one process", guarantee), victim=ITS_PROCESS)]
     if mode in jvm.MODES:
-        return [Way(row, is_jvm=True) for row in jvm.rows(mode)]
+        return [Way(row, is_jvm=True) for row in jvm.rows(mode, key)]
     trigger = mode.removeprefix(SPARK)
     try:
         interval = trigger_of(trigger, TRIGGER) if mode.startswith(SPARK) else AVAILABLE_NOW
@@ -95,10 +98,19 @@ def _ways(mode: str, guarantee: str) -> list[Way]:
         interval = AVAILABLE_NOW
     if interval == AVAILABLE_NOW:  # it ends, and does not keep up with a source
         near = did_you_mean(mode, NAMED)
-        known = ", ".join(NAMED)
+        known = ", ".join((RECORD, f"{RECORD}:N", *NAMED[1:]))
         raise ConfigurationError(f"there is no mode {mode!r:.80}{near}; there are {known}", code=K704)
     interval_s = float(interval.split()[0]) / 1000 if interval != DEFAULT else 0.0
     return _micro_batch(mode, trigger, interval_s, guarantee)
+
+
+def _workers(mode: str) -> int | None:
+    """How many a mode of Kedge's has; None for what is no such mode, or has a number that `kedge run` does not take."""
+    name, colon, given = mode.partition(":")
+    if name != RECORD or not colon:
+        return WORKERS if mode == RECORD else None
+    found = int(given) if given.isdecimal() and len(given) <= len(str(WORKERS_MAX)) else 0
+    return found if 1 <= found <= WORKERS_MAX else None
 
 
 def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> list[Way]:

@@ -16,8 +16,9 @@ ModesOption = Annotated[
     typer.Option(
         "--modes",
         metavar="MODE,…",
-        help="record (kedge run --workers 2), embedded, spark:default, spark:100ms and so on (--engine spark with that "
-        "trigger), spark:continuous, spark:real-time; all that can run here unless given.",
+        help="record (kedge run --workers 2), record:N (--workers N), embedded, spark:default, spark:100ms and so on "
+        "(--engine spark with that trigger), spark:continuous, spark:real-time; all that can run here unless given, "
+        "of record the one with 2.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -27,6 +28,17 @@ RateOption = Annotated[
         "--rate",
         metavar="N|max",
         help="Messages offered a second, whether or not a mode keeps up; max: all at once.",
+        rich_help_panel=_HOW,
+    ),
+]
+P99Option = Annotated[
+    Duration | None,
+    typer.Option(
+        "--p99",
+        metavar="TIME",
+        parser=Duration,
+        help="Seek the most messages a second, from --rate on, with which 99 % of a mode's results come within this "
+        "time: 10ms, 1s.",
         rich_help_panel=_HOW,
     ),
 ]

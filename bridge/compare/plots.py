@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bridge.compare.results import Comparison, ModeResult, percentile
-from bridge.compare.table import at_once, called, headline, measured, name_of, with_kill
+from bridge.compare.table import at_once, bounded, called, headline, measured, name_of, with_kill
 from topology.cli.numbers import short
 from topology.text import printable
 
@@ -156,7 +156,7 @@ def png(comparison: Comparison) -> bytes:
         left, right = figure.subplots(1, 2, width_ratios=(1.65, 1), gridspec_kw={"wspace": 0.06})
         _percentiles(left, modes, found, OF_PNG)
         left.set_title("latency of a result", color=OF_PNG.text)
-        if at_once(comparison):
+        if at_once(comparison) or bounded(comparison):
             _bars(right, modes, found, OF_PNG, lambda one: one.throughput_per_s, "")
             right.set_title("messages a second", color=OF_PNG.text)
         else:
@@ -186,9 +186,11 @@ def conditions(comparison: Comparison) -> str:
     parts = []
     if isinstance(rate, int | float):
         parts.append(f"{rate:,.10g} messages a second")
+    elif bounded(comparison):
+        parts.append(f"the most messages a second with p99 within {noted['p99_ms']:g} ms")
     elif "rate" in noted:
         parts.append("all messages at once")
-    if seconds is not None and isinstance(rate, int | float):
+    if seconds is not None and not at_once(comparison):
         parts.append(f"for {seconds:g} s")
     if rounds is not None:
         parts.append("in one round" if rounds == 1 else f"in each of {rounds} rounds")

@@ -33,6 +33,8 @@ KILLED: Final = ("gap", "recovered", "replayed", "repeated", "missing", "exact")
 PERCENTILE: Final = re.compile(r"p\d")
 WORDS: Final = {  # of settings and of the machine, for people, with their units
     "rate": "messages a second",
+    "p99_ms": "99th percentile at most (--p99), ms",
+    "first_rate": "messages a second, at first (--rate)",
     "seconds": "seconds measured, a round",
     "warm_up_s": "seconds of warm-up before",
     "kill": "a kill in the middle",
@@ -62,8 +64,9 @@ HOW: Final = (
     "nothing was stored or sent."
 )
 JVM_NOTE: Final = (
-    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter and a sink "
-    "of their own, in the JVM but for what a title says, as what Spark can do at best, and not this topology."
+    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter, a count by "
+    "a key where a title says so, and a sink of their own, in the JVM but for what a title says, as what Spark can do "
+    "at best, and not this topology."
 )
 
 

@@ -113,7 +113,13 @@ def sentences(comparison: Comparison) -> Iterator[str]:
 
 def at_once(comparison: Comparison) -> bool:
     """Whether all messages were offered at once, so that not the latencies count but how many got through."""
-    return "rate" in comparison.settings and not isinstance(comparison.settings["rate"], int | float)
+    rate = comparison.settings.get("rate", 0)
+    return not isinstance(rate, int | float) and not bounded(comparison)
+
+
+def bounded(comparison: Comparison) -> bool:
+    """Whether each mode's figures are of the highest rate at which its 99th percentile was within a bound."""
+    return "p99_ms" in comparison.settings
 
 
 def with_kill(comparison: Comparison) -> bool:
@@ -127,7 +133,7 @@ def headline(comparison: Comparison) -> str:
     not held up by the feeder."""
     fair = [one for one in comparison.modes if not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY]
     unit: Callable[[float], str]
-    if at_once(comparison):
+    if at_once(comparison) or bounded(comparison):
         what, unit, how = "messages a second", rate, "as many"
         found = sorted((one.throughput_per_s, one.title) for one in fair if one.throughput_per_s)
     elif with_kill(comparison):

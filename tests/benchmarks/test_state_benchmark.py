@@ -11,7 +11,7 @@ from test_benchmarks import results_of, short
 
 from benchmarks import alerts, counts, restart
 from benchmarks import state as state_command
-from benchmarks.rounds import Figures, Name
+from benchmarks.rounds import Figures, MeasurementError, Name, in_fresh_process
 from topology.durable.files import DiskFiles
 from topology.durable.sqlite import SqliteStore
 from topology.durable.statedir import StateDir
@@ -82,7 +82,7 @@ def test_counts_are_kept_in_commits_and_those_in_memory_in_none() -> None:
         assert one["cores"] > 0
         assert ("commits" in one) is (name != "state-none")
     for one in (results["state-process"], results["state-disk"]):
-        assert one["value"] == pytest.approx(one["batch"] * one["commits"], rel=0.01)
+        assert one["value"] == pytest.approx(one["batch"] * one["commits"], abs=rounding(one))
         assert one["batch"] > 1
 
 
@@ -143,6 +143,15 @@ def test_a_restart_with_state_of_another_count_is_no_measurement(monkeypatch: py
         restart.restarted(keys=10)
 
 
+def test_a_restart_without_psutil_names_it_and_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "psutil.py").write_text("raise ModuleNotFoundError(\"No module named 'psutil'\", name='psutil')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(MeasurementError, match=r"(?s)state-restart needs psutil, .*next: .* -m pip install"):
+        in_fresh_process("state-restart", 0.1)
+
+
 def test_a_run_that_fails_is_told_of_with_what_it_has_said(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no directory")
     with pytest.raises(RuntimeError, match=r"(?s)ended with status .*state directory"):
@@ -164,6 +173,11 @@ def test_keys_are_written_as_a_worker_writes_them(tmp_path: Path) -> None:
 # -- sinks and stores
 
 
+def rounding(one: dict[str, Any]) -> float:
+    """The most that rounding changes the product: both figures are whole numbers, of a slow disk as few as 15."""
+    return float(one["batch"] + one["commits"]) / 2 + 1
+
+
 def test_state_gives_rows_and_commits_a_second_of_each_store() -> None:
     results = results_of(short("state", "--json", "sqlite-sink", "jsonlines-sink", "store-commit"))
     assert list(results) == ["sqlite-sink", "jsonlines-sink", "store-commit"]
@@ -171,7 +185,7 @@ def test_state_gives_rows_and_commits_a_second_of_each_store() -> None:
         one = results[name]
         assert one["unit"] == "rows/s"
         assert 1 <= one["batch"] <= 600
-        assert one["value"] == pytest.approx(one["batch"] * one["commits"], rel=0.01)
+        assert one["value"] == pytest.approx(one["batch"] * one["commits"], abs=rounding(one))
     assert results["store-commit"]["unit"] == "commits/s"
 
 

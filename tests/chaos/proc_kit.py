@@ -2,7 +2,28 @@
 
 import contextlib
 import os
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final, NamedTuple
+
+
+class Freezer(NamedTuple):
+    """How one version of cgroups freezes a group. `places`: where it may be mounted."""
+
+    places: tuple[str, ...]
+    file: str
+    freeze: str
+    thaw: str
+    events: str
+    frozen: str
+
+
+# A killed process of a frozen group ends at once in the second version, and when it is thawed in the first.
+FREEZERS: Final = {
+    1: Freezer(("/sys/fs/cgroup/freezer",), "freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN"),
+    2: Freezer(("/sys/fs/cgroup/unified", "/sys/fs/cgroup"), "cgroup.freeze", "1", "0", "cgroup.events", "frozen 1"),
+}
 
 
 def children(pid: int) -> list[int]:
@@ -64,3 +85,49 @@ def is_guard(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return b"orphan_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
+
+
+class Cgroup:
+    """A cgroup of its own, whose processes can be frozen."""
+
+    def __init__(self, path: Path, how: Freezer) -> None:
+        self.path, self.how = path, how
+
+    def freeze(self, pids: Sequence[int]) -> None:
+        for pid in pids:
+            (self.path / "cgroup.procs").write_text(str(pid))
+        (self.path / self.how.file).write_text(self.how.freeze)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether all of them stand still."""
+        return self.how.frozen in (self.path / self.how.events).read_text()
+
+    def thaw(self) -> None:
+        (self.path / self.how.file).write_text(self.how.thaw)
+
+
+def made_cgroup(version: int) -> Cgroup | None:
+    """None where the system has none of this version that we may write."""
+    how = FREEZERS[version]
+    for place in how.places:
+        path = Path(place, f"kedge-test-{uuid.uuid4().hex}")
+        with contextlib.suppress(OSError):
+            path.mkdir()
+            if (path / how.file).exists():
+                return Cgroup(path, how)
+            path.rmdir()  # a plain folder: no file system of cgroups is here
+    return None
+
+
+@contextlib.contextmanager
+def cgroup_of(version: int) -> Iterator[Cgroup | None]:
+    """As `made_cgroup`; at the end it is thawed, and removed, as its processes are gone then."""
+    made = made_cgroup(version)
+    try:
+        yield made
+    finally:
+        if made is not None:
+            made.thaw()
+            with contextlib.suppress(OSError):
+                made.path.rmdir()

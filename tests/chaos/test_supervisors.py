@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from chaos_kit import ENDLESS, KEDGE, exactly, rows, running, seeded, wait_for
-from proc_kit import left_over, state_of
+from proc_kit import cgroup_of, left_over, state_of
 
 FEWER = 8_000
 
@@ -68,6 +68,35 @@ def test_workers_that_can_not_notice_it_are_ended_when_their_supervisor_is_kille
         os.kill(run.process.pid, signal.SIGKILL)
         run.process.wait()
         wait_for(lambda: not [pid for pid in workers if state_of(pid)], "the end of the workers", within_s=5)
+    with running(folder, count=FEWER, layout="apart") as run:
+        run.ended().well()
+    exactly(folder, FEWER)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_frozen_workers_are_ended_or_named_with_what_to_do_when_their_supervisor_is_killed_f67(
+    folder: Path, version: int
+) -> None:
+    """In a cgroup of the first version no signal ends them before it is thawed."""
+    with cgroup_of(version) as cgroup:
+        if cgroup is None:
+            pytest.skip(f"no cgroup of version {version} with a freezer that this user may write")
+        with running(folder, count=FEWER, rate=2_000, layout="apart") as run:
+            run.until_done(500)
+            workers = run.workers()
+            cgroup.freeze(workers)
+            wait_for(lambda: cgroup.frozen, "the frozen workers")
+            os.kill(run.process.pid, signal.SIGKILL)
+            run.process.wait()
+            if version == 1:
+                with running(folder, count=FEWER, layout="apart") as again:
+                    refused = again.ended()
+                assert refused.status == 3
+                holder = rf"another process has it open \(pid ({'|'.join(map(str, workers))}): python"
+                assert re.search(holder, refused.sentence())
+                assert "its cgroup may be frozen: thaw that" in refused.said
+                cgroup.thaw()
+            wait_for(lambda: not [pid for pid in workers if state_of(pid)], "the end of the workers", within_s=5)
     with running(folder, count=FEWER, layout="apart") as run:
         run.ended().well()
     exactly(folder, FEWER)

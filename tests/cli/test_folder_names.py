@@ -1,11 +1,15 @@
 """A folder may be called anything but "/" and NUL: an escape sequence and a line end in its name are told as text by
 each command, in each message and in each line that is offered to be typed (S26)."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
+from subprocess import run
 
 import pytest
-from cli_kit import Result, kedge_here
+from cli_kit import Result, kedge, kedge_here
 
 EVIL = "x\x1b]0;pwn\x07\nkedge: forged\x1b[2J\u202e"
 APP = Path(__file__).with_name("cli_kit.py")
@@ -110,3 +114,16 @@ def test_a_folders_name_is_told_as_text_by_each_command(evil: Path) -> None:
     assert not [(one.args, found) for one in told if (found := hurts(one))]
     ours = [one for one in told if "broken.py" not in str(one.args) and "bad=true" not in one.args]
     assert not [one.stderr for one in ours if "Traceback" in one.stderr]
+
+
+def test_the_line_that_goes_on_from_a_run_is_shown_as_text_and_can_be_typed(evil: Path) -> None:
+    first = kedge("run", evil / "app.py", "--state-dir", evil / "state", cwd=evil.parent)
+    assert (first.returncode, hurts(first)) == (0, [])
+    (line,) = (one for one in first.stdout.splitlines() if one.startswith("try next: "))
+    bash = which("bash")
+    if bash is None:
+        pytest.skip("needs a shell that knows $'...'")
+    found = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    typed = [bash, "-c", line.removeprefix("try next: ")]
+    second = run(typed, cwd=evil.parent, env=found, capture_output=True, text=True)
+    assert (second.returncode, second.stderr.count("small: 1 spout")) == (0, 1), second.stderr

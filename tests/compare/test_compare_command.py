@@ -18,6 +18,17 @@ WRONG = {
     "a rate without an end": (["--rate", "inf"], "--rate takes a number of messages a second above 0", "K701"),
     "a rate that is no number": (["--rate", "nan"], "--rate takes a number of messages a second above 0", "K701"),
     "a rate in words": (["--rate", "fast"], "--rate takes a number of messages a second above 0, or max", "K701"),
+    "a bound of no time": (["--p99", "0s"], "--p99 takes a time above 0, not 0", "K701"),
+    "a bound and all at once": (
+        ["--p99", "9ms", "--rate", "max"],
+        "--p99 begins with a rate, and --rate is max",
+        "K701",
+    ),
+    "a bound and a kill": (
+        ["--p99", "9ms", "--kill"],
+        "--p99 seeks a rate without a kill, and --kill is given",
+        "K701",
+    ),
     "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0", "K701"),
     "a time without an end": (["--for", "inf"], "--for takes a number of seconds above 0, not inf", "K701"),
     "a time in words": (
@@ -236,4 +247,5 @@ def test_the_line_to_repeat_it_has_all_that_counts_wherever_it_came_from() -> No
         *("--spark-conf", "a.b=c d", "--rate", "max", "--for", "2.5", "--warm-up", "0", "--rounds", "3"),
         *("--modes", "record,spark:1s", "--spark", "local[2]", "--kill"),
     ]
+    assert again(Job("a.py", p99_ms=12.5)).endswith(" --rounds 2 --p99 12.5ms")
     assert again(Job("alerts.py")) == "kedge compare alerts.py --rate 1000 --for 20 --warm-up 5 --rounds 2"

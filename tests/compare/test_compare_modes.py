@@ -29,10 +29,19 @@ def test_any_interval_is_a_mode_and_each_row_is_there_once() -> None:
     assert len(titles) == len({*titles})
 
 
+def test_kedge_runs_on_as_many_workers_as_its_mode_says() -> None:
+    ways = ways_of(["record", "record:1", "record:2", "record:8"], "exactly once")
+    assert [way.row.title for way in ways] == ["Kedge, 2 workers", "Kedge, 1 worker", "Kedge, 8 workers"]
+    assert [way.options for way in ways] == [("--workers", number) for number in ("2", "1", "8")]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ("recrod", "did you mean 'record'"),
+        ("record:0", "there is no mode 'record:0'"),
+        ("record:65", "there is no mode 'record:65'"),
+        ("record:two", "there is no mode 'record:two'"),
         ("spark:defualt", "did you mean 'spark:default'"),
         ("spark", "there is no mode 'spark'"),
         ("spark:available-now", "there is no mode"),
@@ -40,7 +49,7 @@ def test_any_interval_is_a_mode_and_each_row_is_there_once() -> None:
     ],
 )
 def test_a_mode_that_there_is_none_of_is_told_with_what_there_is(wrong: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match="there are record, embedded") as caught:
+    with pytest.raises(ConfigurationError, match="there are record, record:N, embedded") as caught:
         rows_of(["record", wrong])
     assert said in str(caught.value)
     assert str(caught.value.code) == "K704"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.compare.sample import sample_of
+from bridge.compare.sample import counted_of, sample_of
 from topology.cli.loading import load, target_of
 from topology.cli.settings import pairs
+from topology.errors import ConfigurationError
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 MADE = ("apache_errors", "fraud", "machine_temperature", "silent_hosts", "ssh_alerts")
@@ -42,3 +43,21 @@ def test_a_users_own_samples_are_called_by_the_name_of_the_topologys_file(tmp_pa
     with sample_of(str(tmp_path / "alerts.py")) as (value,):
         assert value.startswith("path=")
         assert value.endswith("/a.log")
+
+
+def test_what_a_topology_counts_by_is_said_beside_its_file_or_not_at_all(tmp_path: Path) -> None:
+    alerts = str(tmp_path / "alerts.py")
+    for name in ("alerts.py", "other.py"):
+        (tmp_path / name).write_text("")
+    assert counted_of(alerts) == ()
+    (tmp_path / "samples.py").write_text("COUNTED = {'alerts': (r'from (?P<host>.*)', 'host')}\n")
+    assert counted_of(alerts) == (r"from (?P<host>.*)", "host")
+    assert counted_of(str(tmp_path / "other.py")) == ()
+
+
+@pytest.mark.parametrize("said", ["'host'", "('(?P<host>', 'host')", "('(?P<host>.)', 'user')", "(1, 2)"])
+def test_what_is_no_expression_with_that_group_is_refused(tmp_path: Path, said: str) -> None:
+    (tmp_path / "alerts.py").write_text("")
+    (tmp_path / "samples.py").write_text(f"COUNTED = {{'alerts': {said}}}\n")
+    with pytest.raises(ConfigurationError, match="COUNTED under 'alerts' no pair of a regular expression"):
+        counted_of(str(tmp_path / "alerts.py"))

@@ -58,7 +58,7 @@ def scripted(folder: Path, rate: float | None = RATE, topology: str = "ssh-alert
 
 def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tuple[ModeResult, list[str]]:
     """One round, and the phases that it told of."""
-    (row,) = jvm.rows(mode)
+    (row,) = jvm.rows(mode, jvm.work_of(script.topology)[2])
     phases: dict[str, None] = {}
     folder.mkdir()
     job = Job("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
@@ -197,6 +197,21 @@ def test_real_time_mode_gives_each_line_that_passes_once(tmp_path: Path, mode: s
     script = scripted(tmp_path / "script")
     result, _ = measured(tmp_path / "run", mode, script)
     exactly(result, script)
+    counts = [*(tmp_path / "run/checkpoint").glob("state/*/*")]
+    assert bool(counts) == (mode == "spark:real-time"), "state is what it counts in"
+    assert ("SQL" in result.settings) == bool(counts)
+
+
+def test_a_row_of_real_time_mode_says_by_what_it_counts_or_that_it_is_a_filter() -> None:
+    def titles(topology: str, counted: tuple[str, str] | tuple[()] = ()) -> list[str]:
+        key = jvm.work_of(topology, counted)[2]
+        return [row.title for mode in ("spark:real-time", "spark:continuous") for row in jvm.rows(mode, key)]
+
+    filters = ["Spark real-time, JVM only (a filter, not this topology)", jvm.TITLES["spark:continuous"]]
+    assert titles("another") == filters
+    counts = "Spark real-time, JVM only (a count by {} in SQL, and no more of this topology)"
+    assert titles("ssh-alerts") == [counts.format("address"), filters[1]]
+    assert titles("another", ("(?P<host>a)", "host")) == [counts.format("host"), filters[1]]
 
 
 def exactly(result: ModeResult, script: Script) -> None:

@@ -35,3 +35,19 @@ def xor(terms: list[str]) -> int:
     for term in terms:
         value ^= int(term, 16)
     return value
+
+
+def promises(page: str) -> list[str]:
+    """The rows of a page's table of promises, with each link as the file that it leads to."""
+    text = (ROOT / page).read_text("utf-8")
+    table = text[text.index("| promise |") :].split("\n\n")[0]
+    found = table.replace("[order](order.md)", "order").splitlines()
+    return [
+        re.sub(r"\]\(([^)#]+)", lambda link: f"]({(ROOT / page).parent.joinpath(link[1]).resolve()}", one)
+        for one in found
+    ]
+
+
+def test_the_readme_promises_what_the_page_on_guarantees_does_by_the_same_tests() -> None:
+    assert promises("README.md") == promises("docs/explanation/guarantees.md")
+    assert len(promises("README.md")) > 6

@@ -152,6 +152,25 @@ def test_a_tick_that_gives_nothing_emits_nothing_B10() -> None:
     assert line_of(Quiet(), Store(), every="1s").guarantee is EXACTLY
 
 
+def test_a_tick_that_emits_without_an_anchor_by_a_collector_that_it_has_kept_is_found_B10() -> None:
+    class Kept(Bolt):
+        def execute(self, tup: Tuple[Line], out: Collector[Line]) -> None:
+            self.tup, self.out = tup, out
+
+        def tick(self, now: datetime) -> None:
+            self.out.emit(self.tup.record, anchors=())
+
+    class Anchored(Kept):
+        def tick(self, now: datetime) -> None:
+            self.out.emit(self.tup.record)
+            self.out.ack(self.tup)
+
+    promise = line_of(Kept(), Store(), every="1s")
+    assert promise.guarantee is AT_MOST
+    assert "emits in `tick` what is anchored to no message" in promise.weaknesses[0].text
+    assert line_of(Anchored(), Store(), every="1s").guarantee is EXACTLY
+
+
 def test_what_execute_and_flush_emit_without_an_anchor_is_found_in_their_source_B10() -> None:
     class Unanchored(Bolt):
         def execute(self, tup: Tuple[Line], out: Collector[Line]) -> None:

@@ -1,6 +1,9 @@
 """A rule of the house, as a test: who may ask the system to put something on the disk. As in `test_house`,
 exceptions have their reasons, and one that nothing needs any more is a mistake too."""
 
+import ast
+import re
+
 import pytest
 from house import ALL_FOLDERS, SourceFile, dotted_uses, files, report, unneeded
 
@@ -10,6 +13,38 @@ MAY_SYNC = {
     ("benchmarks/counts.py", "os.fsync"): "what the system's own call takes is a figure there",
     ("benchmarks/counts.py", "os.fdatasync"): "what the system's own call takes is a figure there",
 }
+OPENS = {"sqlite3.connect", "apsw.Connection"}
+MAY_NOT_SYNC = {
+    "bolts/known_keys.py": "its file has no name, and is gone with the process",
+    "bolts/sqlite_rows.py": "it only reads",
+    "examples/cards.py": "it only reads",
+}
+
+
+def test_each_database_that_is_written_is_synced_through_the_drives_cache_F64() -> None:
+    """SQLite does so only if it is told, and a checkpoint has a setting of its own."""
+    found = [file for file in files(*{*ALL_FOLDERS} - {"tests", "benchmarks"}, "kedge") if opens(file)]
+    report(
+        [
+            *(file.path for file in found if file.path not in MAY_NOT_SYNC and not SETTINGS.issubset(words(file))),
+            *unneeded(MAY_NOT_SYNC, {file.path for file in found if not SETTINGS.issubset(words(file))}),
+        ],
+        "set fullfsync and checkpoint_fullfsync:",
+    )
+
+
+SETTINGS = {"fullfsync", "checkpoint_fullfsync"}
+
+
+def opens(file: SourceFile) -> bool:
+    """Whether a file opens a database."""
+    return any(full.removesuffix("()") in OPENS for full, _ in dotted_uses(file.tree))
+
+
+def words(file: SourceFile) -> set[str]:
+    """Those of all its texts."""
+    texts = (node.value for node in ast.walk(file.tree) if isinstance(node, ast.Constant))
+    return {word for text in texts if isinstance(text, str) for word in re.findall(r"\w+", text)}
 
 
 def test_one_place_syncs_what_is_written() -> None:

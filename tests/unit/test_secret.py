@@ -14,7 +14,7 @@ import pytest
 
 from topology import ConfigurationError, Secret
 from topology.cli.settings import arguments, pairs, plain_secrets
-from topology.references import BYTES_MAX, holds_password, resolved
+from topology.references import BYTES_MAX, holds_password, names_secret, resolved
 
 CANARY = "kanarienvogel-7f3a"
 
@@ -203,3 +203,25 @@ def test_s12_a_mistyped_option_does_not_repeat_what_may_be_secret(given: list[st
         arguments(with_secret, pairs(given, "--set"), "x")
     assert str(error.value).startswith(said)
     assert CANARY not in "".join(traceback.format_exception(error.value))
+
+
+# -- settings of another program's
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", True),
+        ("spark.hadoop.fs.s3a.access.key", True),
+        ("spark.hadoop.fs.s3a.encryption.key", True),
+        ("spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net", True),
+        ("spark.hadoop.fs.gs.auth.service.account.private.key", True),
+        ("spark.ssl.keyPassword", True),
+        ("spark.ssl.rpc.privateKey", False),  # the path of a file
+        ("spark.io.encryption.keySizeBits", False),
+        ("spark.sql.session.timeZone", False),
+    ],
+)
+def test_a_setting_is_a_secret_by_its_name(key: str, is_secret: bool) -> None:
+    """S12."""
+    assert names_secret(key) == is_secret

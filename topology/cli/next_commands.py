@@ -4,6 +4,7 @@ user has, and the state directory where it would not be found without.
 Knows words and folders; must not know what the commands do.
 """
 
+import os
 import shlex
 import shutil
 import sys
@@ -21,7 +22,15 @@ NEW_ID: Final = ("--run-id", "new")  # and these two words
 
 def again(argv: Sequence[str]) -> str:
     """The command line once more."""
-    return f"{_command(argv[0])} {shlex.join(blind(_for_good(argv[1:])))}"
+    return f"{_command(argv[0])} {' '.join(map(quoted, blind(_for_good(argv[1:]))))}"
+
+
+def quoted(word: str) -> str:
+    """A word that a shell takes as this one, in one line and with nothing in it that a terminal obeys (S11)."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\{byte:03o}" for byte in os.fsencode(word))
+    return f"$'{''.join(plain)}'"
 
 
 def dead_list(directory: Path) -> str:
@@ -37,8 +46,8 @@ def stop(directory: Path, option: str = "") -> str:
 def _found(directory: Path, by: str) -> str:
     """The words that lead to this state directory: none to the only one of this folder."""
     if directory.parent != HOME:
-        return f" --state-dir {printable(shlex.quote(str(directory)))}"
-    return "" if state_dirs() == [directory] else f" {by}{directory.name}"
+        return f" --state-dir {printable(quoted(str(directory)))}"
+    return "" if state_dirs() == [directory] else f" {by}{quoted(directory.name)}"
 
 
 def _ours() -> str:
@@ -52,7 +61,8 @@ def _command(typed: str) -> str:
     if shutil.which("kedge") == typed:
         return "kedge"
     path = Path(typed)
-    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else typed
+    within = path.is_absolute() and path.is_relative_to(Path.cwd())
+    return quoted(str(path.relative_to(Path.cwd())) if within else typed)
 
 
 def _for_good(words: Sequence[str]) -> list[str]:

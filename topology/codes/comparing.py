@@ -28,9 +28,9 @@ K703: Final = Code(
 K704: Final = Code(
     "K704",
     "A mode that there is none of",
-    "--modes names what is compared, with commas between: record is Kedge on two workers, embedded is Kedge in one "
-    "process, spark:default and spark:INTERVAL are Spark's micro-batches, spark:continuous and spark:real-time are "
-    "what Spark does without Python.",
+    "--modes names what is compared, with commas between: record is Kedge on two workers, record:N on N of them, "
+    "embedded is Kedge in one process, spark:default and spark:INTERVAL are Spark's micro-batches, spark:continuous "
+    "and spark:real-time are what Spark does without Python.",
     "write --modes record,embedded,spark:default, say; without --modes, all that can run here are compared.",
 )
 K705: Final = Code(

@@ -115,7 +115,7 @@ K324: Final = Code(
 K325: Final = Code(
     "K325",
     "A JSON Lines file that can't be used",
-    "The system has refused to open, lock or sync the sink's file.",
+    "The system has refused to open, lock or sync the sink's file. What may pass, no room say, is waited for instead.",
     "mend what the system says: rights, room, or the file system.",
 )
 K326: Final = Code(
@@ -135,7 +135,7 @@ K327: Final = Code(
 K328: Final = Code(
     "K328",
     "A database that can't be locked",
-    "The sink makes a lock file beside the database, and can't.",
+    "The sink makes a lock file beside the database, and can't. What may pass, no room say, is waited for instead.",
     "give this user the right to write in that folder, or another path.",
 )
 K329: Final = Code(

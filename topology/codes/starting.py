@@ -94,7 +94,7 @@ K414: Final = Code(
     "The state directory can't be written",
     "What a run notes has to be durable before it goes on, and the system has refused it: a full disk, most of the "
     "time.",
-    "make room, and run again.",
+    "make room in it, or give this user the right to write there, and run again.",
 )
 K415: Final = Code(
     "K415",

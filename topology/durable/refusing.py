@@ -15,7 +15,7 @@ from topology.errors import StartError
 
 IN_USE: Final = (
     "run again in a few seconds: workers of a run that was just killed end within 3 s. What has it then, end: "
-    "kill PID, or kill -9 PID where it is stopped"
+    "kill PID, or kill -9 PID where it is stopped; where that does not end it, its cgroup may be frozen: thaw that"
 )
 
 

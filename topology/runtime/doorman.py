@@ -1,31 +1,41 @@
 """Who may come in: answers libzmq's questions (ZAP, RFC 27) for the PULL of `transport`, and counts who may not.
 
-On ipc the directory's mode is the lock; on tcp each worker of the run is known by its CURVE key. Must not know frames.
+On ipc the directory's mode is the lock, and one process has a bounded number of connections; on tcp each worker of the
+run is known by its CURVE key. Must not know frames.
 """
 
+import contextlib
+import struct
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import zmq
 from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
+from topology.runtime.crowding import CONNECTIONS_MAX, Crowd
 from topology.runtime.tally import Tally
 
 _ZAP: Final = "inproc://zeromq.zap.01"
 _MONITOR: Final = "inproc://kedge.monitor"
+_EVENT: Final = struct.Struct("=HI")  # what has happened, and to which descriptor, or why
+_CALM_MS: Final = 1_000  # without any event a crowd is over
 _DOMAIN: Final = b"kedge"  # of ZAP; a domain also has libzmq refuse ZMTP 1 and 2, which take random bytes for frames
 
 
 class Doorman(threading.Thread):
-    """Of one PULL: `keys` are the public ones that may come in, in Z85; None on ipc. A thread, as loops may be busy.
+    """Of one PULL: `keys` are the public ones that may come in, in Z85; None on ipc, where `path` is its socket's. A
+    thread, as loops may be busy.
 
     Make it before the PULL is bound, and `start` it then. It ends with its context, or by `close` if it never started.
     """
 
     def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", pull: "zmq.Socket[bytes]", keys: Iterable[bytes] | None
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        pull: "zmq.Socket[bytes]",
+        keys: Iterable[bytes] | None,
+        path: str = "",
     ) -> None:
         super().__init__(name="kedge links doorman", daemon=True)
         self.strangers = 0
@@ -33,6 +43,7 @@ class Doorman(threading.Thread):
         self._allowed = None if keys is None else {z85.decode(key) for key in keys}
         self._unsettled = 0  # connections whose handshake has neither succeeded nor failed
         self._failed = False  # whether the last event was a handshake that failed; its disconnection follows
+        self._crowd = Crowd(path) if path else None
         self._zap = context.socket(zmq.REP)
         self._events = context.socket(zmq.PAIR)
         try:
@@ -56,11 +67,14 @@ class Doorman(threading.Thread):
         poller.register(self._events, zmq.POLLIN)
         try:
             while True:
-                for socket, _ in poller.poll():
+                there = poller.poll(_CALM_MS if self._crowd is not None else None)
+                if not there and self._crowd is not None:
+                    self._crowd.calm()
+                for socket, _ in there:
                     if socket is self._zap:
                         self._zap.send_multipart(self._answer(self._zap.recv_multipart()))
                     else:
-                        self._take_note(parse_monitor_message(self._events.recv_multipart()))
+                        self._take_notes()
         except zmq.ContextTerminated:
             self.close()
 
@@ -72,12 +86,22 @@ class Doorman(threading.Thread):
             welcome = mechanism == b"CURVE" and credentials[:1] != [] and credentials[0] in self._allowed
         return [version, number, b"200" if welcome else b"400", b"", b"", b""]
 
-    def _take_note(self, message: Mapping[str, Any]) -> None:
+    def _take_notes(self) -> None:
+        """Of all that has happened: while many come at once there is no time for a look at each."""
+        receive, take = self._events.recv_multipart, self._take_note
+        with contextlib.suppress(zmq.Again):
+            while True:
+                take(*_EVENT.unpack(receive(zmq.NOBLOCK)[0]))
+
+    def _take_note(self, event: int, value: int) -> None:
         """Counts by what libzmq tells of connections. A ZMTP that is too old is not told: it is just disconnected."""
-        event, value = message["event"], message["value"]
         failed = False
+        if event == zmq.EVENT_DISCONNECTED and self._crowd is not None:
+            self._crowd.gone(value)
         if event == zmq.EVENT_ACCEPTED:
             self._unsettled += 1
+            if self._crowd is not None and not self._crowd.came(value):
+                self.tally.count(f"a process has {CONNECTIONS_MAX} connections already")
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._unsettled -= 1
             if self._unsettled < 0:  # a peer's end, while this one was at the door, was taken for a stranger's

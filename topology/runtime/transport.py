@@ -145,7 +145,8 @@ class Transport:
         endpoint = numeric(address) if tcp else f"ipc://{check_path(address)}"
         pull = self._new_socket(zmq.PULL, endpoint)
         try:
-            self._doorman = Doorman(self._context, pull, self._keys.workers.values() if self._keys and tcp else None)
+            keys = self._keys.workers.values() if self._keys and tcp else None
+            self._doorman = Doorman(self._context, pull, keys, "" if tcp else address)
             pull.set(zmq.RCVHWM, self._frames_max)
             pull.set(zmq.MAXMSGSIZE, self._bytes_max + CURVE_BYTES)
             pull.bind(endpoint)

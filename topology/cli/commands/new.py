@@ -8,7 +8,6 @@ import contextlib
 import importlib.resources
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from topology.cli import terminal
+from topology.cli.next_commands import quoted
 from topology.cli.options import DebugOption
 from topology.cli.undoing import held, interruptible
 from topology.codes.loading import K140, K141, K142, K143
@@ -172,14 +172,11 @@ def _told(folder: Path) -> Iterator[str]:
 def _as_argument(path: str) -> str:
     """A path as it can be typed into a shell, though it begins with a dash or has what no terminal shows."""
     path = f"./{path}" if path.startswith("-") else path
-    if path.isprintable():
-        return printable(shlex.quote(path))
-    quoted = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\{byte:03o}" for byte in os.fsencode(path))
-    return f"$'{''.join(quoted)}'"
+    return printable(quoted(path))
 
 
 def typed(tool: str) -> str:
     """How a tool that is installed beside Kedge is typed, from any folder: by its name where that finds this one."""
     found = shutil.which("kedge")
     here = found is not None and Path(found).parent == Path(sys.executable).parent
-    return tool if here else f"{shlex.quote(sys.executable)} -m {tool}"
+    return tool if here else f"{quoted(sys.executable)} -m {tool}"

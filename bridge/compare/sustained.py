@@ -1,0 +1,162 @@
+"""The most messages a second at which each row keeps its 99th percentile within a bound: `kedge compare --p99 10ms`.
+
+Rates are tried in comparisons of their own, one after the other: twice as many as before while a row is within the
+bound, half as many while it is not, and then between the two. Knows comparisons as a whole; starts no process itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import Final
+
+from bridge.compare.interrupts import Interrupts
+from bridge.compare.job import Job, Progress, Row
+from bridge.compare.offering import counts_of
+from bridge.compare.results import Comparison, ModeResult, percentiles
+from topology.errors import ConfigurationError
+
+BETWEEN: Final = 1.2  # times as many is not within the bound any more: near enough
+HALVED_MAX: Final = 7  # times, below the rate that it begins with, before it is said that none is within the bound
+BOUND: Final = "p99_ms"  # of a comparison's settings
+RATE: Final = "highest rate"  # of a row's settings
+
+Compare = Callable[[Job, Progress, Interrupts], Comparison]
+
+
+@dataclass
+class Search:
+    """One row. `within`: the highest rate that was within the bound, and what it gave there; `beyond`: the lowest that
+    was not, and what it gave."""
+
+    begins: float
+    mode: str = ""
+    within: tuple[float, ModeResult] | None = None
+    beyond: tuple[float, ModeResult] | None = None
+    failed: int = 0  # rates that were not within it, before one was
+    ended: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def wants(self) -> float | None:
+        """The next rate; None where nothing more is to be tried."""
+        if self.ended:
+            return None
+        if self.within is None and self.beyond is None:
+            return self.begins
+        if self.beyond is None:
+            assert self.within is not None
+            return self.within[0] * 2
+        if self.within is None:
+            return self.beyond[0] / 2 if self.failed <= HALVED_MAX else None
+        low, high = self.within[0], self.beyond[0]
+        return round(sqrt(low * high)) if high / low > BETWEEN and high - low > 1 else None
+
+    def tried(self, rate: float, found: ModeResult, bound_ms: float) -> None:
+        """What a rate has given."""
+        if is_within(found, bound_ms):
+            self.within = (rate, found)
+            return
+        if self.within is None:
+            self.failed += 1
+        self.beyond = (rate, found)
+        if found.offered == 0:  # it did not run at all, and does not at another rate
+            self.ended = True
+
+    def can_not_try(self, why: str) -> None:
+        """The next rate can't be offered."""
+        self.ended = True
+        if self.within is not None:
+            self.notes.append(
+                f"{self.within[1].title} may do more than {self.within[0]:,.0f} messages a second: {why}."
+            )
+
+    def result(self, bound_ms: float) -> ModeResult | None:
+        """The row: its figures at the highest rate within the bound; else those of the lowest, and why."""
+        if self.within is not None:
+            rate, found = self.within
+            found.settings[RATE] = f"{rate:,.0f} a second"
+            if self.beyond is not None and self.beyond[1].feeder_limited:
+                self.notes.append(
+                    f"{found.title} may do more than {rate:,.0f} messages a second: with more the feeder was the limit."
+                )
+            return found
+        if self.beyond is None:
+            return None
+        rate, found = self.beyond
+        p99 = (percentiles(found.latencies) or {}).get("p99")
+        if not found.problem and p99 is not None:
+            found.problem = f"at {rate:,.0f} messages a second p99 was {p99:,.1f} ms, and {bound_ms:g} ms was the bound"
+        return found
+
+
+def is_within(found: ModeResult, bound_ms: float) -> bool:
+    """Whether a row came to its end, lost nothing, and has its 99th percentile within the bound."""
+    some = percentiles(found.latencies)
+    return not (found.problem or found.missing) and some is not None and some["p99"] <= bound_ms
+
+
+def sustained(job: Job, progress: Progress, interrupts: Interrupts, compare: Compare) -> Comparison:
+    """As `compare`, whose rows are then those of each one's highest rate. `job.rate` is where it begins."""
+    assert job.rate is not None, "a rate to begin with"
+    searches: dict[str, Search] = {}
+    steps = _Steps(progress)
+    made: Comparison | None = None
+    notes: list[str] = []
+    rate: float | None = job.rate
+    modes: Sequence[str] = job.modes
+    while rate is not None:
+        try:
+            counts_of(replace(job, rate=rate))
+        except ConfigurationError as error:
+            if made is None:
+                raise
+            for one in _wanting(searches, rate):
+                one.can_not_try(str(error))
+        else:
+            steps.note(f"now {rate:,.10g} messages a second")
+            found = compare(replace(job, rate=rate, modes=tuple(modes)), steps, interrupts)
+            made = made or found
+            notes += [text for text in found.notes if text not in notes]
+            for row in found.modes:
+                search = searches.setdefault(row.title, Search(job.rate, row.mode))
+                if search.wants() == rate and not (found.interrupted and row.problem):
+                    search.tried(rate, row, job.p99_ms)
+            if found.interrupted:
+                made.interrupted = True
+                break
+        rate = next((wanted for one in searches.values() if (wanted := one.wants()) is not None), None)
+        modes = [*dict.fromkeys(one.mode for one in _wanting(searches, rate))] if rate is not None else []
+    assert made is not None
+    results = [one.result(job.p99_ms) for one in searches.values()]
+    made.modes = [one for one in results if one is not None]
+    made.notes = [*(note for one in searches.values() for note in one.notes), *notes]
+    made.settings |= {
+        "rate": f"the highest with p99 within {job.p99_ms:g} ms",
+        BOUND: job.p99_ms,
+        "first_rate": job.rate,
+    }
+    for name in ("messages", "warm_up_messages"):  # of the first rate alone
+        made.settings.pop(name, None)
+    return made
+
+
+def _wanting(searches: dict[str, Search], rate: float) -> Iterator[Search]:
+    return (one for one in searches.values() if one.wants() == rate)
+
+
+class _Steps:
+    """A Progress for comparisons that are one to who watches: rows are planned once, and each note comes once."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._planned = progress, False
+        self._noted: set[str] = set()
+        self.begun, self.phase, self.ended = progress.begun, progress.phase, progress.ended
+
+    def note(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._progress.note(text)
+
+    def planned(self, rows: Sequence[Row]) -> None:
+        if not self._planned:
+            self._planned = True
+            self._progress.planned(rows)
