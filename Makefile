@@ -33,10 +33,10 @@ ALONE := $(addprefix tests/,bridge compare/test_jvm_modes.py cli/test_budgets.py
 LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py install/test_newcomer.py \
 	install/test_wheel.py compare/test_compare_runs.py benchmarks/test_peers.py \
 	$(addprefix chaos/test_,$(addsuffix .py,killed zombies marathon poison resumed ends stopped)) \
-	compare/test_compare_shown.py runtime/test_supervisor_deaths.py services/test_canaries.py \
+	compare/test_compare_shown.py runtime/supervisor/test_supervisor_deaths.py services/test_canaries.py \
 	$(addprefix cli/test_,$(addsuffix .py,wrong_use logs errors_told cli_workers hostile_errors)) \
-	runtime/test_subtrees.py model/test_model.py typing/test_checked_files.py docs/test_website.py)
-SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py)))
+	runtime/worker/test_subtrees.py model/test_model.py typing/test_checked_files.py docs/test_website.py)
+SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 JOBS ?= 4
 
 # What `make chaos-short` runs.
@@ -178,7 +178,7 @@ $(VENV)/.installed-dev: pyproject.toml
 
 define archive
 	echo "archiving Spark's classes, so that it starts faster (once, about a minute) ..." >&2; \
-	$(BIN)/python -m bridge.startup >/dev/null 2>&1 || true
+	$(BIN)/python -m bridge.driver.make_class_archive >/dev/null 2>&1 || true
 endef
 
 define environment

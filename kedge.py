@@ -176,7 +176,7 @@ def _interrupted(number: int, frame: object) -> None:
     """A signal before there is a run to drain: one sentence, not a traceback out of an import."""
     import os
 
-    text, terminal = "kedge: interrupted before anything ran", sys.modules.get("topology.cli.terminal")
+    text, terminal = "kedge: interrupted before anything ran", sys.modules.get("topology.cli.output.terminal")
     if terminal is not None and terminal.VOICE.as_event is not None:
         text = terminal.VOICE.as_event("error", text, {})
     os.write(2, f"{text}\n".encode())
@@ -196,7 +196,7 @@ def main() -> None:
     if wrong := _strangers():
         print(f"kedge: {wrong}   (K130: `kedge explain K130`)", file=sys.stderr)
         sys.exit(2)
-    from topology.writing import open_standard_streams
+    from topology.text import open_standard_streams
 
     open_standard_streams()
     from topology.cli.main import main as command

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SEED: Final = 0  # unless told: a suite that is green stays so until its code changes; "random" is for looking further
 SHARED: Final = "kedge_seed"  # what processes of pytest-xdist are told it by
-JOURNAL: Final = "topology.testing.journal"  # there where a test has used the kit, by fixtures or not
+JOURNAL: Final = "topology.testing.history"  # there where a test has used the kit, by fixtures or not
 
 
 # -- fixtures: of the session where they keep nothing, so that Hypothesis, and fixtures of any scope, can take them

@@ -1,4 +1,8 @@
-"""The tuple tree: identities, roots, the XOR ledger. Pure: no I/O, no clock of its own, nothing of `topology`."""
+"""The tuple tree: identities of tuples, roots, and the ledger that follows each tree by one XOR value.
+
+A spout's message begins a tree under a `roots` number; each ack mixes edges into the tree's value, and the `ledger`
+completes the tree when the value is 0 (Storm's algorithm). Pure: must not know I/O, a clock, or anything of `topology`.
+"""
 
 from acker.identity import MessageId
 from acker.ledger import Ledger, Tree

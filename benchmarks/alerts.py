@@ -25,8 +25,8 @@ from benchmarks.workers import Running
 from examples.ssh_alerts import BruteForce, DetectBruteForce, ParseFailures
 from spouts import Line
 from topology import Bolt, Config, Message, Spout, Task, Topology
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.hosting import settle_heap
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.embedded.run import EmbeddedRun
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_MAX = 65_536  # bytes a read

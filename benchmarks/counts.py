@@ -19,9 +19,9 @@ from typing import ClassVar, Final, Literal
 
 from benchmarks.alerts import WARM_UP_S, percentile_ms
 from topology import Bolt, Config, Message, Record, Spout, State, Task, Topology
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.hosting import settle_heap
-from topology.runtime.report import Report
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.run.report import Report
 
 KEYS: Final = 5_000
 DRAWN: Final = 1 << 16  # inputs whose keys are drawn beforehand; they come again and again

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.baseline import sentences
 from topology import Bolt, Config, Message, Record, Spout, Task, Topology
-from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.embedded.run import EmbeddedRun
 
 WARM_UP_S = 0.5
 

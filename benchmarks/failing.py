@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from benchmarks.embedded import Login, Logins
 from topology import Bolt, Config, Topology
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.hosting import settle_heap
-from topology.runtime.wire import WireCodec
-from topology.runtime.worker import Worker
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.links.codec import WireCodec
+from topology.runtime.worker.worker import Worker
 
 TREES: Final = 2_000  # open trees a spout task
 TASKS: Final = 4  # of the bolt in each worker, so that no queue comes to the length at which spouts pause

@@ -32,7 +32,7 @@ from benchmarks.page import IMAGES, pages, write
 from benchmarks.quiet import WAIT_S, is_quiet, quiet
 from benchmarks.rounds import INTERRUPTED
 from benchmarks.state import BENCHMARK as STATE
-from topology.cli.undoing import interruptible
+from topology.cli.cleanup import interruptible
 
 ALERTS: Final = "examples/ssh_alerts.py"
 LOG: Final = ROOT / "build" / "figures" / "auth.log"

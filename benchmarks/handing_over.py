@@ -15,10 +15,10 @@ from typing import Final
 
 from acker.identity import MessageId
 from benchmarks.embedded import WARM_UP_S
-from bridge.handover import HandOver
+from bridge.handover.bolt import HandOver
 from topology import Config, Message, Record, Spout, Task, Topology
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.hosting import settle_heap
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.embedded.run import EmbeddedRun
 
 KEYS: Final = 100_000
 FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when record 0 was, each of the others a millisecond later

@@ -27,8 +27,8 @@ from examples.fraud import Alert, ParseTransaction, WatchCards  # noqa: E402
 from examples.fraud import topology as fraud  # noqa: E402
 from spouts import Line  # noqa: E402
 from topology import Bolt, Config, Message, Spout, Task, Topology  # noqa: E402
-from topology.runtime.embedded import EmbeddedRun  # noqa: E402
-from topology.runtime.hosting import settle_heap  # noqa: E402
+from topology.runtime.asyncio_tools import settle_heap  # noqa: E402
+from topology.runtime.embedded.run import EmbeddedRun  # noqa: E402
 
 SHARE: Final = 0.2  # of all cards, for each kind of fraud
 WARM_UP: Final = 0.2  # of the payments: their alerts are not measured
@@ -36,8 +36,9 @@ LEAD_S: Final = 0.5  # from `open` to the first payment
 LIMIT_S: Final = 110.0  # for one run
 PAYMENTS_A_SECOND: Final = 20_000  # of a measurement, in the file that is read as fast as it can be
 STATE: Final = (
-    "topology/durable/",
-    *(f"topology/runtime/{name}.py" for name in ("committing", "keeping", "kept_state", "remembering", "put_out")),
+    "topology/storage/",
+    "topology/runtime/commits/",
+    *(f"topology/runtime/state/{name}.py" for name in ("committed", "value", "dedup", "journaled_outputs")),
 )
 DURABILITY: Final = "process"  # state survives every process, and a loss of power up to a fifth of a second
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from topology import Bolt, Config, Message, Record, Spout, Topology
-from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.embedded.run import EmbeddedRun
 
 TREES = 100_000
 TASKS = 128  # so that no queue comes to the length at which the spout would pause

@@ -19,13 +19,13 @@ from typing import Final
 
 from benchmarks.rounds import ROOT
 from topology import Bolt, Message, Record, Spout, State, Topology
-from topology.durable import states
-from topology.durable.keys import Keys
-from topology.durable.sqlite import SqliteStore
-from topology.durable.statedir import StateDir
-from topology.durable.values import Changes
 from topology.groupings import key_bytes, slot_of
 from topology.records import encoded
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.encoding import state as states
+from topology.storage.encoding.state import Keys
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.values import Changes
 
 KEYS: Final = 1_000_000
 AT_ONCE: Final = 100_000  # keys, in one commit

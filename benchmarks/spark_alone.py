@@ -35,7 +35,7 @@ from benchmarks.through_spark import (
     passed,
     warming,
 )
-from bridge.schema import arrow_schema, to_table
+from bridge.arrow.schema import arrow_schema, to_table
 from topology import Record
 
 FILES: Final = 20  # that a million records are in
@@ -47,7 +47,7 @@ MASTER: Final = "local[2]"  # as runs have it unless told otherwise
 @contextlib.contextmanager
 def session(folder: Path) -> Iterator[Any]:
     """As a driver has it."""
-    from bridge.session import start
+    from bridge.spark.session import start
 
     made = start("alone", MASTER, folder / "spark", {"spark.ui.showConsoleProgress": "false"})
     made.sparkContext.setLogLevel("ERROR")

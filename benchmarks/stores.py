@@ -14,14 +14,14 @@ from random import Random
 from typing import Any, Final
 
 from bolts import JsonLinesSink, PostgresSink, SqliteSink
-from bolts.batching import BatchingSink
-from bolts.contract import Store, Written
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store, Written
 from topology.components import Source, Task, Tuple
-from topology.durable.files import DiskFiles
-from topology.durable.layout import create_store
-from topology.durable.sqlite import SqliteStore
-from topology.durable.values import Changes, Mark, Span
+from topology.filesystem.files import DiskFiles
 from topology.records import Record
+from topology.storage.sqlite.schema import create_store
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.values import Changes, Mark, Span
 
 DSN: Final = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
 BATCH: Final = 500  # tuples a transaction, as sinks have it unless told otherwise

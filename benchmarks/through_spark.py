@@ -20,8 +20,8 @@ from benchmarks.alerts import percentile_ms
 from benchmarks.handing_over import FIRST, KEYS, LOOK_S, PENDING, Login, login
 from bridge import SparkResults, spark_query
 from topology import Bolt, Config, Message, Record, Spout, Task, Topology
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.hosting import settle_heap
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.embedded.run import EmbeddedRun
 
 RATE: Final = 1_000  # records a second where a round trip is measured
 WARM_UP_BATCHES: Final = 25  # of a JVM that has just begun

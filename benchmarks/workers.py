@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 
 from benchmarks.embedded import WARM_UP_S, Count, Login, Logins, Null, Same, Sentences, Split
 from topology import Config, Message, Topology
-from topology.runtime.metrics import Snapshot
-from topology.runtime.report import Report
-from topology.runtime.supervisor import SupervisedRun
+from topology.runtime.run.report import Report
+from topology.runtime.supervisor.supervisor import SupervisedRun
+from topology.runtime.telemetry.metrics import Snapshot
 
 WORKERS: Final = 2
 SETTLE_S: Final = 1.0  # from the first ack to where an idle run's CPU time is counted

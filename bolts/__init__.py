@@ -1,9 +1,12 @@
-"""Bolts and idempotent sinks to use as they are. Knows `topology` and `acker`, and no spout."""
+"""Bolts to use as they are: sinks, and rules that count.
 
-from bolts.counting import Burst, CountWithin
-from bolts.jsonlines import JsonLinesSink
-from bolts.postgres import PostgresSink
-from bolts.printing import Print
-from bolts.sqlite import SqliteSink
+`bolts.sinks` has the idempotent sinks. Must not know any spout, nor how a topology runs.
+"""
+
+from bolts.count_within import Burst, CountWithin
+from bolts.print import Print
+from bolts.sinks.jsonlines import JsonLinesSink
+from bolts.sinks.postgres.sink import PostgresSink
+from bolts.sinks.sqlite.sink import SqliteSink
 
 __all__ = ["Burst", "CountWithin", "JsonLinesSink", "PostgresSink", "Print", "SqliteSink"]

@@ -1,18 +1,20 @@
 """Spark: what needs a cluster is handed over here, and results come back. The only package that imports pyspark.
 
-Its names are imported when they are asked for: Spark's own Python processes import this package too, often.
+A topology declares `queries`; a run hands records over by `handover`, in `files` that the `driver` reads. Names are
+imported when they are asked for, as Spark's own Python processes import this package often. Must not know the runtime's
+insides.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from bridge.batch_joins import batch_joined
-    from bridge.joins import joined
-    from bridge.query import Spark, spark_query
-    from bridge.results import SparkResults
-    from bridge.tables import Table
-    from bridge.windows import (
+    from bridge.handover.results import SparkResults
+    from bridge.queries.batch_joins import batch_joined
+    from bridge.queries.joins import joined
+    from bridge.queries.query import Spark, spark_query
+    from bridge.queries.tables import Table
+    from bridge.queries.windows import (
         Aggregate,
         approx_distinct,
         approx_quantile,
@@ -50,12 +52,12 @@ __all__ = [
 
 _OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # what `kedge-streams[spark]` brings
 _WHERE: Final = {
-    "Spark": "query",
-    "spark_query": "query",
-    "SparkResults": "results",
-    "Table": "tables",
-    "joined": "joins",
-    "batch_joined": "batch_joins",
+    "Spark": "queries.query",
+    "spark_query": "queries.query",
+    "SparkResults": "handover.results",
+    "Table": "queries.tables",
+    "joined": "queries.joins",
+    "batch_joined": "queries.batch_joins",
 }
 
 
@@ -63,11 +65,11 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module(f"bridge.{_WHERE.get(name, 'windows')}")
+        module = import_module(f"bridge.{_WHERE.get(name, 'queries.windows')}")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OF_THE_EXTRA:
             raise
-        from bridge.extra import missing
+        from bridge.missing_extra import missing
 
         raise missing(f"bridge.{name}", error) from None
     return getattr(module, name)

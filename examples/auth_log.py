@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from topology.planted import write_anew
+from topology.filesystem.safe_files import write_anew
 
 FIRST_AT = datetime(2025, 12, 31, 16, 0, 0, tzinfo=UTC)
 SECONDS_A_LINE = 2.7  # on average: 20,000 lines are 15 hours

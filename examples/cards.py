@@ -21,7 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from random import Random
 
-from topology.planted import write_anew
+from topology.filesystem.safe_files import write_anew
 
 FIRST_AT = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR_MS = 3_600_000

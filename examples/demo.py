@@ -17,15 +17,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from topology.cli import terminal
+from topology.cli.cleanup import end_at_once, held, interruptible
 from topology.cli.command import given_as
 from topology.cli.commands.new import refuse_what_is_there, typed
 from topology.cli.commands.run import start
-from topology.cli.durations import Duration
-from topology.cli.options import DebugOption, LogFormat, LogFormatOption, LogLevel, LogLevelOption
-from topology.cli.undoing import end_at_once, held, interruptible
-from topology.codes.loading import K142, K143, K144
+from topology.cli.log_levels import LogFormat, LogLevel
+from topology.cli.options import DebugOption, LogFormatOption, LogLevelOption
+from topology.cli.output import terminal
+from topology.codes.command_line import K142, K143, K144
 from topology.errors import ConfigurationError
+from topology.loading.durations import Duration
 from topology.plan import WORKERS_MAX
 from topology.text import printable
 

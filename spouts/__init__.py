@@ -1,9 +1,12 @@
-"""Sources to use as they are, and what helps to read them. Knows `topology`, and no bolt."""
+"""Sources to use as they are, and parsers of what they read.
 
-from spouts.file_tail import FileTail, first_mtime
+`file_tail` follows files; `items`, `ticker` and `paced` are for tests, demos and benchmarks. Must not know any bolt.
+"""
+
+from spouts.file_tail.spout import FileTail, first_mtime
 from spouts.items import Items
 from spouts.lines import Line
-from spouts.matching import Matching
+from spouts.match_check import Matching
 from spouts.paced import Paced
 from spouts.syslog import SyslogTimes
 from spouts.ticker import Tick, Ticker

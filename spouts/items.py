@@ -6,8 +6,8 @@ from typing import Generic
 from xxhash import xxh3_128
 
 from acker.identity import MessageId
-from spouts.opening import no_position
-from topology.codes.given import K316
+from spouts.checks import no_position
+from topology.codes.settings import K316
 from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import encode

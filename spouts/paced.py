@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic
 
 from acker.identity import MessageId
-from topology.codes.given import K317
+from topology.codes.settings import K317
 from topology.components import Message, Polls, R, Records, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
-from topology.runtime.sourcing import Polling, polling
+from topology.runtime.tasks.polling import Polling, polling
 from topology.signatures import of_spout
 
 TOGETHER_S: Final = 0.01  # messages that are due within this time come in one poll

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Final, Never
 
-from spouts.file_tail import first_mtime
-from topology.codes.given import K318
+from spouts.file_tail.spout import first_mtime
+from topology.codes.settings import K318
 from topology.components import Task
 from topology.errors import ConfigurationError, Reject
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from acker.identity import MessageId
-from spouts.opening import alone, no_position
-from topology.codes.given import K315
+from spouts.checks import alone, no_position
+from topology.codes.settings import K315
 from topology.components import Message, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record

@@ -1,9 +1,12 @@
-"""Topologies: declare a graph of spouts and bolts, run it, and know that every tuple was processed."""
+"""Topologies: declare a graph of spouts and bolts, run it, and know that every tuple was processed.
+
+A `Topology` is declared in a module, checked by `checks`, planned by `plan`, and run by `runtime`, which keeps what
+must survive in `storage`. Must not know any concrete spout or bolt, nor Spark."""
 
 from topology.companions import Companion, Launch
 from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task, Tuple
 from topology.config import Config
-from topology.deadletters import DeadLetter
+from topology.dead_letters import DeadLetter
 from topology.errors import (
     ConfigurationError,
     DeclarationError,
@@ -16,10 +19,11 @@ from topology.errors import (
     TupleStateError,
 )
 from topology.functions import FunctionBolt, bolt
-from topology.graph import Input, Stream, Topology
+from topology.graph import Input, Stream
 from topology.groupings import Grouping
 from topology.records import Record
-from topology.secret import Secret
+from topology.secrets import Secret
+from topology.topology import Topology
 
 __all__ = [
     "Bolt",

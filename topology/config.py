@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from topology.codes.given import K301
+from topology.codes.settings import K301
 from topology.errors import ConfigurationError
 
 

@@ -7,10 +7,14 @@ that is an Engine; its module is imported where `--engine NAME` is given. Pure; 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, Final
 
-from topology.errors import Mistake
-from topology.graph import Topology
+from topology.codes.startup import K451, K452
+from topology.errors import ConfigurationError, Mistake, did_you_mean
+from topology.graph import Graph
+
+GROUP: Final = "kedge.engines"  # the group of entry points
 
 
 class Engine(ABC):
@@ -19,11 +23,32 @@ class Engine(ABC):
     name: str
 
     @abstractmethod
-    def mistakes(self, topology: Topology) -> list[Mistake]:
+    def mistakes(self, topology: Graph) -> list[Mistake]:
         """All that this engine can't run of a topology that is valid, each with its reason and what to do. Runs and
         starts nothing."""
 
     @abstractmethod
-    def derived(self, topology: Topology, again: Mapping[str, Any]) -> Topology:
-        """What Kedge's workers run in its place. `again`: arguments by which `topology.cli.loading.again` makes the
+    def derived(self, topology: Graph, again: Mapping[str, Any]) -> Graph:
+        """What Kedge's workers run in its place. `again`: arguments by which `topology.loading.load.again` makes the
         declared topology once more, in another process. Called in each worker process, too."""
+
+
+def engine_of(name: str, called: str = "--engine") -> Engine:
+    """The engine of this name, from the entry points of installed packages. `called`: how the user named it. Raises
+    ConfigurationError if there is none of that name, or if it can't be imported."""
+    entries = {one.name: one for one in entry_points(group=GROUP)}
+    if name not in entries:
+        known = ", ".join(sorted(entries)) or "none"
+        text = f"{called} {name!r:.80} is no engine{did_you_mean(name, entries)}; there is {known}"
+        raise ConfigurationError(text, code=K451)
+    try:
+        engine: Engine = entries[name].load()
+    except Exception as error:
+        text = f"the engine {name!r}, {entries[name].value}, can't be loaded: {type(error).__name__}: {error}"
+        raise ConfigurationError(text, code=K452) from error
+    return engine
+
+
+def derived(topology: Graph, name: str, again: Mapping[str, Any]) -> Graph:
+    """The same in another process, which need not check it."""
+    return engine_of(name).derived(topology, again)

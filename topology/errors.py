@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from topology.codes.code import Code
-from topology.codes.declaring import K200
-from topology.frames import users_frames
+from topology.codes.declarations import K200
+from topology.user_frames import users_frames
 
 
 class KedgeError(Exception):

@@ -1,49 +1,50 @@
-"""The graph that a user declares: `Topology`, its stream handles, and what was declared where.
+"""The graph that a user declares: its components, their stream handles, and where each was declared.
 
-Declaring never raises for a mistake in the graph: mistakes are collected with their file and line, and `validate` tells
-all of them at once. This file must not know how anything runs; `run` and `serve` hand over to the runtime by import.
+Declaring never raises for a mistake in the graph: mistakes are collected with their file and line, and
+`Topology.validate` reports all of them at once. This file must not know how a graph is checked, drawn or run:
+`topology.topology` does.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, overload
+from typing import Any, Final, Generic, overload
 
 from typing_extensions import TypeVar
 
 from topology import signatures
-from topology.codes.declaring import K212, K213
-from topology.codes.loading import K133
+from topology.codes.declarations import K212, K213
 from topology.companions import Companion
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
-from topology.deadletters import DeadLetter
-from topology.errors import ConfigurationError, DeclarationError, Mistake, Problem
+from topology.dead_letters import DeadLetter
+from topology.errors import Mistake, Problem
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
 from topology.signatures import Classes, Shape
 from topology.text import escaped
 
-if TYPE_CHECKING:
-    from topology.runtime.report import Report
-
 B = TypeVar("B", bound=Record)
 C = TypeVar("C", bound=Record)
 
-_loaded: Final = ContextVar("_loaded", default="")  # what is being loaded, to be run by who loads it
+_loading: Final = ContextVar("_loading", default="")  # what is being loaded, to be run by who loads it
+
+
+def being_loaded() -> str:
+    """Return what `only_declaring` was given, or an empty string outside of it."""
+    return _loading.get()
 
 
 @contextmanager
 def only_declaring(what: str) -> Iterator[None]:
     """In here nothing runs: `run` and `serve` raise ConfigurationError. `what` is being imported to be run then."""
-    before = _loaded.set(what)
+    before = _loading.set(what)
     try:
         yield
     finally:
-        _loaded.reset(before)
+        _loading.reset(before)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Declared:
 class Input(Generic[RC]):
     """One subscription: a stream of a component, and how its tuples are dealt to the subscriber's tasks."""
 
-    topology: "Topology"
+    topology: "Graph"
     component: str
     cls: type[Record] | None  # None: the component emits none or several, and none was chosen
     grouping: Grouping
@@ -97,7 +98,7 @@ class Input(Generic[RC]):
 class Stream(Generic[RC]):
     """The handle of what a component emits. With several classes, `handle[Class]` is the stream of one of them."""
 
-    def __init__(self, topology: "Topology", component: str, classes: Classes, dead: bool = False) -> None:
+    def __init__(self, topology: "Graph", component: str, classes: Classes, dead: bool = False) -> None:
         self._topology = topology
         self._component = component
         self._classes = classes
@@ -154,8 +155,8 @@ class Stream(Generic[RC]):
         return Input(self._topology, self._component, cls, grouping, _caller(), self._dead)
 
 
-class Topology:
-    """A graph of spouts and bolts. Declare it in a module, then `kedge run` it, or call `run`, or await `serve`."""
+class Graph:
+    """A graph of spouts and bolts, as it is declared. Users declare a `Topology`, which can also be checked and run."""
 
     def __init__(self, name: str, config: Config | None = None) -> None:
         self.name = name
@@ -290,77 +291,6 @@ class Topology:
         self.companions.append(companion)
         self.companion_places.append(_caller())
 
-    def validate(self) -> None:
-        """Raises DeclarationError with every mistake of the declaration; returns where there is none."""
-        from topology.validate import mistakes
-
-        found = mistakes(self)
-        if found:
-            raise DeclarationError(self.name, found)
-
-    def run(
-        self,
-        *,
-        workers: int | None = None,
-        state_dir: str | Path | None = None,
-        made_by: "Callable[[], Topology] | None" = None,
-    ) -> "Report":
-        """Runs the topology; blocks until it has ended, or was interrupted and has drained. Returns how it ended.
-
-        workers    None: in this process, in an event loop of its own. A number, 1 to 64: on so many processes, which
-                   this one starts, watches and replaces.
-        state_dir  Where positions, state and dead letters are kept for the next run. None: nowhere. Then positions and
-                   state are in memory. Sources are read from their start in each run, and again when the worker that
-                   reads them dies. State in a worker begins empty after its death, and other workers' state counts
-                   again what is read again. Dead letters are logged only.
-        made_by    Only for several processes: each makes the topology anew. Without it, it imports the module that has
-                   this topology as an attribute at its top level: the program itself, most of the time. Otherwise give
-                   a function at the top level of a module, or a functools.partial of one with plain values (None, bool,
-                   int, float, str, bytes, and lists and dicts of them).
-
-        As a worker imports the program, the call of `run` stands under `if __name__ == "__main__":`.
-
-        SIGINT and SIGTERM drain the run, a second one ends it now; afterwards they are handled as before. Raises
-        DeclarationError, ConfigurationError or StartError where it can't begin, and RuntimeError in a running loop:
-        await `serve` there. What goes wrong later is in the Report, and is not raised. When it returns or raises, no
-        process, socket or lock of the run is left.
-        """
-        self._refuse_while_loading()
-        from topology.runtime.launching import run
-
-        return run(self, workers=workers, state_dir=state_dir, made_by=made_by)
-
-    async def serve(
-        self,
-        *,
-        workers: int | None = None,
-        state_dir: str | Path | None = None,
-        stop: Awaitable[Any] | None = None,
-        made_by: "Callable[[], Topology] | None" = None,
-    ) -> "Report":
-        """As `run`, in the running loop; touches no signal handler. Drains once `stop` is done.
-
-        Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait
-        for what is under way. Who wants the report ends it by `stop`.
-        """
-        self._refuse_while_loading()
-        from topology.runtime.launching import serve
-
-        return await serve(self, workers=workers, state_dir=state_dir, stop=stop, made_by=made_by)
-
-    def _refuse_while_loading(self) -> None:
-        if what := _loaded.get():
-            raise ConfigurationError(f"{what} runs its topology {self.name!r:.80} while it is loaded", code=K133)
-
-    def _repr_svg_(self) -> str | None:
-        """What a notebook shows: a picture, or nothing while the declaration has mistakes, as an unfinished one has."""
-        from topology import drawing
-
-        try:
-            return drawing.svg(self)
-        except DeclarationError:
-            return None
-
     def _declare(self, declared: Declared) -> Stream[Any]:
         self.components.append(declared)
         return Stream(self, declared.name, declared.streams)
@@ -371,7 +301,7 @@ class Topology:
         return Mistake(escaped(problem), at.file, at.line, code=problem.code)  # a name may be anything, still (S11)
 
 
-def _not_an_input(given: object, topology: Topology) -> str:
+def _not_an_input(given: object, topology: Graph) -> str:
     """What to write in place of something that was given as an input."""
     if isinstance(given, Stream):
         return f"a stream is not an input yet; choose a grouping: {_said(given)}.shuffle()"
@@ -389,7 +319,7 @@ def _said(stream: Stream[Any]) -> str:
 
 
 def _caller() -> Place:
-    """The first frame outside this file."""
+    """The first frame outside of this file."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back

@@ -22,7 +22,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import TEXT, id_bytes
-from topology.codes.starting import K403
+from topology.codes.startup import K403
 from topology.codes.tuples import K601, K602, K603
 from topology.errors import EmitError, StartError
 from topology.records import Record

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from acker.identity import edge_tag
 from topology.config import Config
-from topology.graph import Declared, Topology
+from topology.graph import Declared, Graph
 from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle, key_function
 from topology.records import Record, schema
 
@@ -105,7 +105,7 @@ class Plan:
         return hashlib.blake2b("\n".join(lines).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def plan(topology: Topology, workers: int = 1) -> Plan:
+def plan(topology: Graph, workers: int = 1) -> Plan:
     """Plans a topology that has been validated, for up to so many workers."""
     components = {one.name: one for one in topology.components}
     if topology.config.guarantee == "at-most-once":  # nothing is replayed, so nothing is written down for a replay
@@ -135,7 +135,7 @@ def _placed(ordered: dict[str, Declared], workers: int) -> dict[tuple[str, int],
     }
 
 
-def _subscriptions(topology: Topology) -> Iterator[Subscription]:
+def _subscriptions(topology: Graph) -> Iterator[Subscription]:
     counts: dict[tuple[str, type[Record]], int] = {}
     for declared in topology.components:
         for one in declared.inputs:

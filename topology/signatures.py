@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
 from topology.codes.code import Code
-from topology.codes.declaring import K214, K215, K216, K217, K218, K219, K220, K221, K234, K252
+from topology.codes.declarations import K214, K215, K216, K217, K218, K219, K220, K221, K234, K252
 from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
 from topology.errors import Problem
 from topology.functions import FunctionBolt

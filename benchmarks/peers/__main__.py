@@ -26,7 +26,7 @@ from benchmarks.peers.inputs import ROOT, WORKLOADS, Workload, log_source
 from benchmarks.peers.rounds import OURS, Cell, Comparison, compared
 from benchmarks.quiet import load_now
 from benchmarks.rounds import INTERRUPTED, machine, machine_line, table, versions
-from topology.cli.undoing import interruptible
+from topology.cli.cleanup import interruptible
 
 PLACE: Final = ROOT / "build" / "peers"
 HEADING: Final = ("", "lines/s", "× asyncio", "CPU s/M", "start-up s", "MB", "guarantee")

@@ -32,18 +32,19 @@ from bridge.compare.options import (
     SparkOption,
     WarmUpOption,
 )
-from bridge.compare.sample import SAMPLES, counted_of, sample_of
-from bridge.options import MASTER, SETTING
-from topology.cli import terminal
+from bridge.compare.workload.sample_data import SAMPLES, counted_of, sample_of
+from bridge.queries.options import MASTER, SETTING
+from topology.checks.declaration import require_valid
+from topology.cli.cleanup import interruptible
 from topology.cli.command import given_as
-from topology.cli.durations import Duration
-from topology.cli.exposed import blind, hide, warn_of
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
-from topology.cli.settings import pairs, shown_settings
-from topology.cli.undoing import interruptible
-from topology.codes.comparing import K701, K702, K703
+from topology.cli.output import terminal
+from topology.cli.redact import blind, hide, warn_of
+from topology.codes.comparison import K701, K702, K703
 from topology.errors import ConfigurationError
-from topology.planted import followed
+from topology.filesystem.safe_files import followed
+from topology.loading.durations import Duration
+from topology.loading.settings import pairs, shown_settings
 from topology.text import printable
 from topology.version import version
 
@@ -116,7 +117,7 @@ def compare(
             terminal.say(f"no --set is given: {SAMPLES} beside it has made data ({', '.join(map(printable, made))})")
         job = replace(job, sample=made, counted=counted_of(target))
         topology, _ = declared(target, list(job.settings), config or [])
-        topology.validate()
+        require_valid(topology)
         raise SystemExit(_measured_and_shown(job, report, png, as_json))
 
 
@@ -211,9 +212,9 @@ def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
 
 def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json: bool) -> int:
     """Returns the exit status. From the last measurement on no signal keeps the figures from being shown."""
-    from bridge.compare.interrupts import Interrupts
-    from bridge.compare.live import display
-    from bridge.compare.measuring import compare as measure
+    from bridge.compare.measure import compare as measure
+    from bridge.compare.processes import Interrupts
+    from bridge.compare.report.live import display
     from bridge.compare.sustained import sustained
 
     interrupts = Interrupts()
@@ -228,14 +229,14 @@ def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json
 
 
 def _status(comparison: "Comparison") -> int:
-    from bridge.compare.table import measured
+    from bridge.compare.report.table import measured
 
     return 0 if any(measured(one) for one in comparison.modes) else 1
 
 
 def _show(comparison: "Comparison", as_json: bool) -> None:
     """The table, on stderr where stdout is for JSON."""
-    from bridge.compare import table
+    from bridge.compare.report import table
 
     columns = max(COLUMNS_MIN, shutil.get_terminal_size().columns)
     lines = [*table.lines(comparison, columns)]
@@ -251,8 +252,8 @@ def _write(comparison: "Comparison", job: Job, report: Path | None, png: Path | 
     """The files. Raises ConfigurationError where one can't be written any more."""
     if report is None and png is None:
         return
-    from bridge.compare import plots
-    from bridge.compare import report as reports
+    from bridge.compare.report import html as reports
+    from bridge.compare.report import plots
 
     wanted: tuple[tuple[str, Path | None, Callable[[], bytes]], ...] = (
         ("--report", report, lambda: reports.as_html(comparison, again(job)).encode()),

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from topology.codes.comparing import K708
+from topology.codes.comparison import K708
 from topology.errors import StartError
 
 PREFIX: Final = "kedge-compare-"

@@ -1,18 +1,17 @@
 """Which modes there are: how each is started, its settings, whom a kill hits, what it guarantees. Starts nothing."""
 
 import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Final
 
-from bridge import java
-from bridge.compare import jvm
 from bridge.compare.job import Row
-from bridge.masters import SETTINGS, STREAMING
-from bridge.options import TRIGGER
-from bridge.triggers import AVAILABLE_NOW, DEFAULT, trigger_of
-from topology.cli.numbers import counted
-from topology.codes.comparing import K704
+from bridge.compare.jvm import modes as jvm
+from bridge.compare.way import A_WORKER, ITS_DRIVER, ITS_PROCESS, Way
+from bridge.queries.options import AVAILABLE_NOW, DEFAULT, TRIGGER, trigger_of
+from bridge.spark import java
+from bridge.spark.master import SETTINGS, STREAMING
+from topology.cli.output.numbers import counted
+from topology.codes.comparison import K704
 from topology.errors import ConfigurationError, did_you_mean
 from topology.plan import WORKERS_MAX
 
@@ -22,10 +21,6 @@ SPARK: Final = "spark:"
 TRIGGERS: Final = (DEFAULT, "100ms", "1s")  # of `--trigger`, that are named; any other interval will do
 NAMED: Final = (RECORD, EMBEDDED, *(f"{SPARK}{one}" for one in TRIGGERS), *jvm.MODES)
 WORKERS: Final = 2  # of RECORD alone; of `record:N` it is N
-
-A_WORKER: Final = "a worker"
-ITS_PROCESS: Final = "its only process"
-ITS_DRIVER: Final = "the driver"
 
 _DEFAULTS: Final = {  # what Spark has where we have something else; what the bridge can't do without stays
     "spark.sql.streaming.checkpointFileManagerClass": f"{STREAMING}checkpointing.FileContextBasedCheckpointFileManager",
@@ -37,20 +32,6 @@ _STAY: Final = (  # what state per key needs; and few shuffles, as 200 on one ma
     "spark.sql.shuffle.partitions",
 )
 _TOLD: Final = (*_DEFAULTS, *_STAY)  # settings that a row of Spark's names
-
-
-@dataclass(frozen=True)
-class Way:
-    """A row, and how it is run: options of `kedge run`, and variables; `victim` of a kill; `interval_s`: how long a
-    micro-batch waits for the next one at least. None of it for what `jvm` measures (`is_jvm`)."""
-
-    row: Row
-    options: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
-    victim: str = ""
-    interval_s: float = 0.0
-    on_spark: bool = False
-    is_jvm: bool = False
 
 
 def default_modes() -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from bridge.options import MASTER, SETTING
-from topology.cli.durations import Duration
+from bridge.queries.options import MASTER, SETTING
+from topology.loading.durations import Duration
 
 _HOW: Final = "How it is measured"  # groups of options in the help
 _SHOWN: Final = "What is shown"

@@ -137,3 +137,11 @@ def histogram(result: ModeResult) -> list[tuple[float, int]]:
     """(upper edge in milliseconds, how many), of the edges that have any; the last edge takes all that is above."""
     places = sorted(min(bisect.bisect_left(EDGES_MS, one), len(EDGES_MS) - 1) for one in result.latencies)
     return [(EDGES_MS[place], len(list(same))) for place, same in itertools.groupby(places)]
+
+
+class Problem(Exception):
+    """Ends one row's turn; the others go on. `result`: what its round has come to, where it has come to anything."""
+
+    def __init__(self, text: str, result: ModeResult | None = None) -> None:
+        super().__init__(text)
+        self.result = result

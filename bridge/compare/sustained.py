@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
-from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job, Progress, Row
-from bridge.compare.offering import counts_of
+from bridge.compare.processes import Interrupts
 from bridge.compare.results import Comparison, ModeResult, percentiles
+from bridge.compare.workload.prepare import counts_of
 from topology.errors import ConfigurationError
 
 BETWEEN: Final = 1.2  # times as many is not within the bound any more: near enough

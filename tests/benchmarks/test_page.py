@@ -17,7 +17,7 @@ from benchmarks.peers.catalogue import LEFT_OUT, PEERS
 from benchmarks.peers.inputs import WORKLOADS
 from benchmarks.peers.rounds import Cell, Comparison
 from benchmarks.sections import number, table
-from bridge.compare import results, surroundings
+from bridge.compare import environment, results
 from topology.version import version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def comparison() -> dict[str, Any]:
     slow.repeated, slow.kill = 3, results.Kill("the driver", 5.0, 21_000.0, 22_000.0, None)
     none = results.ModeResult("spark:real-time", "Spark, real-time", problem="there is no javac", feeder_limited=True)
     found = results.Comparison(
-        "examples/ssh_alerts.py", SETTINGS, surroundings.machine(), surroundings.versions(), [fast, slow, none]
+        "examples/ssh_alerts.py", SETTINGS, environment.machine(), environment.versions(), [fast, slow, none]
     )
     fast.settings = {"--workers": "2"}
     found.notes.append("messages were offered several times over")
@@ -123,7 +123,7 @@ def test_a_comparison_has_its_modes_with_percentiles_costs_guarantees_and_why_on
     assert f"]({IMAGES}/{DRAWING}compare-1k.svg)" in page
     drawn = made[f"{IMAGES}/{DRAWING}compare-1k.svg"]
     assert "examples/ssh_alerts.py, 1,000/s, durability=process, with a kill: from the scheduled time" in drawn
-    assert f"{surroundings.machine()['cores']} cores" in page
+    assert f"{environment.machine()['cores']} cores" in page
     assert f"kedge {version()}, python {platform.python_version()}" in page
 
 

@@ -30,7 +30,7 @@ from benchmarks.peers.inputs import WORKLOADS, Workload
 from benchmarks.peers.outputs import difference, rows
 from benchmarks.peers.rounds import OURS, Cell, Comparison, compared
 from benchmarks.peers.running import RunError, ran
-from bolts.windows import EMPTY, counted
+from bolts.burst_window import EMPTY, counted
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks/peers"

@@ -18,10 +18,10 @@ from benchmarks.kills import _Acked, _in_flight
 from benchmarks.plot import svg
 from benchmarks.schedule import LANES, TASKS, Log, Scheduled, lane_of, scheduled
 from topology import Task
-from topology.durable.statedir import MemoryNotes
 from topology.groupings import Fields
 from topology.plan import plan
 from topology.runtime.clock import LoopClock
+from topology.storage.directory.state_dir import MemoryNotes
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ["bolt-5k", "spout-5k", "bolt-80", "fail-all-2w"]

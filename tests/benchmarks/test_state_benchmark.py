@@ -12,9 +12,9 @@ from test_benchmarks import results_of, short
 from benchmarks import alerts, counts, restart
 from benchmarks import state as state_command
 from benchmarks.rounds import Figures, MeasurementError, Name, in_fresh_process
-from topology.durable.files import DiskFiles
-from topology.durable.sqlite import SqliteStore
-from topology.durable.statedir import StateDir
+from topology.filesystem.files import DiskFiles
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.sqlite.store import SqliteStore
 
 COUNTS = ["state-none", "state-process", "state-disk"]
 ALERTS = [f"alert-2w{kept}-{rate}" for rate in ("1k", "10k") for kept in ("", "-process", "-disk")]

@@ -7,9 +7,9 @@ from typing import Any
 
 from sink_kit import Recorder, alert, until
 
-from bolts.batching import BatchingSink
-from bolts.contract import Store, Written
-from bolts.keys import Tally
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store, Written
+from bolts.sinks.keys import Tally
 from topology.components import Tuple
 
 

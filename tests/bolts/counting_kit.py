@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from bolts import Burst, CountWithin
-from bolts.counting import Counted
+from bolts.count_within import Counted
 from topology import Record, Task
-from topology.durable.statedir import MemoryNotes
 from topology.records import decoder, encode
+from topology.storage.directory.state_dir import MemoryNotes
 
 EPOCH = datetime(2026, 2, 1, 12, tzinfo=UTC)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.batching import BatchingSink
+from bolts.sinks.batching import BatchingSink
 from topology.components import Source, Task, Tuple
 from topology.records import Record
-from topology.testing import sink_driving
-from topology.testing.sink_driving import Answers, fed, sink_task
+from topology.testing.sinks import driver
+from topology.testing.sinks.driver import Answers, fed, sink_task
 
 SOURCE = Source("detect", "Alert")
 COMPONENT = "store"  # what the sinks here are called
@@ -136,7 +136,7 @@ KINDS = [
 
 def opened(prototype: BatchingSink) -> AbstractAsyncContextManager[Any]:
     """A task's own copy of the sink, opened, and closed at the end, as a run does it."""
-    return sink_driving.opened(prototype, component=COMPONENT)
+    return driver.opened(prototype, component=COMPONENT)
 
 
 async def feed(sink: BatchingSink, tuples: Iterable[Tuple[Any]], out: Recorder | None = None) -> Recorder:
@@ -155,4 +155,4 @@ async def stored(prototype: BatchingSink, tuples: Sequence[Tuple[Any]]) -> Recor
 async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
     """Waits for a condition, not for a time."""
     async with asyncio.timeout(within_s):
-        await sink_driving.until(condition)
+        await driver.until(condition)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sink_kit import KINDS, Alert, Recorder, alert, feed, opened, until
 
-from bolts.batching import BatchingSink
+from bolts.sinks.batching import BatchingSink
 from topology.components import Tuple
 
 STARVED = 2_000  # records fed under the limit

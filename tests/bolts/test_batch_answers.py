@@ -10,7 +10,7 @@ import pytest
 from batching_kit import ScriptedSink, ScriptedStore, give
 from sink_kit import Recorder, alert, feed, opened, until
 
-from bolts import batching
+from bolts.sinks import batching
 from topology.components import Tuple
 
 

@@ -12,8 +12,8 @@ import pytest
 from batching_kit import ScriptedSink, ScriptedStore, fed, give
 from sink_kit import Recorder, alert, feed, opened, task, until
 
-from bolts import batching, patience
-from bolts.contract import StoreAway, StoreBroken
+from bolts.sinks import batching, retry
+from bolts.sinks.contract import StoreAway, StoreBroken
 from topology.components import Tuple
 from topology.errors import NotYet, WorkerError
 
@@ -181,8 +181,8 @@ async def test_a_store_that_is_away_for_a_moment_is_not_worth_a_line(caplog: pyt
 async def test_f43_an_outage_is_told_when_it_lasts_at_intervals_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "TOLD_S", 0.0)
-    monkeypatch.setattr(patience, "AGAIN_S", 0.05)
+    monkeypatch.setattr(retry, "TOLD_S", 0.0)
+    monkeypatch.setattr(retry, "AGAIN_S", 0.05)
     store, out = ScriptedStore(raises=[StoreAway("disk full")] * 1_000), Recorder()
     async with opened(ScriptedSink(store)) as sink:
         give(sink, out, 1)

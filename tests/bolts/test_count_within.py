@@ -8,7 +8,7 @@ from counting_kit import EPOCH, Alert, Event, Events, Keys, told
 
 from bolts import Burst, CountWithin
 from topology import ConfigurationError, EmitError, Record, Topology, signatures
-from topology.codes.given import K345, K346
+from topology.codes.settings import K345, K346
 from topology.codes.tuples import K618
 from topology.testing import ScriptedSpout
 

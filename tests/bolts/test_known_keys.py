@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from sink_kit import Alert, alert, feed, json_rows, opened, stored, tup
 
-from bolts import JsonLinesSink, jsonlines_store, known_keys
-from bolts.contract import StoreAway
-from bolts.keys import sink_key
-from bolts.known_keys import IN_MEMORY, KnownKeys
+from bolts import JsonLinesSink
+from bolts.sinks import jsonlines, known_keys
+from bolts.sinks.contract import StoreAway
+from bolts.sinks.keys import sink_key
+from bolts.sinks.known_keys import IN_MEMORY, KnownKeys
 
 
 def key(number: int, content: bytes = b"") -> bytes:
@@ -24,7 +25,7 @@ def key(number: int, content: bytes = b"") -> bytes:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sink has four keys in memory, and moves three at a time."""
     monkeypatch.setattr(known_keys, "MOVED", 3)
-    monkeypatch.setattr(jsonlines_store, "KnownKeys", partial(KnownKeys, 4))
+    monkeypatch.setattr(jsonlines, "KnownKeys", partial(KnownKeys, 4))
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ async def test_a_replay_of_a_line_that_memory_has_not_is_dropped_in_this_run_and
         assert len(sink._store._known) <= 4 + 7
     whole = path.read_bytes()
     async with opened(JsonLinesSink(path, batch=7)) as sink:
-        assert len(sink._store._known) <= 4 + jsonlines_store.KEYS_READ
+        assert len(sink._store._known) <= 4 + jsonlines.KEYS_READ
         await feed(sink, [*alerts, *alerts, alert(101)])
         assert (sink.stored, sink.duplicates) == (1, 200)
     assert path.read_bytes()[: len(whole)] == whole
@@ -99,7 +100,7 @@ async def test_a_file_with_more_lines_than_memory_has_keys_is_opened_within_the_
     path: Path, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stored(JsonLinesSink(path), [alert(number) for number in range(1, 101)])
-    monkeypatch.setattr(jsonlines_store, "KEYS_READ", 1)
+    monkeypatch.setattr(jsonlines, "KEYS_READ", 1)
     async with opened(JsonLinesSink(path)) as sink:
         assert len(sink._store._known) <= 4
 

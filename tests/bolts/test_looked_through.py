@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from sink_kit import alert, feed, opened
 
-from bolts import JsonLinesSink, SqliteSink, jsonlines_store, sqlite_file
-from bolts.batching import BatchingSink
+from bolts import JsonLinesSink, SqliteSink
+from bolts.sinks import jsonlines
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.sqlite import file as sqlite_file
 from topology.errors import WorkerError
 
 MAKERS = [SqliteSink, JsonLinesSink]
@@ -74,7 +76,7 @@ async def test_a_file_that_was_taken_away_is_warned_of_f72(
 async def test_a_file_that_is_too_long_for_it_is_not_read_and_that_is_said_f72(
     sink: BatchingSink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (sqlite_file, jsonlines_store):
+    for module in (sqlite_file, jsonlines):
         monkeypatch.setattr(module, "LOOK_BYTES_MAX", 100)
     with caplog.at_level(logging.INFO, "kedge.bolts"):
         async with opened(sink) as one:

@@ -4,8 +4,8 @@ import pytest
 from psycopg import OperationalError
 from psycopg.pq import Conninfo
 
-from bolts.postgres_dsn import Dsn
-from topology.secret import SHOWN
+from bolts.sinks.postgres.dsn import Dsn
+from topology.secrets import SHOWN
 
 CANARY = "kanarien  vogel\t7f3a"
 KNOWN = {option.keyword.decode() for option in Conninfo.get_defaults()}

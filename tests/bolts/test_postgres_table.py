@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sink_kit import Alert, alert, opened
 
 from bolts import PostgresSink
-from bolts.postgres_errors import Fault, fault_of, loses_connection
-from bolts.postgres_table import NAME_BYTES_MAX, Table, checked_name, quoted
+from bolts.sinks.postgres.errors import Fault, fault_of, loses_connection
+from bolts.sinks.postgres.table import NAME_BYTES_MAX, Table, checked_name, quoted
 from topology.errors import ConfigurationError
 from topology.records import Record
 

@@ -30,7 +30,7 @@ from sink_kit import (
     until,
 )
 
-from bolts.keys import sink_key
+from bolts.sinks.keys import sink_key
 from topology.components import Source, Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record

@@ -13,7 +13,7 @@ from sink_kit import sqlite_rows, until
 from bolts import SqliteSink
 from spouts import Items
 from topology import Config, Record, Topology
-from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.embedded.run import EmbeddedRun
 from topology.testing import run_processes
 
 COUNT = 1_500
@@ -78,7 +78,7 @@ BREAKS_ONCE = """
     from pathlib import Path
 
     from bolts import SqliteSink
-    from bolts.contract import StoreBroken
+    from bolts.sinks.contract import StoreBroken
     from spouts import Items
     from topology import Config, Record, Topology
 

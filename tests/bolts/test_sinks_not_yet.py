@@ -11,8 +11,8 @@ import pytest
 from sink_kit import KINDS, Kind, alert, feed, json_rows, opened
 
 from bolts import JsonLinesSink, batching, jsonlines_store, known_keys
-from bolts.files import lacking
-from bolts.known_keys import KnownKeys
+from bolts.sinks.files import lacking
+from bolts.sinks.known_keys import KnownKeys
 from topology.errors import NotYet
 
 Take = Callable[[], Callable[[], None]]

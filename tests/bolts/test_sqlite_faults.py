@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bolts.contract import StoreAway, StoreBroken
-from bolts.sqlite_file import SqliteFile
+from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.sqlite.file import SqliteFile
 from topology.errors import ConfigurationError
 
 AWAY = [

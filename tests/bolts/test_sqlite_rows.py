@@ -3,8 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from bolts.sqlite_rows import ROWS_MAX, rows_told
-from bolts.sqlite_table import Table
+from bolts.sinks.sqlite.table import ROWS_MAX, Table, rows_told
 from topology import Record
 
 

@@ -12,8 +12,8 @@ import pytest
 from sink_kit import Alert, Recorder, Sample, alert, feed, opened, sqlite_rows, stored, tup, until
 
 from bolts import SqliteSink
-from bolts.sqlite_file import SqliteFile
-from bolts.sqlite_table import Table
+from bolts.sinks.sqlite.file import SqliteFile
+from bolts.sinks.sqlite.table import Table
 from topology.errors import ConfigurationError
 from topology.records import Record
 

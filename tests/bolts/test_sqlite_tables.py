@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sink_kit import Alert, Sample, alert, opened, sqlite_rows, stored, tup
 
 from bolts import SqliteSink
-from bolts.sqlite_table import snake_case
+from bolts.sinks.sqlite.table import snake_case
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -163,7 +163,7 @@ def test_s10_whatever_fields_are_called_each_value_is_in_the_column_of_its_name(
 
 @given(name=st.text(min_size=1, max_size=20))
 def test_s10_a_quoted_identifier_means_itself_alone(name: str) -> None:
-    from bolts.sqlite_table import quoted
+    from bolts.sinks.sqlite.table import quoted
 
     if "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
         return  # no file could hold it, and no Python identifier has one

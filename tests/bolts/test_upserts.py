@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from sink_kit import feed, opened, sqlite_rows, stored, tup
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.sqlite_rows import rows_told
-from bolts.sqlite_table import Table
-from bolts.upserting import Upsert
+from bolts.sinks.sqlite.table import Table, rows_told
+from bolts.sinks.upsert import Upsert
 from topology.errors import ConfigurationError
 from topology.records import Record
 

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 
-from bridge.archives import archives, options
-from bridge.java import java_home
-from bridge.pythons import python
+from bridge.spark.class_archive import archives, options
+from bridge.spark.java import java_home
+from bridge.spark.session import python
 
 WAIT_S = 120.0  # for a JVM to say that it is there: 5 s on a quiet machine
 MASTER = "org.apache.spark.deploy.master.Master"

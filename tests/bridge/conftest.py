@@ -18,8 +18,8 @@ _made: list[Any] = []
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """With the source of segments; on this machine alone, and silent."""
-    from bridge.session import start
-    from bridge.source import Segments
+    from bridge.driver.source import Segments
+    from bridge.spark.session import start
 
     made = start("tests", "local[2]", tmp_path_factory.mktemp("spark"), {})
     made.sparkContext.setLogLevel("OFF")

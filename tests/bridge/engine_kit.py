@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bridge.engine_clock import in_batch
-from bridge.engine_mapping import mapped
-from bridge.engine_parts import Held, Part, Routing
-from bridge.engine_rows import (
+from bridge.engine.batch_clock import in_batch
+from bridge.engine.mapping import mapped
+from bridge.engine.python_process import FolderNotes
+from bridge.engine.rows import (
     REJECTED,
     TIMERS,
     DueNow,
@@ -22,7 +22,7 @@ from bridge.engine_rows import (
     signed,
     timers_of,
 )
-from bridge.engine_seat import FolderNotes
+from bridge.engine.stage import Held, Part, Routing
 from topology import Record, Task, Topology
 from topology.records import encode
 from topology.runtime.clock import LoopClock

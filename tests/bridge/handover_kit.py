@@ -14,14 +14,14 @@ import pyarrow as pa
 from acker.floors import Floors
 from acker.progress import Progress
 from acker.roots import owner, pack
-from bolts.contract import Store, StoreAway, Written
-from bridge.handover import HandOver
-from bridge.segments import Segments, read_segment
+from bolts.sinks.contract import Store, StoreAway, Written
+from bridge.files.segments import Segments, read_segment
+from bridge.handover.bolt import HandOver
 from topology.components import Source, Task, Tuple
-from topology.durable.statedir import MemoryNotes
 from topology.groupings import slot_of_identity, task_of_slot
-from topology.testing.sink_driving import SinkItem, Told, feed, sink_task, within
+from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing.sinks import SinkSubject
+from topology.testing.sinks.driver import SinkItem, Told, feed, sink_task, within
 
 SOURCE = Source("items", "SinkItem")
 WORD = 2**64

@@ -1,6 +1,6 @@
 """Numbered records handed over, by a few tasks: for runs of real workers."""
 
-from bridge.handover import HandOver
+from bridge.handover.bolt import HandOver
 from spouts import Items, Paced
 from topology import Record, Topology
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from spark_kit import HandedOver
 
-from bridge.batch_joins import BatchJoin
-from bridge.batches import QueryFolder
-from bridge.history import Keeping
-from bridge.schema import arrow_schema, from_table
-from bridge.spec import QuerySpec, schema_text
-from bridge.tables import Table
+from bridge.arrow.schema import arrow_schema, from_table
+from bridge.files.history import Keeping
+from bridge.files.query import QueryFolder
+from bridge.queries.batch_joins import BatchJoin
+from bridge.queries.driver_spec import QuerySpec, schema_text
+from bridge.queries.tables import Table
 from topology import Record
 
 HOUR_S = 3_600
@@ -64,7 +64,7 @@ class Jobs:
         output: type[Record] | None = None,
         **options: Any,
     ) -> Any:
-        from bridge.history_running import HistoryRunning
+        from bridge.driver.job import HistoryRunning
 
         cls = output or self.output
         names = tuple(one for one in arrow_schema(cls).names if one != revision)

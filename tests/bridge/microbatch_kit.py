@@ -15,15 +15,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from bridge.batches import QueryFolder
-from bridge.engine_book import Book
-from bridge.engine_clock import in_batch
-from bridge.engine_log import checkpoint
-from bridge.engine_parts import Held
-from bridge.engine_rows import SCHEMA, Row, batch_of, rows_of
-from bridge.engine_timers import TIMERS_INPUT
-from bridge.segments import Segments
-from bridge.stream import Stream
+from bridge.engine.batch_clock import in_batch
+from bridge.engine.counts_and_timers import Book
+from bridge.engine.offsets import checkpoint
+from bridge.engine.rows import SCHEMA, Row, batch_of, rows_of
+from bridge.engine.stage import Held
+from bridge.engine.timers_source import TIMERS_INPUT
+from bridge.files.input import Stream
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Segments
 
 PARTITIONS: Final = 2
 LEFT: Final = (  # what the driver leaves behind, one call after the other
@@ -112,7 +112,7 @@ class Query:
     isActive = True
 
     def __init__(self, world: World, running: Any) -> None:
-        from bridge.engine_source import MessageReader
+        from bridge.engine.source import MessageReader
 
         self._world, self._running = world, running
         self._log = checkpoint(running.folder)

@@ -7,9 +7,9 @@ from typing import Any
 
 from spark_kit import HandedOver
 
-from bridge.batches import QueryFolder
-from bridge.schema import arrow_schema, from_table
-from bridge.spec import QuerySpec, schema_text
+from bridge.arrow.schema import arrow_schema, from_table
+from bridge.files.query import QueryFolder
+from bridge.queries.driver_spec import QuerySpec, schema_text
 from topology import Record
 
 
@@ -31,7 +31,7 @@ class Queries:
         output: type[Record] | None = None,
         revision: str = "",
     ) -> Any:
-        from bridge.running import Running
+        from bridge.driver.stream_query import Running
 
         self.life += 1
         cls = output or self.output

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bridge.schema import arrow_schema, to_table
-from bridge.segments import Segments
+from bridge.arrow.schema import arrow_schema, to_table
+from bridge.files.segments import Segments
 from topology import Record
 
 
@@ -17,7 +17,7 @@ def missing() -> str:
         import pyspark  # noqa: F401
     except ImportError:
         return "pyspark is not installed: pip install 'kedge-streams[spark]'"
-    from bridge.java import missing as no_java
+    from bridge.spark.java import missing as no_java
 
     return no_java()
 

@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 
 from spark_kit import HandedOver
 
-from bridge.agreeing import ADVICE, disagreement, unbegun
-from bridge.batches import Epoch, QueryFolder, place
+from bridge.files.consistency import ADVICE, disagreement, unbegun
+from bridge.files.query import Epoch, QueryFolder, place
 from topology import Record
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.archives import KEPT_MAX, LEFT_S, OPTIONS, Archives, archives, faster, options, runs_with
-from bridge.java import java_home, missing, pips
-from bridge.startup import make
+from bridge.driver.make_class_archive import make
+from bridge.spark.class_archive import KEPT_MAX, LEFT_S, OPTIONS, Archives, archives, faster, options, runs_with
+from bridge.spark.java import java_home, missing, pips
 
 
 def kept(folder: Path, key: str = "key", content: bytes = b"an archive") -> Path:
@@ -49,8 +49,8 @@ def test_one_with_which_java_ends_is_removed_and_a_setting_that_is_wrong_costs_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, runs: bool, stays: bool
 ) -> None:
     path = kept(tmp_path / "cache")
-    monkeypatch.setattr("bridge.archives.archives", lambda: Archives(path.parent, "key"))
-    monkeypatch.setattr("bridge.archives.runs_with", lambda found: runs)
+    monkeypatch.setattr("bridge.spark.class_archive.archives", lambda: Archives(path.parent, "key"))
+    monkeypatch.setattr("bridge.spark.class_archive.runs_with", lambda found: runs)
     with faster({}) as settings:
         assert settings[OPTIONS] == f"-Xshare:auto -XX:SharedArchiveFile={path}"
     with pytest.raises(type(error)), faster({}):
@@ -100,8 +100,8 @@ def test_what_is_worked_with_while_one_is_made_is_in_the_cache_where_what_is_lef
         seen.append(folder)
         raise RuntimeError("Spark does not start")
 
-    monkeypatch.setattr("bridge.startup.archives", lambda: Archives(tmp_path, "key"))
-    monkeypatch.setattr("bridge.startup.loaded", loaded)
+    monkeypatch.setattr("bridge.driver.make_class_archive.archives", lambda: Archives(tmp_path, "key"))
+    monkeypatch.setattr("bridge.driver.make_class_archive.loaded", loaded)
     with pytest.raises(RuntimeError, match="Spark does not start"):
         make(lambda why: None)
     assert [(one.parent, one.name[:4]) for one in seen] == [(tmp_path, "new-")]
@@ -120,7 +120,7 @@ def test_another_java_or_another_spark_has_another_archive(tmp_path: Path, monke
         assert its is not None
         assert its.folder == tmp_path / "kedge" / "spark"
         keys.add(its.key)
-    monkeypatch.setattr("bridge.archives.version", lambda _: "4.3.99")
+    monkeypatch.setattr("bridge.spark.class_archive.version", lambda _: "4.3.99")
     its = archives(tmp_path / "one")
     assert its is not None
     assert len({*keys, its.key}) == 3

@@ -13,12 +13,12 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 
 from bridge import Spark, Table, batch_joined
-from bridge.batch_joins import BatchJoin
-from bridge.batches import QueryFolder
-from bridge.history import Keeping
-from bridge.history_results import Staged, Writer
-from bridge.query import pickled
-from bridge.spec import Spec, function_of
+from bridge.driver.job_results import Staged, Writer
+from bridge.files.history import Keeping
+from bridge.files.query import QueryFolder
+from bridge.queries.batch_joins import BatchJoin
+from bridge.queries.driver_spec import Spec, function_of
+from bridge.queries.query import pickled
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
 

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from spark_kit import needs_spark
 
 from bridge import Table
-from bridge.history import Keeping
+from bridge.files.history import Keeping
 from topology import Record
 
 pytestmark = [needs_spark, pytest.mark.timeout(300)]
@@ -180,7 +180,7 @@ def test_a_job_whose_driver_dies_around_a_step_gives_its_results_once_and_of_one
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """C7: it dies before the step, then after it; records come meanwhile, and the table is another one in each life."""
-    from bridge import history_running
+    from bridge.driver import job
 
     jobs = Jobs(session, tmp_path, Known, records=Seen)
     jobs.put(seen(range(30)))
@@ -192,7 +192,7 @@ def test_a_job_whose_driver_dies_around_a_step_gives_its_results_once_and_of_one
         table = write_owners(tmp_path / "owners.parquet", owners)
         with monkeypatch.context() as patched:
             if before is not None:
-                dying(patched, history_running, step, before)
+                dying(patched, job, step, before)
             try:
                 jobs.to_its_end(jobs.begin(table, how="left", rows_max=20))
             except Killed:
@@ -252,7 +252,7 @@ def test_files_of_results_that_are_published_when_the_driver_dies_stay_and_the_o
 
 
 def test_what_does_not_fit_the_output_is_named_and_nothing_is_kept_of_it(jobs: Jobs, tmp_path: Path) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     path = tmp_path / "owners.parquet"
     pq.write_table(pa.table({"key": ["k0"], "owner": [7]}), path)
@@ -267,7 +267,7 @@ def test_what_does_not_fit_the_output_is_named_and_nothing_is_kept_of_it(jobs: J
 
 
 def test_a_history_of_another_version_of_the_record_is_told_before_a_job_runs(jobs: Jobs, tmp_path: Path) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     table = write_owners(tmp_path / "owners.parquet", OWNERS)
     jobs.put(seen(range(30)))
@@ -344,7 +344,7 @@ def test_a_database_that_is_away_for_one_job_is_asked_again_whatever_its_driver_
 def test_a_disk_that_is_full_is_told_once_and_waited_for(
     jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bridge.history_results import Staged
+    from bridge.driver.job_results import Staged
 
     jobs.put(seen(range(30)))
     jobs.end()

@@ -26,12 +26,12 @@ from handover_kit import (
     tuple_of,
 )
 
-from bridge.batches import Epoch, QueryFolder, place
-from bridge.begun import Begun
+from bridge.files.query import Epoch, QueryFolder, place
+from bridge.files.started import Begun
 from topology import ConfigurationError
-from topology.codes.starting import K456
-from topology.durable.statedir import MemoryNotes
-from topology.testing.sink_driving import Told, feed, give
+from topology.codes.startup import K456
+from topology.storage.directory.state_dir import MemoryNotes
+from topology.testing.sinks.driver import Told, feed, give
 
 
 async def refused(folder: Path, index: int = 0, tasks: int = 1) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.batches import Epoch, QueryFolder
-from bridge.keeping import Life, as_it_is
-from bridge.spec import QuerySpec
+from bridge.driver.batch import Life, as_it_is
+from bridge.files.query import Epoch, QueryFolder
+from bridge.queries.driver_spec import QuerySpec
 
 SPEC = QuerySpec("hourly", "append", {}, "", "Hourly", "")
 
@@ -23,7 +23,7 @@ def life(folder: Path, name: str = "first", epoch: int = 0) -> Life:
 
 def ends(folder: Path, said: list[str], **of: Any) -> tuple[Any, Any]:
     """The server's end and the driver's."""
-    from bridge.connect import Heard, Remote
+    from bridge.driver.connect import Heard, Remote
 
     return Remote(life(folder, **of), as_it_is), Heard(life(folder, **of), said.append)
 
@@ -72,7 +72,7 @@ def test_words_that_a_loss_of_power_has_cut_are_none(tmp_path: Path) -> None:
 
 
 def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_server(tmp_path: Path) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     remote, heard = ends(tmp_path, [])
     remote.tell(mending="query 'hourly' gives what Hourly can't hold: 'at' is NULL")
@@ -81,8 +81,8 @@ def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_serv
 
 
 def test_a_client_without_its_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bridge.connect import start_remote
-    from bridge.mistakes import NeedsMending
+    from bridge.driver.connect import start_remote
+    from bridge.errors import NeedsMending
 
     monkeypatch.setitem(sys.modules, "grpc_status", None)
     with pytest.raises(NeedsMending, match=r"pip install 'kedge-streams\[spark-connect\]'"):

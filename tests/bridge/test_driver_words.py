@@ -11,13 +11,13 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 
 import pyarrow as pa
 
-from bridge.batches import Epoch, QueryFolder
-from bridge.driver import Voice, ended_by, named
-from bridge.keeping import Life, keep
-from bridge.mistakes import NeedsMending
-from bridge.schema import arrow_schema
-from bridge.segments import damaged
-from bridge.spec import QuerySpec, schema_text
+from bridge.arrow.schema import arrow_schema
+from bridge.driver.batch import Life, keep
+from bridge.driver.main import Voice, ended_by, named
+from bridge.errors import NeedsMending
+from bridge.files.query import Epoch, QueryFolder
+from bridge.files.segments import damaged
+from bridge.queries.driver_spec import QuerySpec, schema_text
 from topology import Record
 
 

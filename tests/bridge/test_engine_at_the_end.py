@@ -8,12 +8,11 @@ from random import Random
 
 import pytest
 
-from bridge.engine_mapping import mapped
-from bridge.engine_parts import Routing
-from bridge.engine_raised import Raised, told_of
-from bridge.engine_seat import FolderNotes
-from bridge.engine_sinks import Sinks
-from bridge.engine_summary import counts_itself, told_of_all, with_counts
+from bridge.engine.mapping import mapped
+from bridge.engine.python_process import FolderNotes
+from bridge.engine.sinks import Sinks, counts_itself, told_of_all, with_counts
+from bridge.engine.stage import Routing
+from bridge.engine.user_errors import Raised, told_of
 from spouts import Items
 from topology import Bolt, Record, Task, Topology
 from topology.errors import ConfigurationError

@@ -8,8 +8,8 @@ from runs_kit import KEDGE
 
 TOPOLOGY = Path(__file__).with_name("engine_topology.py")
 REJECTING = """
-from bridge.engine_handover import Rejections
-from bridge.engine_rows import Rejected
+from bridge.engine.handover import Rejections
+from bridge.engine.rows import Rejected
 from spouts import Items
 from topology import Topology
 

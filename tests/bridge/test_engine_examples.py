@@ -25,16 +25,16 @@ from typing import Any
 import pytest
 from spark_kit import needs_spark
 
-from bridge.engine import ENGINE
-from bridge.engine_seat import Seat
-from bridge.triggers import trigger_of
+from bridge.engine.engine import ENGINE
+from bridge.engine.python_process import Seat
+from bridge.queries.options import trigger_of
 from examples.auth_log import auth_log
 from examples.auth_log import write as write_log
 from examples.cards import cards
 from examples.cards import write as write_cards
 from topology.cli.engines import check
-from topology.cli.loading import again, load, recipe, target_of
 from topology.errors import ConfigurationError
+from topology.loading.load import again, load, recipe, target_of
 
 pytestmark = [needs_spark, pytest.mark.timeout(300)]
 
@@ -237,7 +237,7 @@ def ended(process: "subprocess.Popen[bytes]", way: Way, one: Example) -> None:
 def on_spark(session: Any, folder: Path, name: str, one: Example, done: Callable[[], bool]) -> None:
     """A run with `--engine spark`, until its source has ended; or it is done, and has drained. Sources and hand-over
     are in a thread of this process, and the driver's part in this one."""
-    from bridge.engine_running import EngineRunning, Settings
+    from bridge.engine.run import EngineRunning, Settings
 
     given = one.source(folder)
     given |= {key: str(folder / value) for key, value in given.items() if key in ("path", "store")}

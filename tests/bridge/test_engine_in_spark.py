@@ -15,11 +15,11 @@ import pytest
 from engine_topology import Numbered, topology
 from spark_kit import needs_spark
 
-from bridge.batches import QueryFolder
-from bridge.engine_driver import to_mend
-from bridge.engine_seat import Seat
-from bridge.segments import Segments
-from bridge.triggers import AVAILABLE_NOW, DEFAULT
+from bridge.engine.driver import to_mend
+from bridge.engine.python_process import Seat
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Segments
+from bridge.queries.options import AVAILABLE_NOW, DEFAULT
 from topology import Topology
 from topology.records import encode
 from topology.testing import Captured, run_topology
@@ -46,7 +46,7 @@ class Lives:
         self.next = 0
 
     def begin(self) -> Any:
-        from bridge.engine_running import EngineRunning, Settings
+        from bridge.engine.run import EngineRunning, Settings
 
         seat = Seat(self.again, str(self.folder), secrets.token_hex(4), 2)
         running = EngineRunning(self.session, seat, Settings(self.trigger, 2), self.said.append)
@@ -144,7 +144,7 @@ def stored(path: Path) -> Stored:
 
 
 def rejected(query: QueryFolder) -> list[Any]:
-    from bridge.engine_rows import Rejected
-    from bridge.schema import from_table
+    from bridge.arrow.schema import from_table
+    from bridge.engine.rows import Rejected
 
     return [one for number in query.batches() for one in from_table(Rejected, query.read(number))]

@@ -16,10 +16,10 @@ from engine_firing_topology import Heard
 from microbatch_kit import Killed, Query, Session, World
 from spark_kit import needs_spark
 
-from bridge.batches import QueryFolder
-from bridge.engine_seat import Seat
-from bridge.segments import Segments
-from bridge.stream import Stream
+from bridge.engine.python_process import Seat
+from bridge.files.input import Stream
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Segments
 from topology.records import encode
 
 pytestmark = [needs_spark, pytest.mark.timeout(240)]
@@ -35,7 +35,7 @@ class Lives:
     """Runs of one topology, and lives of its driver in them."""
 
     def __init__(self, world: World, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        from bridge.engine_running import EngineRunning
+        from bridge.engine.run import EngineRunning
 
         self.world, self.folder = world, folder
         self.query = QueryFolder(folder / "spark" / "engine")
@@ -58,7 +58,7 @@ class Lives:
 
     def life(self, run: str, kill_at: int = 0) -> str:
         """Until the run has ended, or this step: which that was."""
-        from bridge.engine_running import EngineRunning, Settings
+        from bridge.engine.run import EngineRunning, Settings
 
         again = {
             "where": TOPOLOGY,

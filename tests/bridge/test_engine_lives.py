@@ -20,13 +20,13 @@ from runs_kit import Run, runs_of
 from spark_kit import needs_spark
 from test_engine_in_spark import COUNT, Lives, embedded, stored
 
-from bridge.batches import QueryFolder
-from bridge.engine import EngineSpark
-from bridge.engine_rows import SCHEMA, Row, batch_of, rows_of
-from bridge.engine_seat import LEFT_S, FolderNotes, Seat
-from bridge.engine_timers import TIMERS_INPUT
-from bridge.segments import Segments
-from bridge.triggers import AVAILABLE_NOW, DEFAULT
+from bridge.engine.engine import EngineSpark
+from bridge.engine.python_process import LEFT_S, FolderNotes, Seat
+from bridge.engine.rows import SCHEMA, Row, batch_of, rows_of
+from bridge.engine.timers_source import TIMERS_INPUT
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Segments
+from bridge.queries.options import AVAILABLE_NOW, DEFAULT
 
 pytestmark = [needs_spark, pytest.mark.timeout(240)]
 
@@ -42,7 +42,7 @@ class Timed(Lives):
         self.again = {"where": file, "attribute": "topology", "file": file, "given": given, "config": {}}
 
     def begun(self, run: str) -> Any:
-        from bridge.engine_running import EngineRunning, Settings
+        from bridge.engine.run import EngineRunning, Settings
 
         seat = Seat(self.again, str(self.folder), secrets.token_hex(4), 2)
         running = EngineRunning(self.session, seat, Settings(self.trigger, 2, run), self.said.append)
@@ -151,7 +151,7 @@ def test_a_run_has_one_name_in_all_lives_of_its_driver_and_another_one_has_anoth
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from bridge.engine_seat import FolderNotes
+from bridge.engine.python_process import FolderNotes
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 FolderNotes(Path(sys.argv[1])).set("opened", "now")
 """
@@ -176,7 +176,7 @@ def test_what_killed_processes_have_half_written_goes_when_a_driver_begins(sessi
 
 
 def test_the_rows_of_a_batch_are_made_so_many_at_a_time_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bridge import engine_running
+    from bridge.engine import run as engine_running
 
     monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 10)
     rows = [Row(0, 0, b"", b"", 0, 0, bytes([number * 7 % 25]), b"") for number in range(25)]
@@ -189,7 +189,7 @@ def test_the_rows_of_a_batch_are_made_so_many_at_a_time_in_their_order(monkeypat
 
 @pytest.mark.skipif(os.environ.get("CHAOS") != "1", reason="with CHAOS=1: it takes 3 GB of memory")
 def test_a_batch_may_have_more_than_a_binary_column_has_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bridge import engine_running
+    from bridge.engine import run as engine_running
 
     monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 10)
     mebibyte = bytes(1 << 20)
@@ -203,7 +203,7 @@ def test_sinks_that_get_a_batch_in_parts_hold_what_they_hold_after_a_run_of_kedg
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B1, C4."""
-    from bridge import engine_running
+    from bridge.engine import run as engine_running
 
     monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 7)
     messages, wanted = embedded(tmp_path)

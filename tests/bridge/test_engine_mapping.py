@@ -7,8 +7,8 @@ from typing import Any, Never
 import pytest
 from engine_topology import Keyed, Numbered, Odd, topology
 
-from bridge.engine import ENGINE
-from bridge.engine_mapping import Stage, mapped
+from bridge.engine.engine import ENGINE
+from bridge.engine.mapping import Stage, mapped
 from spouts import Items
 from topology import Bolt, Collector, Record, State, Topology, Tuple
 from topology.cli.engines import check

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bridge.engine_seat import FolderNotes
+from bridge.engine.python_process import FolderNotes
 
 WRITES = """
 import sys
 from pathlib import Path
-from bridge.engine_seat import FolderNotes
+from bridge.engine.python_process import FolderNotes
 notes = FolderNotes(Path(sys.argv[1]))
 for _ in range(200):
     notes.set("opened", sys.argv[2])

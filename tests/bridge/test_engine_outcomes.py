@@ -15,17 +15,17 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 
 from spark_kit import HandedOver
 
-from bridge.batches import Epoch, QueryFolder
-from bridge.engine import EngineSpark
-from bridge.engine_book import FILE, Book
-from bridge.engine_handover import QUERY, SUMMARY, Outcomes, keep_summary
-from bridge.engine_rows import Timers
-from bridge.results import query_folder
+from bridge.engine.counts_and_timers import FILE, Book
+from bridge.engine.engine import EngineSpark
+from bridge.engine.handover import QUERY, SUMMARY, Outcomes, keep_summary
+from bridge.engine.rows import Timers
+from bridge.files.query import Epoch, QueryFolder
+from bridge.handover.results import query_folder
 from topology import Record
 from topology.components import Task
-from topology.durable.statedir import MemoryNotes
 from topology.errors import ConfigurationError
-from topology.runtime.kept_state import due_of
+from topology.runtime.state.value import due_of
+from topology.storage.directory.state_dir import MemoryNotes
 
 INPUT = "lines.Line"
 COUNTED = ["parse: 5 in, 5 out"]

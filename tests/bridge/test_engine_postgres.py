@@ -23,10 +23,10 @@ from postgres_proxy import PostgresProxy
 from spark_kit import needs_spark
 from test_engine_in_spark import COUNT, Lives, embedded
 
-from bridge.engine_query import stored
-from bridge.engine_rows import REJECTED, Row, batch_of, position_of, rejected_of, row_of, rows_of
-from bridge.engine_seat import Process, Seat
-from bridge.triggers import DEFAULT
+from bridge.engine.python_process import Process, Seat
+from bridge.engine.query import stored
+from bridge.engine.rows import REJECTED, Row, batch_of, position_of, rejected_of, row_of, rows_of
+from bridge.queries.options import DEFAULT
 from topology import Record, Tuple
 from topology.components import Source
 from topology.records import encode
@@ -95,7 +95,7 @@ def test_they_hold_what_they_hold_after_a_run_of_kedge_and_each_process_has_one_
 
 
 def where(database: Database) -> str:
-    from bolts.postgres_dsn import Dsn
+    from bolts.sinks.postgres.dsn import Dsn
 
     return Dsn(database.dsn).where
 
@@ -168,7 +168,7 @@ def test_a_server_that_goes_away_is_waited_for_and_told_until_it_is_back(
     process_of: Callable[..., Process], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F43, C10: by a process that has its connection, and by one that begins meanwhile."""
-    monkeypatch.setattr("bolts.batching.OPENING_S", 0.05)
+    monkeypatch.setattr("bolts.sinks.batching.OPENING_S", 0.05)
     with PostgresProxy.to(database.dsn) as proxy, ThreadPoolExecutor(2) as elsewhere:
         old, fresh = (process_of(proxy.dsn, database.schema) for _ in range(2))
         take(old, [row(old, 1, Counted("a", 1, 1, 1), "count", "store")])

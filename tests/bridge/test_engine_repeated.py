@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from engine_kit import Stages
 
-from bridge import engine_book
-from bridge.batches import Epoch, QueryFolder
-from bridge.engine_book import Book
-from bridge.engine_log import checkpoint, missing, newest
-from bridge.engine_rows import DueNow, Timers
-from bridge.engine_timers import TIMERS_INPUT, TimersInput
-from bridge.segments import Segments
-from bridge.stream import Stream
+from bridge.engine import counts_and_timers
+from bridge.engine.counts_and_timers import Book
+from bridge.engine.offsets import checkpoint, missing, newest
+from bridge.engine.rows import DueNow, Timers
+from bridge.engine.timers_source import TIMERS_INPUT, TimersInput
+from bridge.files.input import Stream
+from bridge.files.query import Epoch, QueryFolder
+from bridge.files.segments import Segments
 from spouts import Items
 from topology import Bolt, Record, State, Topology
 from topology.errors import ConfigurationError
@@ -99,7 +99,7 @@ def test_counts_are_those_of_one_run_in_all_lives_of_its_driver(tmp_path: Path) 
 
 def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part is a segment: with all in one, a batch would have no bound."""
-    monkeypatch.setattr(engine_book, "AT_ONCE", 2)
+    monkeypatch.setattr(counts_and_timers, "AT_ONCE", 2)
     book = Book(tmp_path / "book.sqlite")
     book.keep(0, {}, [Timers("watch", bytes([key]), (("silent", key),), ()) for key in range(5)])
     book.begin_end("all that there is", ["watch"])

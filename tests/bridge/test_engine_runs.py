@@ -55,7 +55,7 @@ def test_a_bolt_that_raises_ends_the_run_with_its_own_traceback(run: Callable[..
     assert ended.end() == 1, ended.text()
     assert "raised in 'deal': ValueError: no such number (K501); at Numbered(number=5); on Spark" in ended.text()
     assert "raise ValueError(" in ended.text()
-    assert "bridge/engine_parts.py" not in ended.text()
+    assert "bridge/engine/stage.py" not in ended.text()
 
 
 KILLED = [

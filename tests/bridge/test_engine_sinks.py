@@ -14,12 +14,12 @@ import pytest
 from engine_topology import Numbered
 
 from bolts import SqliteSink
-from bridge.engine_mapping import mapped
-from bridge.engine_parts import Routing
-from bridge.engine_raised import Raised
-from bridge.engine_rows import Rejected, Row, position_of, row_of
-from bridge.engine_seat import FolderNotes
-from bridge.engine_sinks import Away, Sinks
+from bridge.engine.mapping import mapped
+from bridge.engine.python_process import FolderNotes
+from bridge.engine.rows import Rejected, Row, position_of, row_of
+from bridge.engine.sinks import Away, Sinks
+from bridge.engine.stage import Routing
+from bridge.engine.user_errors import Raised
 from spouts import Items
 from topology import Bolt, Collector, Reject, Task, Topology, Tuple
 from topology.components import Source
@@ -169,7 +169,7 @@ def test_a_store_that_is_away_when_a_sink_opens_is_waited_for_where_that_is_want
     sinks_of: Callable[[Any], Sinks], told: list[Away], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a process of Spark's may open it at any time; the driver does not, and says what a user has to mend."""
-    monkeypatch.setattr("bolts.batching.OPENING_S", 0.05)
+    monkeypatch.setattr("bolts.sinks.batching.OPENING_S", 0.05)
     path = tmp_path / "numbers.db"
     sinks = sinks_of(SqliteSink(path))
     sinks.close()

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from spark_kit import needs_spark
 
-from bridge.batches import QueryFolder
-from bridge.engine_rows import SCHEMA, Row, rows_of, unsigned
-from bridge.segments import Segments
+from bridge.engine.rows import SCHEMA, Row, rows_of, unsigned
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Segments
 
 pytestmark = needs_spark
 
@@ -29,7 +29,7 @@ def segments(tmp_path: Path) -> Segments:
 
 
 def reader(folder: Path) -> Any:
-    from bridge.engine_source import MessageReader
+    from bridge.engine.source import MessageReader
 
     options = {"folder": str(folder), "input": "numbers.Numbered", "begin": "{}", "life": "first"}
     return MessageReader({**options, "parts": "2", "number": "4", "among": "no"}, SCHEMA.names)
@@ -55,7 +55,7 @@ def test_rows_stand_in_the_order_in_which_they_were_handed_over(segments: Segmen
 def test_a_batch_has_so_many_bytes_and_a_segment_at_least(
     segments: Segments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.engine_source.BATCH_BYTES", 1)
+    monkeypatch.setattr("bridge.engine.source.BATCH_BYTES", 1)
     segments.end(3)
     one = reader(tmp_path)
     reached = [one.initialOffset()]

@@ -12,12 +12,12 @@ from typing import Any, Never
 import pytest
 
 from bolts import SqliteSink
-from bridge.engine_mapping import mapped
-from bridge.engine_parts import Held, Part, Routing
-from bridge.engine_raised import Notes, Raised, at_input, told_of
-from bridge.engine_rows import DueNow, Row, position_of, row_of
-from bridge.engine_seat import FolderNotes
-from bridge.engine_sinks import Sinks
+from bridge.engine.mapping import mapped
+from bridge.engine.python_process import FolderNotes
+from bridge.engine.rows import DueNow, Row, position_of, row_of
+from bridge.engine.sinks import Sinks
+from bridge.engine.stage import Held, Part, Routing
+from bridge.engine.user_errors import Notes, Raised, at_input, told_of
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
 from topology.components import Source

@@ -8,8 +8,8 @@ import pytest
 from engine_kit import Stages
 
 from acker.identity import timer_pair
-from bridge.engine_book import Book
-from bridge.engine_rows import DueNow, Timers
+from bridge.engine.counts_and_timers import Book
+from bridge.engine.rows import DueNow, Timers
 from spouts import Items
 from topology import Bolt, Record, State, Topology
 from topology.testing import Captured

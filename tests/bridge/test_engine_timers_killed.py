@@ -14,7 +14,7 @@ from engine_windows_topology import EACH
 from runs_kit import KEDGE, Run, java_of, runs_of
 from spark_kit import needs_spark
 
-from bridge.batches import Epoch, QueryFolder
+from bridge.files.query import Epoch, QueryFolder
 
 pytestmark = [
     needs_spark,

@@ -9,9 +9,9 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from bridge.engine_driver import to_mend
-from bridge.engine_raised import Notes, Raised
-from topology.codes.running import K547
+from bridge.engine.driver import to_mend
+from bridge.engine.user_errors import Notes, Raised
+from topology.codes.runtime import K547
 from topology.errors import WorkerError
 
 BROKEN = WorkerError("sink: its store is broken: disk I/O error", code=K547)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.engine_log import unreadable
+from bridge.engine.offsets import unreadable
 
 FAILED = """An error occurred while calling o139.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bridge.engine_waiting import Waiting
-from bridge.segments import Segments
-from bridge.stream import Stream
+from bridge.engine.run import Waiting
+from bridge.files.input import Stream
+from bridge.files.segments import Segments
 
 COUNT = 50
 ROW = pa.RecordBatch.from_arrays([pa.array([1])], names=["number"])

@@ -6,9 +6,8 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 
 import pyarrow as pa
 
-from bridge.fitting import fitted, mismatches
-from bridge.schema import arrow_schema
-from bridge.spec import schema_of, schema_text
+from bridge.arrow.schema import arrow_schema, fitted, mismatches
+from bridge.queries.driver_spec import schema_of, schema_text
 from topology import Record
 
 

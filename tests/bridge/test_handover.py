@@ -25,12 +25,12 @@ from handover_kit import (
     tuple_of,
 )
 
-import bridge.segments
-from bridge.engine_handover import HandOverBytes
-from bridge.handover import HandOver
+import bridge.files.segments
+from bridge.engine.handover import HandOverBytes
+from bridge.handover.bolt import HandOver
 from topology.errors import ConfigurationError
 from topology.records import Record
-from topology.testing.sink_driving import SinkItem, Told, feed, give
+from topology.testing.sinks.driver import SinkItem, Told, feed, give
 
 # -- acks
 
@@ -49,7 +49,7 @@ async def test_a_record_is_acked_only_when_its_file_has_its_name_and_both_are_sy
 
     async with opened(tmp_path) as bolt:
         for name in ("sync_file", "sync_folder"):
-            monkeypatch.setattr(bridge.segments, name, spied(name, getattr(bridge.segments, name)))
+            monkeypatch.setattr(bridge.files.segments, name, spied(name, getattr(bridge.files.segments, name)))
         await give(bolt, [tuple_of(1)], Told(lambda tup: told.append(f"ack, {numbers_stored(tmp_path)}")))
         await becomes(lambda: len(told) == 3)
     assert told[:3] == ["sync_file", "sync_folder", "ack, [1]"]

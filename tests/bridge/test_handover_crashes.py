@@ -19,9 +19,9 @@ KILLED_AFTER = (7, 333, 640)  # acks, in one life after the other
 HAND_OVER = """
 import asyncio, copy, os, sys
 from pathlib import Path
-from bridge.handover import HandOver
+from bridge.handover.bolt import HandOver
 from handover_kit import numbers_stored, task_of, tuple_of
-from topology.testing.sink_driving import SinkItem, Told, feed, give, until
+from topology.testing.sinks.driver import SinkItem, Told, feed, give, until
 
 folder = Path(sys.argv[1])
 

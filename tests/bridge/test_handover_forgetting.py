@@ -21,7 +21,7 @@ from handover_kit import (
 )
 
 from acker.floors import Floors
-from topology.testing.sink_driving import feed
+from topology.testing.sinks.driver import feed
 
 
 async def test_what_is_over_is_forgotten_and_removed_once_readers_have_passed_it_D4(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 
 from handover_kit import input_folder, numbers_stored, segments_of, task_folders
 
-from bridge.segments import Segments
+from bridge.files.segments import Segments
 from topology.testing import Crash, RunProcesses
 
 TOPOLOGY = Path(__file__).with_name("handover_topology.py")

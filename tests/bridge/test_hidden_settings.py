@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from spark_kit import needs_spark
 
-from bridge.hidden import ARGUMENTS, NAME, escaped, hidden
+from bridge.spark.session import ARGUMENTS, NAME, escaped, hidden
 
 KEY = "spark.hadoop.fs.s3a.secret.key"
 CANARY = "can=ary:#! \\ with\ttabs ü"
@@ -17,7 +17,7 @@ STARTED = """
 import json, sys
 from pathlib import Path
 import psutil
-from bridge.session import start
+from bridge.spark.session import start
 settings = json.loads(sys.argv[2])
 session = start("hidden", "local[1]", Path(sys.argv[1]), settings)
 told = {key: session.sparkContext.getConf().get(key) for key in settings}

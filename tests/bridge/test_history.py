@@ -15,12 +15,12 @@ from jobs_kit import Clock
 from spark_kit import HandedOver
 
 from acker.floors import Floors
-from bridge import history as module
-from bridge.history import History, Piece, outlived, pieces_between
-from bridge.segments import Segments, read_segment
-from bridge.stream import Stream
+from bridge.files import history as module
+from bridge.files.history import History, Piece, outlived, pieces_between
+from bridge.files.input import Stream
+from bridge.files.segments import Segments, read_segment
 from topology import ConfigurationError, Record
-from topology.testing.sink_driving import feed
+from topology.testing.sinks.driver import feed
 
 RETENTION_S = 1_000
 FOLD = 4
@@ -207,8 +207,8 @@ def test_what_is_missing_or_damaged_is_named(kept: Kept) -> None:
 
 def test_a_fold_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
-    from bridge.history_source import HistoryReader
-    from bridge.source import Files
+    from bridge.driver.job_source import HistoryReader
+    from bridge.driver.source import Files
 
     options = {"folder": str(tmp_path), "input": "records", "begin": "{}", "ends": "{}"}
     gone = tmp_path / "fold-000000000000-000000000004.arrow"

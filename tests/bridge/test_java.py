@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge import java
-from bridge.java import NoJava, java_home, machines, missing, pips
+from bridge.spark import java
+from bridge.spark.java import NoJava, java_home, machines, missing, pips
 
 ASKS = ["--add-modules=jdk.incubator.vector", "-Done=a b", "-XshowSettings:properties", "-version"]
 

@@ -17,9 +17,9 @@ from queries_kit import Queries
 from spark_kit import needs_spark
 
 from bridge import Spark, Table, joined
-from bridge.joins import Join
-from bridge.mistakes import NeedsMending
-from bridge.query import pickled
+from bridge.errors import NeedsMending
+from bridge.queries.joins import Join
+from bridge.queries.query import pickled
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.lease import NAME, OVER_S, DriverGone, Lease
+from bridge.files.lease import NAME, OVER_S, DriverGone, Lease
 
 
 class Clock:

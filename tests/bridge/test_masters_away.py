@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.masters import on_loopback, wait_for
-from bridge.mistakes import NeedsMending
+from bridge.errors import NeedsMending
+from bridge.spark.master import on_loopback, wait_for
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.mistakes import (
+from bridge.spark.errors import (
     DEATHS_MAX,
     LONG_S,
     TRACEBACK,

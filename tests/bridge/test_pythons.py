@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 
 import pyspark
 
-from bridge.pythons import python
+from bridge.spark.session import python
 
 ZIPS = Path(pyspark.__file__).parent / "python" / "lib"
 
@@ -51,9 +51,9 @@ def test_where_no_command_can_be_made_or_run_it_is_this_python_itself(
     (tmp_path / "python").write_text("a file")
     assert python(tmp_path) == sys.executable
     assert python(tmp_path / "a blank in it") == sys.executable
-    monkeypatch.setattr("bridge.pythons.WRAPPER", "#!/nowhere\n")
+    monkeypatch.setattr("bridge.spark.session.WRAPPER", "#!/nowhere\n")
     assert python(tmp_path / "other") == sys.executable
-    monkeypatch.setattr("bridge.pythons.find_spec", lambda name: None)
+    monkeypatch.setattr("bridge.spark.session.find_spec", lambda name: None)
     assert python(tmp_path / "third") == sys.executable
     assert not (tmp_path / "third").exists()
 

@@ -152,7 +152,7 @@ def test_a_stream_without_a_record_ends_without_a_result(queries: Queries) -> No
 
 
 def test_columns_that_the_output_does_not_declare_are_named_before_the_query_starts(queries: Queries) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     with pytest.raises(NeedsMending) as caught:
         queries.begin(lambda given: by_hour(given).withColumnRenamed("failures", "count").selectExpr("*", "1L as one"))
@@ -166,7 +166,7 @@ def test_columns_that_the_output_does_not_declare_are_named_before_the_query_sta
 
 
 def test_a_function_that_returns_no_stream_is_told_so(queries: Queries) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     with pytest.raises(NeedsMending, match="returns a NoneType; a DataFrame made of its input is wanted"):
         queries.begin(lambda given: None)
@@ -175,7 +175,7 @@ def test_a_function_that_returns_no_stream_is_told_so(queries: Queries) -> None:
 
 
 def test_a_null_where_the_output_has_none_is_named_and_nothing_of_its_batch_is_kept(queries: Queries) -> None:
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     queries.input.put(failures(range(3)))
     running = queries.begin(lambda given: given.selectExpr("at as start", "user as source_ip", "1L as failures"))
@@ -203,8 +203,8 @@ def test_what_may_pass_is_no_mistake_of_the_users(queries: Queries) -> None:
     """A JVM that is gone, or a folder that is: starting the driver again may help."""
     from py4j.protocol import Py4JNetworkError
 
-    from bridge.driver import first_end
-    from bridge.mistakes import users_mistake
+    from bridge.driver.main import first_end
+    from bridge.spark.errors import users_mistake
 
     def asking_nobody(given: Any) -> Any:
         raise Py4JNetworkError("Answer from Java side is empty")
@@ -227,7 +227,7 @@ def test_what_may_pass_is_no_mistake_of_the_users(queries: Queries) -> None:
 def test_what_a_query_raises_is_the_users_to_mend_wherever_it_is_raised(queries: Queries) -> None:
     from pyspark.sql.functions import udf
 
-    from bridge.mistakes import users_mistake
+    from bridge.spark.errors import users_mistake
 
     def raising(given: Any) -> Any:
         raise ValueError("no such hour")

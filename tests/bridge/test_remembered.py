@@ -9,7 +9,7 @@ from handover_kit import message, says
 from acker.floors import Floors
 from acker.progress import Progress
 from acker.roots import owner
-from bridge.remembered import Filed, Remembered, pair_of
+from bridge.handover.dedup import Filed, Remembered, pair_of
 
 
 def pairs(*numbers: int) -> list[bytes]:

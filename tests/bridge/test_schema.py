@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bolts.values import BadValue
+from bolts.sinks.values import BadValue
 from topology.errors import ConfigurationError, RecordError
 from topology.records import Record
 
@@ -21,7 +21,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 from schema_kit import SCALARS, Colour, Level, Place, classes_with_records
 
-from bridge.schema import arrow_schema, columns_of, from_table, to_table
+from bridge.arrow.schema import arrow_schema, columns_of, from_table, to_table
 
 
 def through_a_file(table: Any) -> Any:

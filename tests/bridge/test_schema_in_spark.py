@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 from schema_kit import Colour, Level, Place, classes_with_records
 from spark_kit import needs_spark
 
-from bridge.schema import arrow_schema, fits, from_table, to_table
+from bridge.arrow.schema import arrow_schema, fits, from_table, to_table
 from topology.records import Record
 
 pytestmark = [needs_spark, pytest.mark.timeout(300)]

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 from spark_kit import needs_spark
 
-from bridge.seen import PROBE, Look, check, unseen
+from bridge.spark.shared_folder import PROBE, Look, check, unseen
 from topology import ConfigurationError
 
 HOST = socket.gethostname()
@@ -48,8 +48,8 @@ def test_who_has_none_another_or_one_that_is_not_to_be_used_says_which(
 @needs_spark
 def test_who_reads_and_does_not_see_the_folder_says_that_and_not_that_a_segment_is_missing(tmp_path: Path) -> None:
     """An executor that comes later than the first look."""
-    from bridge.segments import damaged
-    from bridge.source import Files, SegmentReader
+    from bridge.driver.source import Files, SegmentReader
+    from bridge.files.segments import damaged
 
     options = {"folder": str(tmp_path / "hourly"), "input": "failures", "begin": "{}", "life": "1", "parts": "1"}
     gone = tmp_path / "hourly" / "stream" / "failures" / "0" / "seg-000000000000.arrow"

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bolts.contract import StoreAway, StoreBroken
-from topology.codes.given import K371, K372
+from bolts.sinks.contract import StoreAway, StoreBroken
+from topology.codes.settings import K371, K372
 from topology.errors import ConfigurationError
 
 pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
 from handover_kit import batch_of  # noqa: E402 - needs pyarrow
 
-import bridge.segments  # noqa: E402
-from bridge.segments import Kept, Segments, read_segment, sealed  # noqa: E402
+import bridge.files.segments  # noqa: E402
+from bridge.files.segments import Kept, Segments, read_segment, sealed  # noqa: E402
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_segment_is_synced_before_it_has_its_name_and_its_folder_after_C11(
     segments: Segments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    real_file, real_folder = bridge.segments.sync_file, bridge.segments.sync_folder
+    real_file, real_folder = bridge.files.segments.sync_file, bridge.files.segments.sync_folder
 
     def sync_file(fd: int) -> None:
         told.append(f"file, named: {segments.has(0)}, {os.fstat(fd).st_size > 0}")
@@ -66,8 +66,8 @@ def test_a_segment_is_synced_before_it_has_its_name_and_its_folder_after_C11(
         told.append(f"folder, named: {segments.has(0)}, {path == segments.folder}")
         real_folder(path)
 
-    monkeypatch.setattr(bridge.segments, "sync_file", sync_file)
-    monkeypatch.setattr(bridge.segments, "sync_folder", sync_folder)
+    monkeypatch.setattr(bridge.files.segments, "sync_file", sync_file)
+    monkeypatch.setattr(bridge.files.segments, "sync_folder", sync_folder)
     segments.write(0, batch_of(1))
     assert told == ["file, named: False, True", "folder, named: True, True"]
 
@@ -175,7 +175,7 @@ def test_a_failed_sync_is_a_broken_store_F18(name: str, segments: Segments, monk
     def fails(_: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(bridge.segments, name, fails)
+    monkeypatch.setattr(bridge.files.segments, name, fails)
     with pytest.raises(StoreBroken, match="could not be synced: Input/output error"):
         segments.write(0, batch_of(1))
 
@@ -187,7 +187,7 @@ def test_a_disk_that_says_only_at_the_sync_that_it_is_full_is_asked_again_F16(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bridge.segments, "sync_file", fails)
+        patched.setattr(bridge.files.segments, "sync_file", fails)
         with pytest.raises(StoreAway, match="No space left on device"):
             segments.write(0, batch_of(1))
     assert not segments.has(0)
@@ -270,7 +270,7 @@ def test_a_segment_that_may_not_be_read_is_told_with_other_advice_than_one_that_
     def refused(path: Path, mode: str) -> Any:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(bridge.segments, "open", refused, raising=False)  # root may read all
+    monkeypatch.setattr(bridge.files.segments, "open", refused, raising=False)  # root may read all
     with pytest.raises(ConfigurationError, match="segment can't be read: Permission denied") as caught:
         read_segment(tmp_path / "segment")
     assert caught.value.code is K371

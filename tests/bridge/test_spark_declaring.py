@@ -14,13 +14,13 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 
 from bolts import Print
 from bridge import Spark, spark_query
-from bridge.schema import arrow_schema
-from bridge.spec import Spec
+from bridge.arrow.schema import arrow_schema
+from bridge.queries.driver_spec import Spec
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
-from topology.cli.beside import configure
-from topology.cli.loading import load, target_of
-from topology.codes.given import K384
+from topology.cli.companion_options import configure
+from topology.codes.settings import K384
+from topology.loading.load import load, target_of
 
 
 class Given(Record):
@@ -150,8 +150,8 @@ topology.bolt("print", Print(), found.shuffle())
 
 CALLED = """
 import sys
-from bridge.spec import function_of
-from bridge.spec import Spec
+from bridge.queries.driver_spec import function_of
+from bridge.queries.driver_spec import Spec
 print(function_of(Spec.of_bytes(sys.stdin.buffer.read()).queries[0].function)("it"))
 """
 

@@ -20,8 +20,8 @@ from spark_kit import needs_spark
 from spark_topology import numbered
 from test_batch_runs import expected as matched
 
-from bridge.pythons import python
-from topology.codes.starting import K457
+from bridge.spark.session import python
+from topology.codes.startup import K457
 
 pytestmark = [needs_spark, pytest.mark.cluster, pytest.mark.timeout(420)]
 

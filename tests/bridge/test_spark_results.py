@@ -14,15 +14,15 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 from spark_kit import HandedOver
 
-from bridge.batches import Epoch, QueryFolder
-from bridge.results import SparkResults
-from bridge.schema import to_table
+from bridge.arrow.schema import to_table
+from bridge.files.query import Epoch, QueryFolder
+from bridge.handover.results import SparkResults
 from topology import ConfigurationError, Record
 from topology.codes.code import FRESH
-from topology.codes.given import K372
-from topology.codes.starting import K456
+from topology.codes.settings import K372
+from topology.codes.startup import K456
 from topology.components import Positions, Task
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 
 class Row(Record):

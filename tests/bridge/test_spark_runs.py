@@ -85,7 +85,7 @@ def test_a_query_that_raises_ends_the_run_with_its_own_traceback(run: Callable[.
     assert "query 'windows' has raised ValueError: no such window (" in ended.text()
     assert "spark_topology.py" in ended.text()
     assert "raise ValueError(" in ended.text()
-    assert "bridge/running.py" not in ended.text()
+    assert "bridge/driver/stream_query.py" not in ended.text()
 
 
 CALLED = ["bash", "sh", "env", "dirname", "ps", "id", "ls", "cat", "sed", "uname", "tr", "sleep", "rm", "mkdir"]

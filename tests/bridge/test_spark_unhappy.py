@@ -26,7 +26,7 @@ def queries(session: Any, tmp_path: Path) -> Iterator[Queries]:
 
 def told(queries: Queries, query: Callable[..., Any]) -> str:
     """The sentence that the query ends with."""
-    from bridge.mistakes import users_mistake
+    from bridge.spark.errors import users_mistake
 
     with pytest.raises(Exception, match=r"\w") as caught:  # of py4j, of Spark's, or of Python's: that does not matter
         queries.until(queries.begin(query), lambda: False)
@@ -70,8 +70,8 @@ def test_a_segment_that_is_damaged_before_spark_reads_it_is_named_and_what_to_do
 
 
 def test_a_segment_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
-    from bridge.segments import damaged
-    from bridge.source import Files, SegmentReader
+    from bridge.driver.source import Files, SegmentReader
+    from bridge.files.segments import damaged
     from topology import ConfigurationError
 
     options = {"folder": str(tmp_path), "input": "failures", "begin": "{}", "life": "1", "parts": "1"}
@@ -126,7 +126,7 @@ def test_a_null_in_a_part_of_an_optional_record_is_named_by_the_driver(session: 
     """And not, batches later, by who reads the results."""
     from test_fitting import Outer
 
-    from bridge.mistakes import NeedsMending
+    from bridge.errors import NeedsMending
 
     queries = Queries(session, tmp_path, Failure, Outer)
     queries.input.put(failures(range(3)))

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 
 from spark_kit import HandedOver
 
-from bridge.stream import Stream
+from bridge.files.input import Stream
 from topology import Record
 
 

@@ -31,7 +31,7 @@ from bridge import (
     sum_of,
     windowed,
 )
-from bridge.windows import Windows
+from bridge.queries.windows import Windows
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
 

@@ -28,8 +28,8 @@ KEDGE: Final = (str(Path(sys.executable).parent / "kedge"),)
 HASTY: Final = (
     sys.executable,
     "-c",
-    "import sys; sys.argv[0] = 'kedge'; from topology.runtime import restarts; restarts.BACKOFF_MAX_S = 0.05; "
-    "from kedge import main; main()",
+    "import sys; sys.argv[0] = 'kedge'; from topology.runtime.os_process import restarts; "
+    "restarts.BACKOFF_MAX_S = 0.05; from kedge import main; main()",
 )
 NUMBERED: Final = Path(__file__).with_name("numbered.py")
 RECORDS: Final = 200_000

@@ -10,7 +10,7 @@ import pytest
 from chaos_kit import wait_for
 from proc_kit import left_over
 
-from topology.frames import HOME, PACKAGES
+from topology.user_frames import HOME, PACKAGES
 
 # Hundreds of processes import Kedge here. Where Python keeps no bytecode by itself (PYTHONDONTWRITEBYTECODE, as in many
 # containers), each would compile all of it, which takes twice as long as all else of its start.

@@ -16,8 +16,8 @@ from acker.roots import owner
 from topology import Record
 from topology.components import Source, Tuple
 from topology.plan import plan
-from topology.runtime.links import FRAME_VERSION, Content, Frame, Greeting, Kind
-from topology.runtime.wire import FRAME_BYTES_MAX, WireCodec, pack
+from topology.runtime.links.codec import FRAME_BYTES_MAX, WireCodec, pack
+from topology.runtime.links.protocol import FRAME_VERSION, Content, Frame, Greeting, Kind
 
 GREETING: Final = b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x00NULL"  # of ZMTP 3.0, up to the mechanism
 OPENINGS: Final = {

@@ -55,7 +55,7 @@ def test_an_fsync_that_fails_once_ends_a_run_of_one_process_and_the_next_one_is_
     state = r"what \S*worker-0.db has on the disk is not known any more"
     told = state if what == "state" else '[^"]*its store is broken: '
     assert len(re.findall(f'"event": "{told}', outcome.said)) == 1, outcome.said
-    assert "topology/durable" not in outcome.said, "frames of ours say nothing to a user"
+    assert "topology/storage" not in outcome.said, "frames of ours say nothing to a user"
     with running(folder, rate=0, **options) as run:
         outcome = run.ended()
     assert len(letters(folder / "state")) == COUNT // EVERY

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from topology.cli.main import status_of
 from topology.codes.catalogue import CODES
-from topology.frames import HOME, PACKAGES
+from topology.user_frames import HOME, PACKAGES
 
 KEDGE = str(Path(sys.executable).parent / "kedge")
 PATIENCE_S = 60.0  # for what takes a second on a quiet machine

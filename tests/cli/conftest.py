@@ -8,7 +8,7 @@ import pytest
 from cli_kit import COUNTING, ENDLESS
 from hypothesis import HealthCheck, settings
 
-from topology.frames import HOME, PACKAGES
+from topology.user_frames import HOME, PACKAGES
 
 # Hundreds of processes import Kedge here. Where Python keeps no bytecode by itself (PYTHONDONTWRITEBYTECODE, as in many
 # containers), each would compile all of it, which takes twice as long as all else of its start.

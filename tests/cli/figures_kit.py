@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from topology.cli.rates import Component, Figures, Now, Rates, Shape, Worker
-from topology.runtime.histogram import Histogram
-from topology.runtime.metrics import BoltCounts, Snapshot, SpoutCounts
+from topology.cli.output.rates import Component, Figures, Now, Rates, Shape, Worker
+from topology.runtime.telemetry.histogram import Histogram
+from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts
 
 SHAPE = Shape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}})
 APART = Shape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}, 1: {"store": 1}})

@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 from figures_kit import APART, SHAPE, at
 
-from topology.cli.progress import Lines, line, whole
-from topology.cli.rates import Now, Shape
-from topology.cli.summary import summary
-from topology.runtime.histogram import Histogram
-from topology.runtime.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
-from topology.runtime.report import Report
+from topology.cli.output.progress import Lines, line, whole
+from topology.cli.output.rates import Now, Shape
+from topology.cli.output.summary import summary
+from topology.runtime.run.report import Report
+from topology.runtime.telemetry.histogram import Histogram
+from topology.runtime.telemetry.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
 
 
 def snapshot(**spout: int) -> Snapshot:

@@ -12,8 +12,8 @@ from cli_kit import kedge, kedge_here, one_sentence, started, told
 from dead_kit import BAD
 from terminal_kit import terminal
 
-from topology.cli.letters import as_json, details, table
-from topology.durable.values import Letter
+from topology.cli.dead_letters import as_json, details, table
+from topology.storage.values import Letter
 
 LETTER = Letter(
     name="0-1",

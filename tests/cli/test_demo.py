@@ -17,7 +17,7 @@ from cli_kit import KEDGE, Started, environment, kedge, wait_for
 from kedge_examples.demo import _make
 
 from topology.cli.main import status_of
-from topology.codes.loading import K142
+from topology.codes.command_line import K142
 from topology.errors import ConfigurationError
 
 
@@ -247,7 +247,7 @@ def test_two_demos_that_keep_in_one_folder_do_not_write_over_each_other(tmp_path
 STARTING = """
 import signal
 from pathlib import Path
-from topology.cli.undoing import end_at_once, interruptible
+from topology.cli.cleanup import end_at_once, interruptible
 
 with interruptible():
     end_at_once(lambda: Path("made").unlink())

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from cli_kit import COUNTING, KEDGE, PATIENCE_S, environment, kedge
 
-from topology.planted import write_anew
+from topology.filesystem.safe_files import write_anew
 
 ROOT = Path(__file__).parents[2]
 
@@ -157,7 +157,7 @@ def test_a_file_that_can_not_be_renamed_into_its_place_leaves_what_was_there(
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "x.svg").write_text("old")
-    monkeypatch.setattr("topology.planted.os.replace", refused)
+    monkeypatch.setattr("topology.filesystem.safe_files.os.replace", refused)
     with pytest.raises(PermissionError):
         write_anew(tmp_path / "x.svg", [b"new"])
     assert [path.name for path in tmp_path.iterdir()] == ["x.svg"]

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from cli_kit import kedge_here
 
-from topology.cli import reaching
-from topology.runtime.commanding import ANSWER_BYTES_MAX, Ended, Going, packed
-from topology.runtime.control import DeadAnswer
+from topology.cli import run_client
+from topology.runtime.run.command_socket import ANSWER_BYTES_MAX, Ended, Going, packed
+from topology.storage.dead_questions import DeadAnswer
 
 COMMANDS = [one.split() for one in ("stop", "dead list", "dead show abc", "dead replay --all", "dead drop --all")]
 ENCODED = msgspec.msgpack.encode
@@ -106,7 +106,7 @@ def test_an_answer_that_trickles_is_not_waited_for_without_end(
             connection.sendall(b"x")
             time.sleep(0.02)
 
-    monkeypatch.setattr(reaching, "ANSWER_S", 0.3)
+    monkeypatch.setattr(run_client, "ANSWER_S", 0.3)
     with answering(tmp_path, trickle) as state:
         assert "one answer takes longer than 0.3 s" in refused(state, command)
 
@@ -125,7 +125,7 @@ def test_a_stop_ends_where_accounts_come_in_floods_or_nothing_does(
 def test_a_stop_does_not_wait_for_ever_for_one_who_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaching, "WORD_S", 0.01)
-    monkeypatch.setattr(reaching.Line.heard, "__defaults__", (20,))
+    monkeypatch.setattr(run_client, "WORD_S", 0.01)
+    monkeypatch.setattr(run_client.Line.heard, "__defaults__", (20,))
     with answering(tmp_path, lambda connection: time.sleep(2)) as state:
         assert "has not answered within 20 s" in kedge_here("stop", "--state-dir", state, cwd=tmp_path).stderr

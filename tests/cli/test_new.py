@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cli_kit import KEDGE, PATIENCE_S, environment, kedge, wait_for
 
+from topology.cli.cleanup import held, interruptible
 from topology.cli.commands.new import FILES, _write
 from topology.cli.main import status_of
-from topology.cli.undoing import held, interruptible
-from topology.frames import PACKAGES
+from topology.user_frames import PACKAGES
 
 UNWRITABLE = Path("/proc" if Path("/proc/self").exists() else "/dev/null")  # for root, too
 
@@ -162,7 +162,7 @@ HELD = """
 import time
 from pathlib import Path
 from topology.cli.commands.new import _write
-from topology.cli.undoing import interruptible
+from topology.cli.cleanup import interruptible
 
 
 class Held(dict):

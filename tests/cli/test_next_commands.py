@@ -7,13 +7,13 @@ from cli_kit import kedge, kedge_here, one_sentence, started, told
 from dead_kit import BAD
 from terminal_kit import terminal
 
-from topology.cli import next_commands, reaching
-from topology.cli import terminal as output
-from topology.cli.homes import HOME
-from topology.durable import asking
-from topology.durable.sqlite import SqliteStore
-from topology.durable.store import StoreFull
-from topology.runtime.control import DeadAnswer
+from topology.cli import next_steps, run_client
+from topology.cli.output import terminal as output
+from topology.cli.state_dirs import HOME
+from topology.storage.dead_questions import DeadAnswer
+from topology.storage.offline import dead_letters
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import StoreFull
 
 
 @pytest.fixture
@@ -59,7 +59,9 @@ def test_a_letter_that_a_full_disk_does_not_let_change_is_not_said_to_be_missing
 
 
 def test_each_problem_has_a_line_of_its_own(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "answer", lambda state, ask: DeadAnswer(ask.number, problem="0-1: this\n0-2: that"))
+    monkeypatch.setattr(
+        dead_letters, "answer", lambda state, ask: DeadAnswer(ask.number, problem="0-1: this\n0-2: that")
+    )
     result = kedge_here("dead", "drop", "--all", *WHERE, cwd=elsewhere)
     assert (result.returncode, result.stdout, result.stderr) == (1, "", "kedge: 0-1: this\nkedge: 0-2: that\n")
 
@@ -76,11 +78,11 @@ def test_how_to_stop_a_run_has_its_state_directory(folder: Path) -> None:
 def test_a_topology_is_named_where_the_folder_has_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (HOME / "a").mkdir(parents=True)
-    assert next_commands.dead_list(HOME / "a") == "kedge dead list"
-    assert next_commands.stop(HOME / "a", "--now") == "kedge stop --now"
+    assert next_steps.dead_list(HOME / "a") == "kedge dead list"
+    assert next_steps.stop(HOME / "a", "--now") == "kedge stop --now"
     (HOME / "b").mkdir()
-    assert next_commands.dead_list(HOME / "a") == "kedge dead list --topology a"
-    assert next_commands.stop(HOME / "a", "--now") == "kedge stop a --now"
+    assert next_steps.dead_list(HOME / "a") == "kedge dead list --topology a"
+    assert next_steps.stop(HOME / "a", "--now") == "kedge stop a --now"
 
 
 def test_a_topology_besides_a_state_directory_is_refused_and_not_ignored(folder: Path) -> None:
@@ -122,6 +124,6 @@ def test_letters_that_are_read_slowly_keep_no_run_from_beginning(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked: list[bool] = []
-    monkeypatch.setattr(output, "put", lambda text: locked.append(reaching.locked(Path(WHERE[1]))))
+    monkeypatch.setattr(output, "put", lambda text: locked.append(run_client.locked(Path(WHERE[1]))))
     assert kedge_here("dead", "show", "0-1", *WHERE, cwd=elsewhere).returncode == 0
     assert locked == [False]

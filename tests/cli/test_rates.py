@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from figures_kit import APART, SHAPE, at, looks
 
-from topology.cli.numbers import clock, duration, percent, rate, short
-from topology.cli.rates import LOOKS_MAX, SPAN_S, Now, Rates, Window, busy
+from topology.cli.output.numbers import clock, duration, percent, rate, short
+from topology.cli.output.rates import LOOKS_MAX, SPAN_S, Now, Rates, Window, busy
 
 
 def test_before_anything_was_told_there_are_no_rates() -> None:

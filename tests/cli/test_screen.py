@@ -9,10 +9,10 @@ import time
 import pyte
 import pytest
 
-from topology.cli import screen as screens
-from topology.cli.live import Live
-from topology.cli.rates import Shape
-from topology.cli.screen import BURST, HIDE, PENDING_MAX, SHOW, Above, Screen, shown, written_above
+from topology.cli.output import screen as screens
+from topology.cli.output.live import Live
+from topology.cli.output.rates import Shape
+from topology.cli.output.screen import BURST, HIDE, PENDING_MAX, SHOW, Above, Screen, shown, written_above
 
 FRAME = ["title", "row one", "row two"]
 

@@ -9,9 +9,9 @@ import pytest
 from bridge.compare.command import again
 from bridge.compare.job import Job
 from topology import Topology
-from topology.cli import exposed
-from topology.cli.beside import configure
-from topology.cli.exposed import blind
+from topology.cli import redact
+from topology.cli.companion_options import configure
+from topology.cli.redact import blind
 from topology.companions import Companion, Launch
 from topology.errors import ConfigurationError
 
@@ -35,7 +35,7 @@ class Configured(Companion):
 
 @pytest.fixture
 def companion(monkeypatch: pytest.MonkeyPatch) -> Configured:
-    monkeypatch.setattr(exposed, "_keys", set())
+    monkeypatch.setattr(redact, "_keys", set())
     return Configured()
 
 
@@ -76,7 +76,7 @@ def test_a_secret_setting_may_be_where_a_reference_says_and_others_are_as_they_a
 def test_a_comparison_gives_secret_settings_to_its_runs_by_files_of_the_user_alone(
     companion: Configured, tmp_path: Path
 ) -> None:
-    from bridge.compare.one_run import settings_of
+    from bridge.compare.rounds.kedge import settings_of
 
     given = [*settings_of((f"{KEY}={CANARY}", f"{OTHER}=1g"), tmp_path)]
     assert given == [f"{KEY}=file:{tmp_path / 'setting-0'}", f"{OTHER}=1g"]

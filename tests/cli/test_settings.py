@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from topology.cli.settings import arguments, configured, pairs
 from topology.config import Config
 from topology.errors import ConfigurationError
+from topology.loading.settings import arguments, configured, pairs
 
 
 class Level(enum.Enum):

@@ -7,13 +7,13 @@ from typing import Self
 import pytest
 from figures_kit import APART, at
 
-from topology.cli import running
-from topology.cli.rates import Now, Rates
-from topology.runtime.limiting import Queues
-from topology.runtime.metrics import Snapshot
+from topology.cli import run_session
+from topology.cli.output.rates import Now, Rates
+from topology.runtime.telemetry.bottleneck import Queues
+from topology.runtime.telemetry.metrics import Snapshot
 
 
-class Starting(running.InOneProcess):
+class Starting(run_session.InOneProcess):
     """Nothing is built yet."""
 
     patient = False
@@ -55,7 +55,7 @@ class Fails:
 def test_a_view_that_raises_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async def watched() -> None:
         shown = Fails()
-        showing = asyncio.ensure_future(running._show(Starting(), shown, APART, Queues(APART.tasks)))
+        showing = asyncio.ensure_future(run_session._show(Starting(), shown, APART, Queues(APART.tasks)))
         await asyncio.wait_for(shown.enough.wait(), 10)
         assert not showing.done()
         showing.cancel()
@@ -80,9 +80,9 @@ class Begun(Starting):
 def test_how_to_kill_a_worker_is_said_as_soon_as_the_first_messages_come(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(running.HINT, "1")
-    options = running.Options(None, processes=running.Processes(2, "ipc", lambda config: {}))
-    asyncio.run(asyncio.wait_for(running._hint(Begun(), options), 10))
+    monkeypatch.setenv(run_session.HINT, "1")
+    options = run_session.Options(None, processes=run_session.Processes(2, "ipc", lambda config: {}))
+    asyncio.run(asyncio.wait_for(run_session._hint(Begun(), options), 10))
     assert capsys.readouterr().err == "try: kill -9 4712   (worker 1), and watch it come back\n"
 
 

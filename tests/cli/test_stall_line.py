@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from topology import Bolt, Collector, Config, Record, Task, Topology, Tuple
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.metrics import Snapshot, SpoutCounts
-from topology.runtime.watch import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, limit
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.telemetry.metrics import Snapshot, SpoutCounts
+from topology.runtime.telemetry.stall import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, limit
 from topology.testing import Pause, ScriptedSpout, run_topology
 
 SOON = re.compile(r"for [56] s")  # it is looked once a second

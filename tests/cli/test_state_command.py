@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cli_kit import KEDGE, kedge, kedge_here, one_sentence, started
 
-from topology.durable.statedir import StateDir
+from topology.storage.directory.state_dir import StateDir
 
 APP = """
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 from cli_kit import KEDGE, PATIENCE_S, Started, environment, kedge, kedge_here, one_sentence, started, told
 
 from topology.cli.commands.stop import verdict
-from topology.runtime.commanding import Ended, short
+from topology.runtime.run.command_socket import Ended, short
 
 PATIENT = ("--set", "seconds=0.2", "--set", "every_s=0.05", "--config", "drain_timeout_s=0.3")
 
@@ -159,31 +159,31 @@ def test_a_directory_that_somebody_has_locked_and_does_not_answer_in_is_told(
 ) -> None:
     import fcntl
 
-    from topology.cli import reaching
+    from topology.cli import run_client
     from topology.errors import WorkerError
 
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    monkeypatch.setattr(reaching, "STARTING_S", 1)
-    monkeypatch.setattr(reaching, "WORD_S", 0.01)
+    monkeypatch.setattr(run_client, "STARTING_S", 1)
+    monkeypatch.setattr(run_client, "WORD_S", 0.01)
     with pytest.raises(WorkerError, match="can't be reached") as caught:
-        reaching.reached(folder)
+        run_client.reached(folder)
     assert str(caught.value.code) == "K168"
     os.close(lock)
-    assert reaching.reached(folder) is None
+    assert run_client.reached(folder) is None
 
 
 def test_a_socket_of_another_user_is_nobodys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S17: the system says whose process is at the other end."""
-    from topology.cli import reaching
+    from topology.cli import run_client
 
     listening = socket.socket(socket.AF_UNIX)
     path = short(folder / "socket")
     assert path is not None
     listening.bind(path)
     listening.listen()
-    monkeypatch.setattr(reaching, "may_command_us", lambda uid: False)
-    assert reaching.line_to(folder) is None
+    monkeypatch.setattr(run_client, "may_command_us", lambda uid: False)
+    assert run_client.line_to(folder) is None
     listening.close()
 
 

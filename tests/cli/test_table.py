@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from topology.cli.table import Line, lines, wrapped
+from topology.cli.output.table import Line, lines, wrapped
 
 
 def text(line: Line) -> str:

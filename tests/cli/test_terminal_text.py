@@ -2,7 +2,7 @@
 
 import pytest
 
-from topology.cli.terminal import block
+from topology.cli.output.terminal import block
 from topology.text import LINE_MAX, printable
 
 

@@ -8,7 +8,7 @@ import pytest
 from cli_kit import kedge, kedge_here, one_sentence, started, told
 from dead_kit import BAD
 
-from topology.cli.running import again
+from topology.cli.run_session import again
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from topology.cli.screen import Screen
-from topology.writing import write_line
+from topology.cli.output.screen import Screen
+from topology.text import write_line
 
 TEXT = "漢字 and others " * 40_000  # more than a pipe has room for
 

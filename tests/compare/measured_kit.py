@@ -156,7 +156,7 @@ class Told:
 
 SCRIPT = """
 import json, sys
-from bridge.compare.measuring import Job, Quiet, compare
+from bridge.compare.measure import Job, Quiet, compare
 
 class Telling(Quiet):
     def phase(self, row, phase, done_s, of_s):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from measured_kit import until
 
-from bridge.compare.feeder import FIFO, FeederError, Feeding, make, mapped
 from bridge.compare.processes import environment, new_mark
+from bridge.compare.workload.feeder import FIFO, FeederError, Feeding, make, mapped
 
 
 def feeding(folder: Path) -> Feeding:

@@ -6,8 +6,8 @@ import pytest
 
 from acker.identity import message_pair, partition_seed
 from bridge.compare.job import Row
-from bridge.compare.judging import Arrival, Trial, agreed, figures, merged, names_of, origins_of
-from bridge.compare.script import Script, Source, Writer
+from bridge.compare.rounds.judge import Arrival, Trial, agreed, figures, merged, names_of, origins_of
+from bridge.compare.workload.script import Script, Source, Writer
 from topology import Record
 
 ROW = Row("embedded", "Kedge, one process", "exactly once")

@@ -5,7 +5,7 @@ from comparison_kit import failed, result
 from rich.cells import cell_len
 
 from bridge.compare.job import Job, Row
-from bridge.compare.live import Bars, Lines, _lines, found
+from bridge.compare.report.live import Bars, Lines, _lines, found
 
 RECORD, SPARK = Row("record", "record", "exactly once"), Row("spark:1s", "spark:1s, Kedge's settings", "exactly once")
 

@@ -13,12 +13,12 @@ import psutil
 import pytest
 from measured_kit import Told, counting, job_of
 
-from bridge import java
-from bridge.compare import logs
 from bridge.compare.job import Row
-from bridge.compare.measuring import compare
+from bridge.compare.measure import compare
 from bridge.compare.modes import ways_of, why_not
-from bridge.log_lives import TITLE, title
+from bridge.compare.rounds import logs
+from bridge.files.process_log import TITLE, title
+from bridge.spark import java
 
 TRACED = """\
 --- 2026-01-01T00:00:00Z pid 7

@@ -7,8 +7,8 @@ import pytest
 from bridge.compare import modes
 from bridge.compare.modes import default_modes, rows_of, ways_of, why_not
 from bridge.compare.processes import RUN_OPTIONS
-from topology.cli.beside import options
 from topology.cli.commands.run import start
+from topology.cli.companion_options import options
 from topology.errors import ConfigurationError
 
 

@@ -11,8 +11,7 @@ import pytest
 from comparison_kit import comparison, everything, failed, result
 from PIL import Image
 
-from bridge.compare import plots
-from bridge.compare.report import as_html, write
+from bridge.compare.report.html import as_html, plots, write
 from bridge.compare.results import Comparison, Kill
 
 AGAIN = "kedge compare alerts.py --set 'path=a b.log' --rate 1000"

@@ -12,10 +12,11 @@ import pytest
 from measured_kit import Told, apart, auth_log, counting, job_of, until
 
 from bridge.compare import folder as folders
-from bridge.compare import measuring, one_run
+from bridge.compare import measure
 from bridge.compare.job import Row
-from bridge.compare.measuring import compare
+from bridge.compare.measure import compare
 from bridge.compare.modes import ways_of
+from bridge.compare.rounds import kedge
 from topology.errors import ConfigurationError
 
 ALERTS = Path(__file__).resolve().parents[2] / "examples" / "ssh_alerts.py"
@@ -78,7 +79,7 @@ def test_a_feeder_that_is_held_up_in_the_measured_part_is_told_as_the_limit(tmp_
 
     def stopped(row: Row, phase: str) -> None:
         if phase == "measuring" and not held:
-            held.extend(one for one in psutil.Process().children() if "bridge.compare.feeder" in one.cmdline())
+            held.extend(one for one in psutil.Process().children() if "bridge.compare.workload.feeder" in one.cmdline())
             held[0].suspend()
             threading.Timer(1.8, held[0].resume).start()
 
@@ -92,12 +93,12 @@ def test_a_feeder_that_is_held_up_in_the_measured_part_is_told_as_the_limit(tmp_
 def test_a_feeder_that_does_not_come_to_its_end_is_the_rows_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_run, "DRAIN_S", 0.5)
+    monkeypatch.setattr(kedge, "DRAIN_S", 0.5)
 
     def stopped(row: Row, phase: str) -> None:
         if phase == "measuring":
             for one in psutil.Process().children():
-                if "bridge.compare.feeder" in one.cmdline():
+                if "bridge.compare.workload.feeder" in one.cmdline():
                     one.suspend()
 
     job = job_of(counting(tmp_path), modes=("embedded",), seconds=1.0)
@@ -110,7 +111,7 @@ def test_a_feeder_that_does_not_come_to_its_end_is_the_rows_problem(
 def test_a_mode_has_its_time_for_what_is_left_once_all_is_offered_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_run, "DRAIN_S", 1.0)
+    monkeypatch.setattr(kedge, "DRAIN_S", 1.0)
     (one,) = compare(job_of(counting(tmp_path), modes=("embedded",), seconds=2.5, rate=100.0), Told()).modes
     assert one.problem == ""
     assert one.arrived == 50
@@ -152,7 +153,9 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) ->
 
 def test_ctrl_c_while_messages_are_read_ends_it_too(tmp_path: Path) -> None:
     with apart(job_of(counting(tmp_path), "fail=silent", modes=KEDGE), tmp_path) as one:
-        until(lambda: any("bridge.compare.reading" in command for command in one.left()), "nothing is read")
+        until(
+            lambda: any("bridge.compare.workload.read_sources" in command for command in one.left()), "nothing is read"
+        )
         one.process.send_signal(signal.SIGINT)
         made = one.made()
         until(lambda: not one.left(), "processes are left")
@@ -234,7 +237,7 @@ def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_ack
 @pytest.mark.timeout(400)
 def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
-    monkeypatch.setattr(measuring, "ways_of", lambda modes, guarantee: ways_of(modes, guarantee)[:2])  # one start
+    monkeypatch.setattr(measure, "ways_of", lambda modes, guarantee: ways_of(modes, guarantee)[:2])  # one start
     embedded, tuned = compare(job_of(counting(tmp_path), modes=("embedded", "spark:default")), Told()).modes
     for one in (embedded, tuned):
         assert one.problem == ""

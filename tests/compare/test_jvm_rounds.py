@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bridge.compare import jvm_round
-from bridge.compare.feeder import RELEASED
-from bridge.compare.interrupts import Interrupts
 from bridge.compare.job import Row
-from bridge.compare.jvm_round import Round, Task
-from bridge.compare.processes import environment, new_mark
+from bridge.compare.jvm import round
+from bridge.compare.jvm.round import Round, Task
+from bridge.compare.processes import Interrupts, environment, new_mark
 from bridge.compare.results import ModeResult
-from bridge.compare.script import Script, Source, Writer
+from bridge.compare.workload.feeder import RELEASED
+from bridge.compare.workload.script import Script, Source, Writer
 from spouts import Line
 
 WARM = 10
@@ -80,7 +79,7 @@ def ended(tmp_path: Path) -> Callable[..., ModeResult]:
 def test_a_round_that_reaches_its_limit_while_results_come_says_so_beside_what_was_measured(
     ended: Callable[..., ModeResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_round, "DONE_S", 1.0)
+    monkeypatch.setattr(round, "DONE_S", 1.0)
     result = ended(pause_s=0.05)
     assert result.problem.startswith("it has not kept up: 1"), result.problem
     late, _, left = result.problem.partition(" s after the last message was due ")
@@ -95,7 +94,7 @@ def test_a_round_that_reaches_its_limit_while_results_come_says_so_beside_what_w
 def test_what_is_missing_once_no_more_comes_is_missing_and_not_late(
     ended: Callable[..., ModeResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_round, "QUIET_S", 0.5)
+    monkeypatch.setattr(round, "QUIET_S", 0.5)
     result = ended(last=WARM + MEASURED - 7)
     assert result.problem == ""
     assert result.missing == 7

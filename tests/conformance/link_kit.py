@@ -12,17 +12,17 @@ from typing import Any
 
 from topology import Bolt, Config, Message, Record, Spout, Topology, Tuple
 from topology.components import Source
-from topology.durable.statedir import MemoryNotes
 from topology.plan import Plan, plan
-from topology.runtime.carrying import WireCarrier
 from topology.runtime.clock import LoopClock
-from topology.runtime.linking import Peers, Wiring
-from topology.runtime.links import Carrier, Codec, Frame
-from topology.runtime.memory import ByReference, MemoryNetwork
-from topology.runtime.reporting import Reporter
-from topology.runtime.rundir import socket_path
-from topology.runtime.wire import WireCodec
-from topology.runtime.worker import Worker
+from topology.runtime.links.carrier import WireCarrier
+from topology.runtime.links.codec import WireCodec
+from topology.runtime.links.memory import ByReference, MemoryNetwork
+from topology.runtime.links.peers import Peers, Wiring
+from topology.runtime.links.protocol import Carrier, Codec, Frame
+from topology.runtime.run.run_dir import socket_path
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.worker import Worker
+from topology.storage.directory.state_dir import MemoryNotes
 
 RUN = 77
 SINK = ("sink", 1)  # the task on worker 1

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Never
 
-from bolts.batching import BatchingSink
-from bolts.contract import Store, StoreAway, Written
-from bolts.keys import Tally
-from bolts.values import BadValue, plain
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store, StoreAway, Written
+from bolts.sinks.keys import Tally
+from bolts.sinks.values import BadValue, plain
 from topology.components import Collector, Tuple
-from topology.testing.sink_driving import SinkItem
 from topology.testing.sinks import SinkSubject
+from topology.testing.sinks.driver import SinkItem
 
 convert = plain(SinkItem)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.batching import BatchingSink
-from bolts.contract import Store, StoreAway, Written
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store, StoreAway, Written
 from topology.components import Tuple
 from topology.testing.sinks import SinkSubject
 

@@ -7,10 +7,10 @@ import pytest
 from link_kit import End, Net, a_while, net_of, numbered, spread, until
 
 from acker.progress import Progress
-from topology.runtime.executor import QUEUE_HIGH, QUEUE_LOW
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.linking import SILENT_S
-from topology.runtime.links import Frame, Kind
+from topology.runtime.links.peers import SILENT_S
+from topology.runtime.links.protocol import Frame, Kind
+from topology.runtime.queue_limits import QUEUE_HIGH, QUEUE_LOW
 
 
 @pytest.fixture(params=["memory", "zmq"])

@@ -10,15 +10,15 @@ from functools import partial
 from random import Random
 
 from topology import Bolt, Config, Message, Record, Spout, Topology
-from topology.durable.statedir import MemoryNotes
 from topology.groupings import Grouping
 from topology.plan import plan
 from topology.runtime.clock import LoopClock
-from topology.runtime.linking import Wiring
-from topology.runtime.losses import Parting
-from topology.runtime.memory import ByReference, MemoryNetwork
-from topology.runtime.reporting import Reporter
-from topology.runtime.worker import Worker
+from topology.runtime.links.memory import ByReference, MemoryNetwork
+from topology.runtime.links.peers import Wiring
+from topology.runtime.supervisor.deaths import Parting
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.worker import Worker
+from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing import run_virtual
 
 TIMEOUT_S = 1_000.0  # of trees; so long on the virtual clock is only waited where a replay was lost

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from acker.roots import owner
-from topology.runtime.links import EARLY_MAX, EARLY_S, Frame, Kind, Session
+from topology.runtime.links.protocol import EARLY_MAX, EARLY_S, Frame, Kind, Session
 
 SENDER, RECEIVER = owner(1, 7), owner(0, 7)
 

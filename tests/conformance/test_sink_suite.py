@@ -9,12 +9,11 @@ from typing import Any, Never
 import pytest
 from shelf_kit import Shelf, ShelfSink, ShelfStore, ShelfSubject, UpsertStore
 
-from bolts.batching import BatchingSink
-from bolts.contract import Store, StoreAway, StoreBroken, Written
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store, StoreAway, StoreBroken, Written
 from topology.components import Collector, Tuple
 from topology.errors import WorkerError
-from topology.testing import sink_driving, sinks
-from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink
+from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink, driver, suite
 
 # -- sinks that are broken, each in one way
 
@@ -281,7 +280,7 @@ def test_a_sink_that_leaves_a_tuple_lying_is_named_with_what_it_owes(monkeypatch
         def execute(self, tup: Tuple[Any], out: Collector[Never]) -> Any:
             return None if tup.record.number == 7 else super().execute(tup, out)
 
-    monkeypatch.setattr(sink_driving, "ANSWERED_S", 0.1)
+    monkeypatch.setattr(driver, "ANSWERED_S", 0.1)
     with pytest.raises(AssertionError, match=r"neither acked nor failed.*1 of 300 .*number=7"):
         check_sink("a_replay_is_dropped_and_acked", ShelfSubject(Sits))
 
@@ -291,7 +290,7 @@ def test_a_sink_that_hangs_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
         async def flush(self, out: Collector[Never]) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(sinks, "WITHIN_S", 0.5)
+    monkeypatch.setattr(suite, "WITHIN_S", 0.5)
     with pytest.raises(AssertionError, match=r"does not return"):
         check_sink("a_replay_is_dropped_and_acked", ShelfSubject(Hangs))
 

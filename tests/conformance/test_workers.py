@@ -9,11 +9,11 @@ import pytest
 
 from topology import Bolt, Config, Message, Record, Spout, State, Task, Topology
 from topology.groupings import Grouping
-from topology.runtime.embedded import EmbeddedRun
-from topology.runtime.executor import QUEUE_HIGH
-from topology.runtime.links import Frame, Kind
-from topology.runtime.memory import Faults, faultless
-from topology.runtime.report import Report
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.links.memory import Faults, faultless
+from topology.runtime.links.protocol import Frame, Kind
+from topology.runtime.run.report import Report
+from topology.runtime.tasks.executor import QUEUE_HIGH
 from topology.testing import Captured, run_virtual
 
 MESSAGES = 1_000

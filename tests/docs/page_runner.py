@@ -67,7 +67,7 @@ class PageRunner:
         """Has the page speak to the service of `tests/services`, in a schema of its own, or leaves the page out."""
         if service == "spark":
             pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
-            from bridge.java import missing
+            from bridge.spark.java import missing
 
             if problem := missing():
                 pytest.skip(problem)

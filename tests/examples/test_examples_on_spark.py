@@ -14,7 +14,7 @@ from example_kit import DATA, EXAMPLES, kedge
 from ssh_oracle import expected_of_file
 from test_ssh_alerts import stored
 
-from bridge.java import missing as no_java
+from bridge.spark.java import missing as no_java
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 pytestmark = [pytest.mark.skipif(bool(no_java()), reason=no_java()), pytest.mark.timeout(300)]

@@ -18,7 +18,7 @@ def missing() -> str:
     """Why Spark can't be run here; empty where it can."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install 'kedge-streams[spark]'"
-    from bridge.java import missing as no_java
+    from bridge.spark.java import missing as no_java
 
     return no_java()
 

@@ -13,7 +13,7 @@ from example_kit import EXAMPLES, kedge
 
 from examples.host_watch import READERS, Alert, Host, Reading, Watch, topology
 from topology import ConfigurationError, Message, Task, Topology
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing import Captured, Pause, ScriptedSpout, check_replays, run_bolt, run_topology, run_virtual
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from examples.silent_hosts import Back, Heard, ParseHost, Silent, WatchHosts, to
 from spouts import Line
 from topology import ConfigurationError, Topology
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Wait, run_bolt, run_topology
-from topology.testing.virtual import START
+from topology.testing.virtual_time.loop import START
 
 Script = Sequence[Heard | Pause | Wait]
 A, B = Heard("a"), Heard("b")

@@ -18,7 +18,7 @@ from examples.auth_log import auth_log
 from examples.ssh_alerts import BruteForce, DetectBruteForce, Failure, ParseFailures
 from spouts import Line
 from topology import Reject, Task
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 REFERENCE = datetime(2026, 3, 1, 12, tzinfo=UTC)
 START = datetime(2026, 2, 1, 12, tzinfo=UTC)

@@ -79,7 +79,7 @@ def test_the_command_its_demo_and_the_pytest_plugin_are_entry_points(wheel: Path
     assert dict(found["console_scripts"]) == {"kedge": "kedge:main"}
     commands = {"demo": "kedge_examples.demo:demo", "compare": "bridge.compare.command:compare"}
     assert dict(found["kedge.commands"]) == commands
-    assert dict(found["kedge.companions"]) == {"spark": "bridge.options:OPTIONS"}
+    assert dict(found["kedge.companions"]) == {"spark": "bridge.queries.options:OPTIONS"}
     assert dict(found["pytest11"]) == {"kedge": "kedge_pytest"}
 
 

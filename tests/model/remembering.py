@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orders import Disk, Input, Remembered, Wrong
 
-from acker.agreed import AgreedFloors
+from acker.agreed_floors import AgreedFloors
 from acker.floors import HOME_SHIFT, Floors
 from acker.progress import Progress
 

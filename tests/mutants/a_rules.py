@@ -4,13 +4,13 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-ANCHORS: Final = "tests/runtime/test_anchors.py::"
-STATES: Final = "tests/runtime/test_tuple_states.py::"
-DEADLINES: Final = "tests/runtime/test_deadlines.py::"
-HARD_CAP: Final = "tests/runtime/test_hard_cap.py::"
-LEDGER: Final = "tests/unit/test_ledger.py::"
-RULES_A: Final = "tests/runtime/test_rules_a.py::"
-ROOTS: Final = "tests/unit/test_roots.py::"
+ANCHORS: Final = "tests/runtime/tasks/test_anchors.py::"
+STATES: Final = "tests/runtime/tasks/test_tuple_states.py::"
+DEADLINES: Final = "tests/runtime/tasks/test_deadlines.py::"
+HARD_CAP: Final = "tests/runtime/tasks/test_hard_cap.py::"
+LEDGER: Final = "tests/unit/acker/test_ledger.py::"
+RULES_A: Final = "tests/runtime/tasks/test_rules_a.py::"
+ROOTS: Final = "tests/unit/acker/test_roots.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -32,7 +32,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A1",
         breaks="a join's result is sent with the root of its first anchor alone",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="derive(parent, seed), named[0], named[1:], task)",
         new="derive(parent, seed), named[0], (), task)",
         test=f"{ANCHORS}test_a_tuple_of_two_trees_completes_both_only_when_it_is_done_B7",
@@ -48,7 +48,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A3",
         breaks="emitting for a tuple that was acked goes through",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old='            if one.finished:\n                executor.open_of(one.tup, "emit on")',
         new="            one.finished = False",
         test=f"{STATES}test_emitting_from_a_background_task_after_the_ack_raises_A3",
@@ -56,7 +56,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A3",
         breaks="a finished anchor is passed over in silence",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old='opens = tuple(executor.open_of(anchor, "emit on") for anchor in distinct(anchors))',
         new="opens = tuple(one for a in distinct(anchors) if (one := executor.opened.get(id(a))))  # type: ignore",
         test=f"{STATES}test_an_anchor_of_another_bolt_or_a_finished_one_is_refused_A3",
@@ -64,7 +64,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A4",
         breaks="a tuple stays open after its ack, and can be acked again",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        one = self.opened.pop(id(tup))\n        one.finished = True",
         new="        one = self.opened[id(tup)]",
         test=f"{STATES}test_acting_on_a_finished_tuple_raises_and_is_counted_A3_A4",
@@ -72,7 +72,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A5",
         breaks="what the drain cut off counts as done when it returns",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="            self.fail_input(tup, None, Reason.CUT_OFF)\n",
         new="            self.ack_input(tup, 0)\n",
         test=f"{STATES}test_a_swallowed_cancellation_at_the_end_of_a_drain_is_a_failure_A5_F10",
@@ -80,7 +80,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A5",
         breaks="what is over its time limit counts as done",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old='self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")',
         new="self.ack_input(tup, 0)",
         test=f"{STATES}test_a_swallowed_cancellation_at_the_time_limit_is_a_failure_A5_F9",
@@ -88,7 +88,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A5",
         breaks="a coroutine that swallowed its cancellation counts as successful",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="if task.cancelled() or task.cancelling():",
         new="if task.cancelled():",
         test=f"{STATES}test_a_bolt_that_cancels_its_own_task_fails_its_input_A5",
@@ -96,7 +96,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A5",
         breaks="a coroutine that a plain `process` returned is dropped, and its input acked",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="""                        if waits(outputs):
                             self.begin_waiting(tup, outputs)
                             if len(self.under_way) >= self.concurrency:
@@ -112,7 +112,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A6",
         breaks="outputs of `process` leave before it has returned",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="                            outputs = [first, second, *collected(outputs)]",
         new="                            emit([first, second], tup)\n"
         "                            outputs = collected(outputs)",
@@ -121,7 +121,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A6",
         breaks="deliveries leave one by one while the targets of the others are still being chosen",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="staged.append((route.queues[target], Tuple(record, origin, own, root, others, source)))",
         new="route.queues[target].append(Tuple(record, origin, own, root, others, source))",
         test=f"{STATES}test_a_custom_grouping_that_raises_lets_nothing_leave_A6",
@@ -153,10 +153,10 @@ MUTANTS: Final = (
     Mutant(
         rule="A7",
         breaks="the incarnation is counted in memory alone",
-        file="topology/durable/statedir.py",
+        file="topology/storage/directory/state_dir.py",
         old="        self._manifest.incarnation += 1\n        self._store()",
         new="        self._manifest.incarnation += 1",
-        test="tests/unit/test_statedir.py::"
+        test="tests/unit/storage/test_statedir.py::"
         "test_incarnations_are_counted_from_run_to_run_and_fresh_does_not_forget_them_A7",
     ),
     Mutant(
@@ -203,7 +203,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="what waits in a queue is not touched",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="for root in seen & self._last_seen:",
         new="for root in seen - seen:",
         test=f"{DEADLINES}test_tuples_that_wait_in_a_queue_for_five_timeouts_do_not_time_out_A9",
@@ -219,7 +219,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="deadlines go on while a spout is paused",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="                worker.ledger.shift(now - last)",
         new="                pass",
         test=f"{HARD_CAP}test_deadlines_stop_while_the_spout_is_paused_and_the_hard_cap_does_not_A9",
@@ -227,7 +227,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="one paused spout stops the deadlines of all",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="bool(waiting) and all(spouting",
         new="bool(waiting) and any(spouting",
         test=f"{HARD_CAP}test_a_spout_that_is_paused_does_not_stop_the_deadlines_of_another_A9",
@@ -243,7 +243,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="what waits in a long queue fails by the hard cap",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="        moving += executor.queue\n",
         new="        pass\n",
         test=f"{RULES_A}test_deadlines_stop_while_a_spout_is_paused_A9",
@@ -251,7 +251,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="what waits behind a process that hangs is never given up",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="if begun >= since]",
         new="if begun >= 0]",
         test=f"{HARD_CAP}test_a_tuple_behind_a_process_that_hangs_fails_by_the_hard_cap_A9",
@@ -283,7 +283,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A21",
         breaks="an input whose holder touches it is given up by the hard cap",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="            executor.home.renew(root)\n",
         new="            executor.home.touch(root)\n",
         test=f"{HARD_CAP}test_an_input_that_its_holder_touches_is_not_given_up_after_20_timeouts_A21",
@@ -299,7 +299,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A10",
         breaks="time in which the loop stood still counts for an input's time limit",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="                executor.shift(stood_still)",
         new="                pass",
         test=f"{DEADLINES}test_a_clock_that_jumps_fails_nothing_A10_F5",
@@ -307,7 +307,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A10",
         breaks="time in which the loop stood still is taken off twice",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="                executor.shift(stood_still)",
         new="                executor.shift(2 * stood_still)",
         test=f"{RULES_A}test_a_time_limit_is_longer_by_just_the_time_that_the_loop_stood_still_A10",
@@ -315,7 +315,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A13",
         breaks="nobody says who held the tuple that was forgotten",
-        file="topology/runtime/clockwork.py",
+        file="topology/runtime/worker/housekeeping.py",
         old="if not over.isdisjoint(tup.roots))",
         new="if over.isdisjoint(tup.roots))",
         test=f"{DEADLINES}test_a_tuple_that_was_held_and_forgotten_fails_by_the_hard_cap_naming_its_holder_A13",
@@ -339,7 +339,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A17",
         breaks="an emission without anchors is anchored to the input",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        if anchors is None:",
         new="        if not anchors:",
         test=f"{ANCHORS}test_what_is_emitted_without_an_anchor_neither_delays_nor_numbers_anything_A17",
@@ -347,7 +347,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A17",
         breaks="an emission without anchors counts among the anchored ones",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="            executor.emit_unanchored([record], task)\n",
         new="            executor.emit_unanchored([record], task)\n"
         "            one = self._current\n"
@@ -358,7 +358,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A17",
         breaks="tuples without anchors share one identity",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1",
         new="1, 1",
         test=f"{ANCHORS}test_what_is_emitted_without_an_anchor_neither_delays_nor_numbers_anything_A17",
@@ -366,7 +366,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A18",
         breaks="the copies of a broadcast have one identity, and what they lead to cancels",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="own = copy_of(identity, copy) if copy else identity",
         new="own = identity",
         test=f"{ANCHORS}test_each_task_of_a_broadcast_may_emit_and_the_tree_waits_for_all_A18",
@@ -382,7 +382,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A18",
         breaks="a key may be emitted twice for one input",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        if (name, key) in holder.keys:",
         new="        if None in holder.keys:",
         test=f"{ANCHORS}test_a_key_repeated_for_one_input_raises_and_fails_that_input_A18",

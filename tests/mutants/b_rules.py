@@ -4,18 +4,18 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-ANCHORS: Final = "tests/runtime/test_anchors.py::"
-STATE: Final = "tests/runtime/test_state.py::"
-RULES_B: Final = "tests/runtime/test_rules_b.py::"
-SHORT_WAY: Final = "tests/runtime/test_short_way.py::"
-IDENTITY: Final = "tests/unit/test_identity.py::"
+ANCHORS: Final = "tests/runtime/tasks/test_anchors.py::"
+STATE: Final = "tests/runtime/state/test_state.py::"
+RULES_B: Final = "tests/runtime/tasks/test_rules_b.py::"
+SHORT_WAY: Final = "tests/runtime/tasks/test_short_way.py::"
+IDENTITY: Final = "tests/unit/acker/test_identity.py::"
 SINKS: Final = "tests/bolts/test_sink_conformance.py::"
 
 MUTANTS: Final = (
     Mutant(
         rule="B1",
         breaks="an emission's identity depends on how many read it",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="identity = derive(tup.identity, self.outlet(record).salt + k)",
         new="identity = derive(tup.identity, self.outlet(record).salt + len(staged))",
         test=f"{RULES_B}test_how_many_read_a_stream_changes_no_identity_of_its_emissions_B1",
@@ -23,7 +23,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B1",
         breaks="emissions are numbered over all streams together",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="            ordinals[cls] = k + 1\n",
         new="            ordinals = dict.fromkeys(self._outlets, k + 1)\n",
         test=f"{RULES_B}test_records_of_another_stream_in_between_change_no_identity_B1",
@@ -31,7 +31,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B1",
         breaks="two components that emit for one input give the same identities",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="self.salt = salt(known_as, cls.__name__)",
         new='self.salt = salt("", cls.__name__)',
         test=f"{RULES_B}test_two_components_that_emit_for_one_input_have_identities_of_their_own_B1",
@@ -47,7 +47,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B1",
         breaks="on the short way all emissions for one input have one identity",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="            seed += 1\n            staged.append(Tuple",
         new="            staged.append(Tuple",
         test=f"{SHORT_WAY}test_identities_are_the_same_by_both_ways_B1",
@@ -58,7 +58,7 @@ MUTANTS: Final = (
         file="topology/components.py",
         old="deterministic: ClassVar[bool] = True",
         new="deterministic: ClassVar[bool] = False",
-        test="tests/unit/test_plan.py::test_shuffles_before_a_bolt_that_is_not_deterministic_go_by_identity_B2",
+        test="tests/unit/topology/test_plan.py::test_shuffles_before_a_bolt_that_is_not_deterministic_go_by_identity_B2",
     ),
     Mutant(
         rule="B2",
@@ -71,16 +71,16 @@ MUTANTS: Final = (
     Mutant(
         rule="B2",
         breaks="a bolt that is not deterministic may read by any grouping",
-        file="topology/subscriptions.py",
+        file="topology/checks/inputs.py",
         old='getattr(bolt.prototype, "deterministic", True) is False',
         new='getattr(bolt.prototype, "deterministic", True) is None',
-        test="tests/unit/test_validate_inputs.py"
+        test="tests/unit/checks/test_validate_inputs.py"
         "::test_a_bolt_that_is_not_deterministic_reads_by_what_a_replay_meets_again_B2",
     ),
     Mutant(
         rule="B2",
         breaks="a key does not name its emission: the ordinal does",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)",
         new="self._by_ordinal(record, holder, name)",
         test=f"{ANCHORS}test_keys_name_emissions_whatever_their_order_B2",
@@ -88,7 +88,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B2",
         breaks="a sink's key says nothing of the content",
-        file="bolts/keys.py",
+        file="bolts/sinks/keys.py",
         old="return _pack(origin, identity, content_hash(content))",
         new="return _pack(origin, identity, 0)",
         test=f"{SINKS}test_b2_another_content_under_one_identity_is_stored_counted_and_named",
@@ -96,7 +96,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B2",
         breaks="another content under a known identity is not counted",
-        file="bolts/sqlite_store.py",
+        file="bolts/sinks/sqlite/writer.py",
         old="        if found or pair in pairs:",
         new="        if pair in pairs:",
         test=f"{SINKS}test_b2_another_content_under_one_identity_is_stored_counted_and_named",
@@ -104,7 +104,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B2",
         breaks="the test kit lets pass what a replay gives another content",
-        file="topology/testing/running.py",
+        file="topology/testing/run_topology.py",
         old="isinstance(declared.prototype, Captured) and declared.prototype.divergent:",
         new="isinstance(declared.prototype, Captured) and not declared.prototype.tuples:",
         test=f"{RULES_B}test_the_kit_finds_a_bolt_that_gives_a_replay_something_else_B2",
@@ -112,7 +112,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B3",
         breaks="several asyncio tasks may emit for one input without keys",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="            elif holder.task is not running:",
         new="            elif running is None:",
         test=f"{ANCHORS}test_several_asyncio_tasks_that_emit_for_one_input_without_a_key_raise_B3",
@@ -142,7 +142,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B4",
         breaks="`check_replays` replays nothing",
-        file="topology/testing/running.py",
+        file="topology/testing/run_topology.py",
         old="run_topology(make(again), seed=seed, replay_all=True)",
         new="run_topology(make(again), seed=seed)",
         test=f"{STATE}test_the_kit_finds_a_bolt_whose_attribute_counts_replays_B4",
@@ -150,16 +150,16 @@ MUTANTS: Final = (
     Mutant(
         rule="B4",
         breaks="`kedge check` does not warn of a container that each record changes",
-        file="topology/instance_state.py",
+        file="topology/checks/instance_state.py",
         old="            self.changed.add(name)\n            if function.attr in ASKS_TOO:",
         new="            if function.attr in ASKS_TOO:",
-        test="tests/unit/test_instance_state.py"
+        test="tests/unit/checks/test_instance_state.py"
         "::test_attributes_that_a_record_changes_and_the_output_reads_are_warned_of_B4",
     ),
     Mutant(
         rule="B6",
         breaks="the test kit runs everything in one order, whatever the seed",
-        file="topology/testing/virtual.py",
+        file="topology/testing/virtual_time/loop.py",
         old="            self._shuffle(self._random)",
         new="            pass",
         test=f"{RULES_B}test_the_kit_shuffles_what_the_runtime_does_not_order_and_the_same_seed_alike_B6",
@@ -167,7 +167,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B6",
         breaks="an executor takes the newest of its queue first",
-        file="topology/runtime/executor.py",
+        file="topology/runtime/tasks/executor.py",
         old="popleft, process, emit, ack = self.queue.popleft,",
         new="popleft, process, emit, ack = self.queue.pop,",
         test=f"{RULES_B}test_tuples_from_one_task_to_one_task_arrive_in_order_B6",
@@ -175,7 +175,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B6",
         breaks="the outputs of one input leave in the reverse order",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="        for queue, tup in staged:",
         new="        for queue, tup in reversed(staged):",
         test=f"{RULES_B}test_tuples_from_one_task_to_one_task_arrive_in_order_B6",
@@ -183,7 +183,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B6",
         breaks="records of a key are taken to come sorted by time",
-        file="bolts/windows.py",
+        file="bolts/burst_window.py",
         old="place = bisect_left(events, (at,), from_here)",
         new="place = len(events)",
         test="tests/examples/test_ssh_rule.py::test_an_alert_is_raised_when_the_count_of_a_minute_comes_to_five",
@@ -199,7 +199,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B7",
         breaks="a join's result has the origin of the side that came last",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="origin = common_origin(one.tup.origin for one in opens)",
         new="origin = opens[0].tup.origin",
         test=f"{ANCHORS}test_the_identity_of_a_join_result_does_not_depend_on_which_side_came_first_B7",
@@ -207,7 +207,7 @@ MUTANTS: Final = (
     Mutant(
         rule="E1",
         breaks="what is joined of one message has an origin of its own",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="origin = common_origin(one.tup.origin for one in opens)",
         new="origin = mixed(one.tup.origin for one in opens)",
         test=f"{ANCHORS}test_what_is_joined_of_one_message_has_the_origin_of_that_message_E1",
@@ -215,7 +215,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B7",
         breaks="how manyth a result is counts with the side that came last",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        holder = min(opens, key=lambda one: one.tup.identity)",
         new="        holder = opens[0]",
         test=f"{RULES_B}test_several_results_of_one_pair_have_the_same_identities_in_any_order_of_anchors_B7",
@@ -223,7 +223,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B8",
         breaks="an identity depends on the task that a tuple goes to",
-        file="topology/runtime/outbox.py",
+        file="topology/runtime/tasks/outbox.py",
         old="own = copy_of(identity, copy) if copy else identity",
         new="own = copy_of(identity, target)",
         test=f"{RULES_B}test_whichever_task_a_tuple_goes_to_its_identity_stays_B8",
@@ -255,7 +255,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B12",
         breaks="a file is named by its inode, not by its content",
-        file="spouts/known_files.py",
+        file="spouts/file_tail/identity.py",
         old="            partition = xxh3_128_hexdigest(head)",
         new="            partition = str(status.st_ino)",
         test="tests/spouts/test_file_tail_restarts.py::test_the_path_is_no_part_of_an_identity",
@@ -266,7 +266,7 @@ MUTANTS: Final = (
         file="topology/records.py",
         old="(origin in (tuple, frozenset) and args)",
         new="(origin in (tuple, frozenset, list) and args)",
-        test="tests/unit/test_records.py::test_a_field_type_that_can_not_travel_is_named_with_what_to_write_instead",
+        test="tests/unit/topology/test_records.py::test_a_field_type_that_can_not_travel_is_named_with_what_to_write_instead",
     ),
     Mutant(
         rule="B13",
@@ -274,12 +274,12 @@ MUTANTS: Final = (
         file="topology/records.py",
         old="class Record(msgspec.Struct, frozen=True,",
         new="class Record(msgspec.Struct, frozen=False,",
-        test="tests/unit/test_records.py::test_a_records_fields_can_not_be_set",
+        test="tests/unit/topology/test_records.py::test_a_records_fields_can_not_be_set",
     ),
     Mutant(
         rule="B13",
         breaks="the test kit hands records over as they are",
-        file="topology/runtime/checked_outbox.py",
+        file="topology/runtime/tasks/checked_outbox.py",
         old="            staged[index] = queue, _with_record(tup, copied)",
         new="            pass",
         test=f"{RULES_B}test_the_kit_gives_each_task_a_record_of_its_own_from_its_bytes_B13",
@@ -287,7 +287,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B13",
         breaks="the test kit lets pass a value that comes back as another",
-        file="topology/exact.py",
+        file="topology/exact_types.py",
         old="    if not _same(record, made[0]):",
         new="    if not made:",
         test=f"{RULES_B}test_the_kit_refuses_a_value_that_its_bytes_do_not_keep_naming_the_emitter_B13",

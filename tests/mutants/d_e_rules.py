@@ -4,10 +4,10 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FLOORS: Final = "tests/unit/test_floors.py::"
-LINES: Final = "tests/unit/test_lines.py::"
-STALE: Final = "tests/runtime/test_subtrees_stale.py::"
-LIVES: Final = "tests/runtime/test_earlier_lives.py::"
+FLOORS: Final = "tests/unit/acker/test_floors.py::"
+LINES: Final = "tests/unit/runtime/test_lines.py::"
+STALE: Final = "tests/runtime/worker/test_subtrees_stale.py::"
+LIVES: Final = "tests/runtime/state/test_earlier_lives.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -21,7 +21,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="a source gives more beyond its durable marks than the line that is kept with them",
-        file="topology/runtime/lines.py",
+        file="topology/runtime/tasks/read_ahead.py",
         old="        self._limit = min(self._limit, given + self.ahead)\n",
         new="        self._limit = given + AHEAD_MAX\n",
         test=f"{LIVES}test_a_source_waits_at_its_line_while_no_commit_is_kept_and_goes_on_with_the_next_D4",
@@ -29,7 +29,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="the line shrinks while commits that said more may be the ones that are durable",
-        file="topology/runtime/lines.py",
+        file="topology/runtime/tasks/read_ahead.py",
         old="        self._limit = min(self._limit, given + self.ahead)\n",
         new="        pass\n",
         test=f"{LINES}test_whatever_becomes_durable_no_more_was_emitted_beyond_its_marks_than_it_says",
@@ -37,7 +37,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="a life that has not caught up leaves a shorter line to the next one",
-        file="topology/runtime/lines.py",
+        file="topology/runtime/tasks/read_ahead.py",
         old="max(wanted, self._awaited) if self.catching_up else wanted",
         new="wanted",
         test=f"{LINES}test_the_allowance_does_not_shrink_before_this_life_has_caught_up",
@@ -45,7 +45,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="a life has caught up once it has come to the newest mark",
-        file="topology/runtime/lines.py",
+        file="topology/runtime/tasks/read_ahead.py",
         old=">= self._awaited for at",
         new="> 0 for at",
         test=f"{LIVES}test_what_is_remembered_for_a_life_that_is_over_is_kept_until_the_next_one_has_given_as_many_more_as_that_could",
@@ -69,7 +69,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="a bolt that may begin sub-trees takes stale inputs",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="                floors is not None\n                and (root := tup.root)",
         new="                False\n                and (root := tup.root)",
         test=f"{STALE}test_stale_inputs_are_refused_where_a_sub_tree_may_begin_D5",
@@ -77,7 +77,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="a sub-tree is begun for stale inputs alone",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        return stale\n",
         new="        return False\n",
         test=f"{STALE}test_what_would_begin_a_sub_tree_for_stale_inputs_alone_is_dropped_D5",
@@ -85,7 +85,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="a tuple under a sub-root whose inputs are stale is taken",
-        file="topology/runtime/subtrees.py",
+        file="topology/runtime/worker/subtrees.py",
         old="        return frozenset(self._stale)",
         new="        return frozenset()",
         test=f"{STALE}test_a_tuple_of_a_sub_tree_whose_inputs_have_become_stale_is_refused_D5",
@@ -93,7 +93,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="a new life begins sub-trees before it has heard what is stale",
-        file="topology/runtime/collecting.py",
+        file="topology/runtime/tasks/collector.py",
         old="        if not self.deaf:\n",
         new="        if True:\n",
         test=f"{STALE}test_a_new_life_takes_no_input_before_it_has_heard_what_is_stale_D5",
@@ -101,7 +101,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="a home says nothing to a new life while it has no news",
-        file="topology/runtime/linking.py",
+        file="topology/runtime/links/peers.py",
         old="        if self._progress is not None:",
         new="        if False:",
         test="tests/conformance/test_links.py::test_who_is_joined_later_or_once_more_is_told_of_progress_that_is_no_news_D5",
@@ -109,7 +109,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D17",
         breaks="something is forgotten while one that begins sub-trees has not heard that it is done",
-        file="acker/agreed.py",
+        file="acker/agreed_floors.py",
         old="known is None or not _says_as_much(known, announcement)",
         new="False",
         test=f"{STALE}test_nothing_is_forgotten_before_all_who_begin_sub_trees_have_heard_that_it_is_done_D17",
@@ -141,9 +141,9 @@ MUTANTS: Final = (
     Mutant(
         rule="E18",
         breaks="a message is dead after five replays though more may come: a server that is down makes dead letters",
-        file="topology/runtime/giving_up.py",
+        file="topology/runtime/tasks/retry_policy.py",
         old="            return crowded and own > AT_END_REPLAYS",
         new="            return own > AT_END_REPLAYS",
-        test="tests/runtime/test_giving_up.py::test_e18_if_nothing_gets_through_all_wait_and_none_is_dead",
+        test="tests/runtime/tasks/test_giving_up.py::test_e18_if_nothing_gets_through_all_wait_and_none_is_dead",
     ),
 )

@@ -4,21 +4,21 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-COMMITS: Final = "tests/runtime/test_kept_commits.py::"
-VALUES: Final = "tests/runtime/test_kept_values.py::"
-BOUNDS: Final = "tests/runtime/test_kept_bounds.py::"
-JOURNALLED: Final = "tests/runtime/test_journalled.py::"
-TIMERS: Final = "tests/runtime/test_timers.py::"
-STEPPED: Final = "tests/runtime/test_timers_stepped.py::"
-OWNERS: Final = "tests/durable/test_store_owners.py::"
-SLOTS: Final = "tests/runtime/test_slots_killed.py::"
-HELD: Final = "tests/runtime/test_held_inputs.py::"
+COMMITS: Final = "tests/runtime/commits/test_kept_commits.py::"
+VALUES: Final = "tests/runtime/state/test_kept_values.py::"
+BOUNDS: Final = "tests/runtime/state/test_kept_bounds.py::"
+JOURNALLED: Final = "tests/runtime/state/test_journalled.py::"
+TIMERS: Final = "tests/runtime/state/test_timers.py::"
+STEPPED: Final = "tests/runtime/state/test_timers_stepped.py::"
+OWNERS: Final = "tests/storage/sqlite/test_store_owners.py::"
+SLOTS: Final = "tests/runtime/state/test_slots_killed.py::"
+HELD: Final = "tests/runtime/tasks/test_held_inputs.py::"
 REMEMBERING: Final = "tests/property/test_remembering_model.py::"
 GATHERED: Final = "tests/property/test_keys_gathered.py::"
-HERE: Final = "tests/runtime/test_kept_here.py::"
-SYNCED: Final = "tests/runtime/test_kept_synced.py::"
-KEEPING: Final = "topology/runtime/keeping.py"
-COMMITTING: Final = "topology/runtime/committing.py"
+HERE: Final = "tests/runtime/commits/test_kept_here.py::"
+SYNCED: Final = "tests/runtime/commits/test_kept_synced.py::"
+KEEPING: Final = "topology/runtime/commits/group_commit.py"
+COMMITTING: Final = "topology/runtime/state/committed.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -82,10 +82,10 @@ MUTANTS: Final = (
     Mutant(
         rule="D12",
         breaks="commits that were made while others were synced count as durable with them",
-        file="topology/durable/sqlite.py",
+        file="topology/storage/sqlite/store.py",
         old="        commits = self._own.commits\n        self._database.sync()\n",
         new="        self._database.sync()\n        commits = self._own.commits\n",
-        test="tests/durable/test_store_lasting.py::"
+        test="tests/storage/sqlite/test_store_lasting.py::"
         "test_a_commit_that_is_made_while_others_are_synced_is_not_counted_with_them_D12",
     ),
     Mutant(
@@ -107,7 +107,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D9",
         breaks="a value whose parts are of another type is kept, and fails all later inputs of its key",
-        file="topology/runtime/kept_state.py",
+        file="topology/runtime/state/value.py",
         old="        if self._is_whole:",
         new="        if not self._any:",
         test=f"{VALUES}test_a_value_of_another_type_or_without_bytes_fails_its_input_and_changes_nothing_D9",
@@ -172,7 +172,7 @@ MUTANTS: Final = (
     Mutant(
         rule="E4",
         breaks="a row of the journal stays as long as anything in it is remembered",
-        file="topology/runtime/forgetting.py",
+        file="topology/runtime/state/garbage.py",
         old="            executor.refile(newest)",
         new="            executor.refile(0)",
         test=f"{BOUNDS}test_a_stuck_message_and_dead_letters_hold_neither_rows_nor_the_file_up_E1_E4",
@@ -180,7 +180,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D5",
         breaks="rows are forgotten, and the floors by which they were are not kept",
-        file="topology/runtime/forgetting.py",
+        file="topology/runtime/state/garbage.py",
         old="        changes.floors.extend(",
         new="        list(",
         test=f"{BOUNDS}test_stale_roots_are_refused_after_a_restart_by_what_was_kept_of_floors_D5",
@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B2",
         breaks="what was drawn at random is remembered in memory alone",
-        file="topology/runtime/building.py",
+        file="topology/runtime/worker/build.py",
         old='        lasts = declared.shape == "journal" or bolt.recovery',
         new='        lasts = declared.shape == "state" and bolt.recovery',
         test=f"{JOURNALLED}test_what_was_drawn_survives_the_run_B2",
@@ -196,7 +196,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B10",
         breaks="a timer that is set again for a time at which it has fired is the same one",
-        file="topology/runtime/timers.py",
+        file="topology/runtime/state/timers.py",
         old="        self._past = now + (now in (self._past, self._latest))\n",
         new="        self._past = at\n",
         test=f"{TIMERS}test_one_that_is_set_again_for_a_time_at_which_it_has_fired_fires_again_and_is_another_one",
@@ -204,7 +204,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B10",
         breaks="a timer waits for those that were set before it",
-        file="topology/runtime/timers.py",
+        file="topology/runtime/state/timers.py",
         old="            if self._handle.when() <= at:",
         new="            if self._handle is not None:",
         test=f"{TIMERS}test_a_timer_that_is_due_before_the_others_does_not_wait_for_them",
@@ -212,7 +212,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B10",
         breaks="a timer that fails is tried once more for each input that sets another one of its key",
-        file="topology/runtime/timers.py",
+        file="topology/runtime/state/timers.py",
         old=" and Due(key, name, due) not in self._out:",
         new=":",
         test=f"{TIMERS}test_one_that_fails_for_long_is_tried_again_once_however_many_inputs_move_another_timer",
@@ -220,7 +220,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B10",
         breaks="what a timer has put out is sent once, whatever becomes of it",
-        file="topology/runtime/timers.py",
+        file="topology/runtime/state/timers.py",
         old="        elif not self._closed:\n            self._waiting[pair]",
         new="        elif self._closed:\n            self._waiting[pair]",
         test=f"{TIMERS}test_what_a_timer_has_put_out_is_sent_again_until_it_is_done_D17",
@@ -228,7 +228,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A19",
         breaks="an input is acked although its key has a state",
-        file="topology/runtime/holding.py",
+        file="topology/runtime/state/rebuilt.py",
         old="        if state.key not in self.values:\n            self._release(state.key)",
         new="        self._release(state.key)",
         test=f"{HELD}test_an_input_is_acked_when_its_key_is_cleared_and_not_before_A19",
@@ -236,7 +236,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A19",
         breaks="nothing bounds how many inputs are held",
-        file="topology/runtime/holding.py",
+        file="topology/runtime/state/rebuilt.py",
         old="        return super().full or self._count >= self.bolt.holds_max",
         new="        return super().full",
         test=f"{HELD}test_sources_wait_where_as_many_are_held_as_may_be_and_are_told_why",
@@ -244,7 +244,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D6",
         breaks="a commit does not look whether the file is as its owner has left it",
-        file="topology/durable/own.py",
+        file="topology/storage/sqlite/header.py",
         old='SET body = ?, sum = ? WHERE one = 1 AND sum = ?", (body, sum, before))',
         new='SET body = ?, sum = ? WHERE one = 1", (body, sum))',
         test=f"{OWNERS}test_a_commit_into_a_file_that_somebody_else_has_written_to_is_not_made_and_none_after_it_D6",
@@ -252,7 +252,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D6",
         breaks="a worker of an earlier start may open a store that a later one has had",
-        file="topology/durable/own.py",
+        file="topology/storage/sqlite/header.py",
         old="owner[1] < kept[1]",
         new="False",
         test=f"{OWNERS}test_one_of_an_earlier_start_that_comes_late_is_refused_and_changes_nothing_D6",
@@ -260,15 +260,15 @@ MUTANTS: Final = (
     Mutant(
         rule="D7",
         breaks="what is remembered of inputs is filed in another store than their keys, after a change of workers",
-        file="topology/durable/journal_filing.py",
+        file="topology/storage/rescale/journal.py",
         old="placement[task_of_slot(one.slot, len(placement))]",
         new="placement[one.slot % len(placement)]",
-        test="tests/durable/test_slots_move.py::test_whatever_the_plans_were_each_slot_is_where_its_task_is_D7",
+        test="tests/storage/rescale/test_slots_move.py::test_whatever_the_plans_were_each_slot_is_where_its_task_is_D7",
     ),
     Mutant(
         rule="D7",
         breaks="what is remembered of inputs is with the first task of a worker, and their keys are with another one",
-        file="topology/runtime/forgetting.py",
+        file="topology/runtime/state/garbage.py",
         old="if (at := task_of_slot(one.slot, count)) in tasks:",
         new="if (at := min(tasks)) in tasks:",
         test=f"{SLOTS}test_what_was_drawn_once_is_found_by_a_replay_in_another_task_and_worker_B2_D7",
@@ -276,7 +276,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="a row of which inputs were forgotten alone is forgotten as if it were whole",
-        file="topology/runtime/remembering.py",
+        file="topology/runtime/state/dedup.py",
         old="        row.live -= 1\n        row.size = -1\n",
         new="        row.live -= 1\n",
         test=f"{REMEMBERING}test_nothing_that_may_come_again_is_forgotten_and_all_else_is_in_the_end_D4",
@@ -284,7 +284,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D4",
         breaks="inputs of a row that is not done as a whole are never looked at one by one",
-        file="topology/runtime/remembering.py",
+        file="topology/runtime/state/dedup.py",
         old="turn.passed >= PASSED_MAX or",
         new="turn.passed < 0 or",
         test=f"{REMEMBERING}test_what_is_stuck_does_not_hold_up_that_all_else_is_forgotten_as_it_comes_E4",
@@ -300,7 +300,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D10",
         breaks="what a full store has not kept leaves the digest as if it had been kept",
-        file="topology/durable/keys.py",
+        file="topology/storage/encoding/state.py",
         old="            if key in undone:\n                before = undone[key][1]\n",
         new="",
         test=f"{GATHERED}test_what_was_put_is_on_the_disk_once_a_commit_is_kept_however_many_were_not_D10",
@@ -308,7 +308,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B15",
         breaks="a worker does not know which timers have fired in the lives before it",
-        file="topology/runtime/timers.py",
+        file="topology/runtime/state/timers.py",
         old="        self._latest, self._stepped_back = fired\n",
         new="        pass\n",
         test=f"{STEPPED}test_a_timer_that_is_set_again_by_a_later_run_whose_clock_was_stepped_back_is_another_one_B15",
@@ -316,7 +316,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B15",
         breaks="a store that a key comes to does not know which of its timers have fired elsewhere",
-        file="topology/durable/refiling.py",
+        file="topology/storage/rescale/assign.py",
         old="            shared(stores)\n",
         new="",
         test=f"{STEPPED}test_it_is_another_one_whichever_task_of_whichever_worker_has_its_key_now_B15",

@@ -8,13 +8,13 @@ from tests.mutants.mutant import Mutant
 SESSIONS: Final = "tests/conformance/test_sessions.py::"
 LINKS: Final = "tests/conformance/test_links.py::"
 WORKERS: Final = "tests/conformance/test_workers.py::"
-WIRE: Final = "tests/unit/test_wire_failures.py::"
+WIRE: Final = "tests/unit/runtime/test_wire_failures.py::"
 
 MUTANTS: Final = (
     Mutant(
         rule="A9",
         breaks="a queue that is full again as it has drained never says that it has drained",
-        file="topology/runtime/linking.py",
+        file="topology/runtime/links/peers.py",
         old="            self._wait_until_drained(executor)\n        else:",
         new="            pass\n        else:",
         test=f"{LINKS}test_a_queue_that_is_full_again_as_it_has_drained_is_told_to_have_drained_later_a9",
@@ -22,7 +22,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A11",
         breaks="a repeated frame is read again",
-        file="topology/runtime/links.py",
+        file="topology/runtime/links/protocol.py",
         old="        if frame.number < self._expected or frame.number in self._early:",
         new="        if frame.number in self._early:",
         test=f"{SESSIONS}test_a_repeated_frame_is_dropped_and_counted",
@@ -30,7 +30,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A11",
         breaks="a frame that never comes is waited for for ever",
-        file="topology/runtime/links.py",
+        file="topology/runtime/links/protocol.py",
         old="bool(self._early) and now - self._since >= EARLY_S",
         new="False",
         test=f"{LINKS}test_a_frame_that_never_comes_is_told_with_its_senders_owner_once_a11",
@@ -38,7 +38,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A11",
         breaks="a lost frame fails no tree",
-        file="topology/runtime/embedded.py",
+        file="topology/runtime/embedded/run.py",
         old='            one.fail_all(Failure(Reason.PEER_LOST, "links", why))',
         new="            pass",
         test=f"{WORKERS}test_a_lost_last_frame_is_noticed_long_before_the_timeout",
@@ -46,7 +46,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A12",
         breaks="a record that can't be read fails all trees of its group",
-        file="topology/runtime/wire.py",
+        file="topology/runtime/links/codec.py",
         old="            return _readable(group.records, list(tuples), reading, failed)",
         new="            return _readable(b'', list(tuples), reading, failed)",
         test=f"{WIRE}test_a_record_that_cant_be_decoded_fails_its_own_trees_and_its_neighbours_go_A12_F35",
@@ -54,7 +54,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A14",
         breaks="what waited for a worker that is gone goes to its successor",
-        file="topology/runtime/peers.py",
+        file="topology/runtime/links/peer.py",
         old="        self._end_receiving()\n        self._clear()",
         new="        self._end_receiving()",
         test=f"{LINKS}test_what_waits_for_a_peer_that_is_gone_is_dropped_and_what_comes_later_waits_for_its_successor_a14",
@@ -62,7 +62,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A14",
         breaks="trees fail before all survivors have closed their links to the dead",
-        file="topology/runtime/losses.py",
+        file="topology/runtime/supervisor/deaths.py",
         old="            if not self._asked:\n                self.overdue()",
         new="            self.overdue()",
         test="tests/conformance/test_partings.py::test_no_replay_meets_the_dead_link_of_a_survivor_that_hears_of_the_death_later_a14",
@@ -70,7 +70,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A15",
         breaks="a session goes on under another owner",
-        file="topology/runtime/linking.py",
+        file="topology/runtime/links/peers.py",
         old="frame.sender == peer.owner and ",
         new="",
         test=f"{LINKS}test_frames_of_a_superseded_owner_are_dropped_and_counted_a15",
@@ -78,7 +78,7 @@ MUTANTS: Final = (
     Mutant(
         rule="F37",
         breaks="a hello for another plan is welcomed",
-        file="topology/runtime/linking.py",
+        file="topology/runtime/links/peers.py",
         old="        if (theirs.version, theirs.plan) != (self._greeting.version, self._greeting.plan):",
         new="        if theirs.version != self._greeting.version:",
         test=f"{LINKS}test_a_hello_for_another_plan_is_refused_and_both_are_named_f37",
@@ -86,25 +86,25 @@ MUTANTS: Final = (
     Mutant(
         rule="F70",
         breaks="a socket whose path was deleted is not made again",
-        file="topology/runtime/transport.py",
+        file="topology/runtime/links/zeromq.py",
         old="        if self._path and now - self._path_seen >= PATH_S:",
         new="        if False:",
-        test="tests/runtime/test_transport_again.py::"
+        test="tests/runtime/links/test_transport_again.py::"
         "test_a_deleted_path_is_made_again_and_links_that_stand_are_not_cut_f70",
     ),
     Mutant(
         rule="F71",
         breaks="a link that could not be made is not tried again",
-        file="topology/runtime/transport.py",
+        file="topology/runtime/links/zeromq.py",
         old="            self._unconnected[worker] = address",
         new="            pass",
-        test="tests/runtime/test_transport_again.py::"
+        test="tests/runtime/links/test_transport_again.py::"
         "test_a_link_that_could_not_be_made_is_made_once_there_are_descriptors_f71",
     ),
     Mutant(
         rule="F72",
         breaks="a sink calls stored what nobody can read any more",
-        file="bolts/batching.py",
+        file="bolts/sinks/batching.py",
         old="self._looked_at != self.stored and isinstance(store, LooksThrough):",
         new="False and isinstance(store, LooksThrough):",
         test="tests/bolts/test_looked_through.py::"
@@ -113,7 +113,7 @@ MUTANTS: Final = (
     Mutant(
         rule="F71",
         breaks="lines leave though what they are of could not be noted",
-        file="spouts/file_tail.py",
+        file="spouts/file_tail/spout.py",
         old="            self._is_away(error)\n            return False",
         new="            self._is_away(error)\n            return True",
         test="tests/spouts/test_file_tail_away.py::test_lines_wait_for_a_note_that_can_t_be_kept_and_come_once_f71",

@@ -5,20 +5,20 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FLOORS: Final = "tests/unit/test_floors.py::"
-APART: Final = "tests/runtime/test_incarnations_far_apart.py::"
-IDS: Final = "tests/runtime/test_ids_of_tasks.py::"
-RESCALED: Final = "tests/runtime/test_rescaled_spout.py::"
-DRAINED: Final = "tests/runtime/test_drained_generators.py::"
+FLOORS: Final = "tests/unit/acker/test_floors.py::"
+APART: Final = "tests/runtime/run/test_incarnations_far_apart.py::"
+IDS: Final = "tests/runtime/tasks/test_ids_of_tasks.py::"
+RESCALED: Final = "tests/runtime/run/test_rescaled_spout.py::"
+DRAINED: Final = "tests/runtime/tasks/test_drained_generators.py::"
 
-NOT_YET: Final = "tests/runtime/test_not_yet.py::"
+NOT_YET: Final = "tests/runtime/worker/test_not_yet.py::"
 FOLLOWED: Final = "tests/spouts/test_file_tail_not_yet.py::"
 
 MUTANTS: Final = (
     Mutant(
         rule="F73",
         breaks="what is not there yet ends the start at once",
-        file="topology/runtime/awaiting.py",
+        file="topology/runtime/worker/start_wait.py",
         old="            if left_s <= 0:\n",
         new="            if True:\n",
         test=f"{NOT_YET}test_a_spout_that_is_not_there_for_some_seconds_is_waited_for_F73",
@@ -26,7 +26,7 @@ MUTANTS: Final = (
     Mutant(
         rule="F73",
         breaks="a followed file that is not there yet is a mistake",
-        file="spouts/file_tail.py",
+        file="spouts/file_tail/spout.py",
         old="open_regular(self.path, awaited=self.follow)",
         new="open_regular(self.path)",
         test=f"{FOLLOWED}test_a_missing_file_is_not_there_yet_where_it_is_followed_and_a_mistake_where_it_is_not_F73",
@@ -42,7 +42,7 @@ MUTANTS: Final = (
     Mutant(
         rule="A20",
         breaks="nobody is told that a life has begun",
-        file="topology/runtime/linking.py",
+        file="topology/runtime/links/peers.py",
         old="        self._home.floors.begins(worker, owner)\n",
         new="",
         test=f"{APART}test_workers_that_begin_many_lives_later_are_believed_at_once_and_count_once_A20",
@@ -50,7 +50,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B14",
         breaks="the tasks of a spout share ids, whatever it says",
-        file="topology/runtime/marking.py",
+        file="topology/runtime/tasks/marks.py",
         old="self._ids_of = 0 if shared_ids else task",
         new="self._ids_of = 0",
         test=f"{IDS}test_tasks_whose_ids_are_the_same_lose_none_of_their_messages_B14",
@@ -58,7 +58,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B14",
         breaks="each task has ids of its own, where the spout says that they share them",
-        file="topology/runtime/marking.py",
+        file="topology/runtime/tasks/marks.py",
         old="self._ids_of = 0 if shared_ids else task",
         new="self._ids_of = task",
         test=f"{IDS}test_tasks_that_share_one_set_of_ids_give_each_message_one_identity_B14",
@@ -66,7 +66,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B14",
         breaks="what several tasks with ids of their own have done is passed over in another number of tasks",
-        file="topology/durable/rescaling.py",
+        file="topology/storage/rescale/spout_tasks.py",
         old="{} if own_ids else common(begun, by_task)",
         new="common(begun, by_task)",
         test=f"{RESCALED}test_where_that_is_accepted_everything_is_read_again_and_nothing_passed_over_B14",
@@ -74,7 +74,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D18",
         breaks="another number of a spout's tasks is let pass, where state counts twice what is read again",
-        file="topology/durable/rescaling.py",
+        file="topology/storage/rescale/spout_tasks.py",
         old="        if self.counts:\n",
         new="        if False:\n",
         test=f"{RESCALED}test_where_state_would_count_twice_another_number_of_tasks_is_refused_D18",
@@ -82,7 +82,7 @@ MUTANTS: Final = (
     Mutant(
         rule="F61",
         breaks="what a generator has yielded is thrown away when the run drains",
-        file="topology/runtime/spouting.py",
+        file="topology/runtime/tasks/spout_task.py",
         old="while not self.draining or self.source.ahead:",
         new="while not self.draining:",
         test=f"{DRAINED}test_what_a_generator_has_yielded_is_emitted_before_a_drain_ends_F61",
@@ -90,7 +90,7 @@ MUTANTS: Final = (
     Mutant(
         rule="F61",
         breaks="what a generator yields while the run drains is thrown away",
-        file="topology/runtime/spouting.py",
+        file="topology/runtime/tasks/spout_task.py",
         old="while self.draining and await self.source.late():",
         new="while False:",
         test=f"{DRAINED}test_what_a_generator_yields_while_the_run_drains_is_emitted_too_F61",

@@ -13,7 +13,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B19",
         breaks="bolts on Spark are told another time in each attempt at a batch",
-        file="bridge/engine_parts.py",
+        file="bridge/engine/stage.py",
         old="                task = replace(self._task_of(name), clock=self._clock)\n",
         new="                task = self._task_of(name)\n",
         test=KILLED,
@@ -21,7 +21,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B19",
         breaks="bolts on Spark draw something else in each attempt at a batch",
-        file="bridge/engine_parts.py",
+        file="bridge/engine/stage.py",
         old="                random.seed(name.encode() + position)\n",
         new="                pass\n",
         test=KILLED,
@@ -29,7 +29,7 @@ MUTANTS: Final = (
     Mutant(
         rule="B19",
         breaks="a driver that dies while a run ends has timers of the end fire again that have set themselves anew",
-        file="bridge/engine_book.py",
+        file="bridge/engine/counts_and_timers.py",
         old=" == (inputs,):",
         new=" == ():",
         test=KILLED,

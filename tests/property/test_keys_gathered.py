@@ -4,9 +4,8 @@ its rows is that of what was handed to it."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.durable.keys import Keys
-from topology.durable.states import SUM_BYTES, is_intact, seed_of, sum_of
 from topology.groupings import slot_of
+from topology.storage.encoding.state import SUM_BYTES, Keys, is_intact, seed_of, sum_of
 
 KEYS = st.sampled_from([b"\x03a", b"\x03b", b"\x03c"])
 CONTENTS = st.sampled_from([b"", b"\x00one", b"\x00two"])

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from topology import Record
 from topology.cli.state_keys import keys_meant
-from topology.durable.partition import Kept
-from topology.durable.portable import due_of, key_form, key_json, time_text, value_bytes, value_json
-from topology.durable.state_lines import Header, Reading, header_line, row_line
 from topology.errors import ConfigurationError
 from topology.groupings import key_bytes, slot_of
 from topology.records import encoded
+from topology.storage.encoding.json_values import due_of, key_form, key_json, time_text, value_bytes, value_json
+from topology.storage.offline.export import Header, Reading, header_line, row_line
+from topology.storage.rescale.partition import Kept
 
 times = st.integers(-(10**15), 10**16).map(lambda us: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us))
 integers = st.integers(-(2**63), 2**64 - 1)

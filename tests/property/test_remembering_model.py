@@ -10,7 +10,7 @@ import pytest
 from acker.floors import Floors
 from acker.progress import NUMBER_BITS, Progress
 from acker.roots import owner
-from topology.runtime.remembering import Entry, Memory, Pair, Row
+from topology.runtime.state.dedup import Entry, Memory, Pair, Row
 
 FIRST = owner(0, 1)
 

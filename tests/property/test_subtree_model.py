@@ -19,7 +19,7 @@ from acker.identity import derive
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, worker_of
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.subtrees import SubTrees
+from topology.runtime.worker.subtrees import SubTrees
 
 FAILURE = Failure(Reason.RAISED, "bolt")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from process_kit import Spawn, WorkerAt
 
-from topology.frames import HOME, PACKAGES
+from topology.user_frames import HOME, PACKAGES
 
 # Hundreds of processes import Kedge here. Where Python keeps no bytecode by itself (PYTHONDONTWRITEBYTECODE, as in many
 # containers), each would compile all of it, which takes twice as long as all else of its start.
@@ -35,7 +35,7 @@ def in_memory() -> bool:
 def tmp_path() -> Iterator[Path]:
     """A folder of the test's own, in memory where that can be: a run of some seconds of virtual time commits dozens
     of times, and each commit would wait for a disk to sync, three times as long as all else takes. What a loss of power
-    leaves is shown by simulated disks; `tests/durable` and `tests/chaos` are on the real one."""
+    leaves is shown by simulated disks; `tests/storage` and `tests/chaos` are on the real one."""
     place = Path(tempfile.mkdtemp(prefix="kedge-test-", dir=MEMORY if in_memory() else None))
     try:
         yield place

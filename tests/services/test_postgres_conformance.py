@@ -8,7 +8,7 @@ import pytest
 from postgres_kit import Database
 from postgres_proxy import Do, PostgresProxy
 
-from bolts.batching import BatchingSink
+from bolts.sinks.batching import BatchingSink
 from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink
 
 pytestmark = pytest.mark.service("postgres")

@@ -12,7 +12,7 @@ from postgres_kit import Database
 from postgres_proxy import Do, Passing, PostgresProxy
 from sink_kit import Alert, Recorder, alert, opened, until
 
-from bolts.batching import BatchingSink
+from bolts.sinks.batching import BatchingSink
 
 pytestmark = pytest.mark.service("postgres")
 
@@ -129,8 +129,8 @@ async def test_f44_lines_that_are_cut_again_and_again_at_random_lose_and_double_
 async def test_f29_a_server_that_falls_silent_is_given_up_in_time_and_asked_again(
     database: Database, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bolts.postgres_server.GRACE_S", 0.2)
-    monkeypatch.setattr("bolts.postgres_server._LOOK_S", 0.05)
+    monkeypatch.setattr("bolts.sinks.postgres.connection.GRACE_S", 0.2)
+    monkeypatch.setattr("bolts.sinks.postgres.connection._LOOK_S", 0.05)
     async with opened(database.sink(proxy.dsn + "&connect_timeout=2", records=(Alert,), timeout_s=0.3)) as sink:
         proxy.swallows = True
         feeding = asyncio.ensure_future(fed(sink, range(1, 51)))
@@ -146,8 +146,8 @@ async def test_close_gives_a_server_that_does_not_answer_up_long_before_its_stat
     database: Database, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run gives `close` ten seconds. What becomes of the rows is not known (C10): they come again."""
-    monkeypatch.setattr("bolts.postgres.CLOSING_S", 0.2)
-    monkeypatch.setattr("bolts.postgres_server._LOOK_S", 0.05)
+    monkeypatch.setattr("bolts.sinks.postgres.sink.CLOSING_S", 0.2)
+    monkeypatch.setattr("bolts.sinks.postgres.connection._LOOK_S", 0.05)
     out, loop = Recorder(), asyncio.get_running_loop()
     async with opened(database.sink(proxy.dsn, records=(Alert,), timeout_s=60)) as sink:
         proxy.swallows = True

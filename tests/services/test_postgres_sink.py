@@ -10,7 +10,7 @@ import sink_kit
 from postgres_kit import Database
 from sink_kit import Alert, Level, Recorder, Sample, Verdict, alert, feed, opened, stored, tup
 
-from bolts.keys import sink_key
+from bolts.sinks.keys import sink_key
 from topology.components import Source, Tuple
 from topology.records import Record
 
@@ -221,8 +221,8 @@ async def test_f46_constraints_and_triggers_of_the_users_refuse_their_rows_only(
 async def test_a_batch_of_many_megabytes_is_halved_until_it_goes_and_a_row_beyond_all_bounds_fails_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bolts.postgres_store.BATCH_BYTES_MAX", 4_000_000)
-    monkeypatch.setattr("bolts.postgres_store.ROW_BYTES_MAX", 8_000_000)
+    monkeypatch.setattr("bolts.sinks.postgres.writer.BATCH_BYTES_MAX", 4_000_000)
+    monkeypatch.setattr("bolts.sinks.postgres.writer.ROW_BYTES_MAX", 8_000_000)
     async with opened(database.sink(batch=500)) as sink:
         out = await feed(sink, [alert(n, "x" * (9_000_000 if n == 7 else 300_000)) for n in range(1, 51)])
         (why,) = out.failed.values()

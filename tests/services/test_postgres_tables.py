@@ -14,8 +14,8 @@ from postgres_kit import Database
 from sink_kit import Alert, Sample, alert, feed, opened, stored, tup, until
 
 from bolts import PostgresSink
-from bolts.postgres_server import _CREATING
-from bolts.postgres_table import Table
+from bolts.sinks.postgres.connection import _CREATING
+from bolts.sinks.postgres.table import Table
 from topology.errors import ConfigurationError
 from topology.records import Record
 

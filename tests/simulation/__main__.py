@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tests.simulation.drawing import RESCALE, draw, faults_of
 from tests.simulation.seeds import Seen, run_here, run_seeds
-from topology.testing.simulation import SimulationFailed, simulate
+from topology.testing.simulator.simulate import SimulationFailed, simulate
 
 SHOWN_MAX = 10  # failures that are told in full
 PROGRESS_S = 5.0

@@ -26,17 +26,17 @@ from typing import Any, ClassVar, Final, Literal
 from unittest import mock
 
 from topology import Bolt, Config, Record, State, Task, Topology
-from topology.durable.refiling import opened_stores
-from topology.durable.statedir import StateDir
-from topology.runtime.report import Report
+from topology.runtime.run.report import Report
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.rescale.assign import opened_stores
 from topology.testing import Captured, Pause, ScriptedSpout, Watch
-from topology.testing.hazards import Links
-from topology.testing.lives import Life
-from topology.testing.peace import quiet
-from topology.testing.simulated_disk import Change, Node, SimulatedDisk
-from topology.testing.simulated_files import SimulatedFiles
-from topology.testing.simulated_run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
-from topology.testing.virtual import VirtualLoop, run_virtual
+from topology.testing.simulator.disk import Change, Node, SimulatedDisk
+from topology.testing.simulator.expected import quiet
+from topology.testing.simulator.faults import Links
+from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
+from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
+from topology.testing.virtual_time.process import Life
 
 NAME: Final = "power-cuts"
 DURABILITY: Literal["disk", "process"] = "disk"
@@ -226,7 +226,10 @@ def live(
     links = Links(Random(random.getrandbits(64)), {}, Counter())
     fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files)
     try:
-        with quiet(), mock.patch.multiple("topology.durable.database", LOG_PAGES=LOG_PAGES, LOG_PAGES_LONG=LOG_PAGES):
+        with (
+            quiet(),
+            mock.patch.multiple("topology.storage.sqlite.database", LOG_PAGES=LOG_PAGES, LOG_PAGES_LONG=LOG_PAGES),
+        ):
             lived = run_virtual(_lived(stored, fate, disk, cuts, later, seed), seed=seed, limit_s=LIMIT_S)
         stored.check()
         return lived

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.simulation.drawing import RESCALE, draw, faults_of
-from topology.testing.simulation import IN_VAIN, SimulationFailed, simulate
+from topology.testing.simulator.simulate import IN_VAIN, SimulationFailed, simulate
 
 ROOT: Final = Path(__file__).parents[2]
 CHUNK: Final = 50  # seeds that a process runs: to begin one takes as long as two, and what is killed in it stays

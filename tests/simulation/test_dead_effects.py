@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 from tests.simulation.drawing import Item
 from topology import Bolt, Reject, Task, Topology
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
-from topology.testing.peace import Peace
+from topology.testing.simulator.expected import Peace
 
 DEAD_EVERY = 10
 WORKERS = 2

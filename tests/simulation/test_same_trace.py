@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from topology.testing.simulated_disk import ROOT as DISK
-from topology.testing.simulated_disk import Node, SimulatedDisk
-from topology.testing.virtual import run_virtual
+from topology.testing.simulator.disk import ROOT as DISK
+from topology.testing.simulator.disk import Node, SimulatedDisk
+from topology.testing.virtual_time.loop import run_virtual
 
 ROOT = Path(__file__).parents[2]
 FIRST, SEEDS = 82, 6  # two of them lose power, in three are dead messages

@@ -13,7 +13,7 @@ from tests.simulation.drawing import MESSAGES_MIN, Item, draw
 from tests.simulation.seeds import run_seeds
 from topology import Bolt, Topology
 from topology.testing import Captured, Hazard, ScriptedSpout, SimulationFailed, simulate
-from topology.testing.hazards import Strike, draw_strikes
+from topology.testing.simulator.faults import Strike, draw_strikes
 
 SEEDS = 200
 PATHS = (  # rare ways, which 200 seeds have to go
@@ -56,7 +56,7 @@ def test_a_second_death_during_the_recovery_from_the_first_converges_F56(
     first: Hazard, second: Hazard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strikes = [Strike(first, 60, 0, 0.1), Strike(second, 60, 1, 0.1), Strike(second, 60, 0, 0.1)]
-    monkeypatch.setattr("topology.testing.simulation.draw_strikes", lambda *given: (strikes[:], {}))
+    monkeypatch.setattr("topology.testing.simulator.simulate.draw_strikes", lambda *given: (strikes[:], {}))
     report = simulate(lambda: draw(7), seed=7)
     assert sum(report.faults.values()) == 3
     assert report.faults[second.name] >= 2

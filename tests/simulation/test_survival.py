@@ -14,7 +14,7 @@ from tests.simulation.items import Item, Unlucky
 from tests.simulation.late import Lots
 from tests.simulation.surviving import CapturedCounts, Draws, Rings, Tallies
 from topology import Config, Stream, Topology
-from topology.runtime.keeping import Keeper
+from topology.runtime.commits.group_commit import Keeper
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
 
 DEATHS = (Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.CRASH)

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
 from tests.simulation.power_cuts import MESSAGES
 from tests.simulation.unsynced import BAD, Looked, live
-from topology.durable.sqlite import SqliteStore
-from topology.durable.values import Changes, KeptFloor
-from topology.runtime.forgetting import Forgetting
+from topology.runtime.state.garbage import Forgetting
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.values import Changes, KeptFloor
 
 SEED = 4
 SAMPLE = 8  # of each kind of moment

@@ -36,18 +36,18 @@ from tests.simulation.power_cuts import (
     Stored,
 )
 from topology import Config, State, Topology
-from topology.durable.fired import OF
-from topology.durable.floors import floor_of
-from topology.durable.journal import Remembered, unpacked
-from topology.durable.sqlite import SqliteStore
-from topology.durable.values import Mark
 from topology.errors import Reject
-from topology.key_forms import value_of
-from topology.runtime.replaying import Pending
+from topology.keys import value_of
+from topology.runtime.tasks.pending import Pending
+from topology.storage.encoding.floors import floor_of
+from topology.storage.encoding.journal import Remembered, unpacked
+from topology.storage.rescale.fired_timers import OF
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.values import Mark
 from topology.testing import Pause, ScriptedSpout
-from topology.testing.simulated_disk import Node, SimulatedDisk
-from topology.testing.simulated_files import SimulatedFiles
-from topology.testing.simulated_run import STATE_DIR, SimulatedWorker
+from topology.testing.simulator.disk import Node, SimulatedDisk
+from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.simulator.run import STATE_DIR, SimulatedWorker
 
 BAD: Final = frozenset(range(9, MESSAGES, 16))  # messages that end dead
 SYNC_S: Final = 0.1  # that a sync takes at most: as long as a few commits beside it
@@ -250,9 +250,9 @@ def live(seed: int, cuts: list[int], make: Callable[[], Unsynced] = Unsynced) ->
     """As `power_cuts.live`; with what is stored in the end."""
     stored = make()
     with (
-        mock.patch.multiple("topology.runtime.forgetting", FORGET_S=FORGET_S, GONE_LEAST=GONE_LEAST),
-        mock.patch("topology.runtime.lines.AHEAD_MIN", AHEAD_MIN),
-        mock.patch("topology.testing.simulated_run.SYNC_S", SYNC_S),
+        mock.patch.multiple("topology.runtime.state.garbage", FORGET_S=FORGET_S, GONE_LEAST=GONE_LEAST),
+        mock.patch("topology.runtime.tasks.read_ahead.AHEAD_MIN", AHEAD_MIN),
+        mock.patch("topology.testing.simulator.run.SYNC_S", SYNC_S),
         mock.patch.object(power_cuts, "LOG_PAGES", LOG_PAGES),
     ):
         return power_cuts.live(seed, cuts, make=lambda: stored), stored

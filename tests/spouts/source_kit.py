@@ -11,8 +11,8 @@ from typing import Any
 
 from acker.identity import MessageId, message_pair, partition_seed
 from topology.components import Clock, Message, Notes, Task
-from topology.durable.statedir import MemoryNotes
 from topology.runtime.clock import LoopClock
+from topology.storage.directory.state_dir import MemoryNotes
 
 PATIENCE_S = 20.0  # after which a test that waits for lines has failed
 LINES = 8

@@ -24,11 +24,13 @@ from source_kit import (
     texts_of,
 )
 
-from spouts import FileTail, file_tail, rotated_files, tailed_file
+from spouts import FileTail
+from spouts.file_tail import open_file, rotations
+from spouts.file_tail import spout as file_tail
 from topology.components import Positions
-from topology.durable.positions import positions
-from topology.durable.statedir import MemoryNotes
-from topology.durable.values import Begun, Mark
+from topology.storage.directory.state_dir import MemoryNotes
+from topology.storage.rescale.positions import positions
+from topology.storage.values import Begun, Mark
 
 BOUNDARIES = range(1, LINES + 2)
 HEAD = BANNER.rstrip("\n")
@@ -220,7 +222,7 @@ async def test_compressed_files_that_are_something_else_are_not_unpacked(
     def unpacked(_: object) -> int:
         raise AssertionError("unpacked")
 
-    monkeypatch.setattr(rotated_files, "_unpacked", unpacked)
+    monkeypatch.setattr(rotations, "_unpacked", unpacked)
     path, notes = tmp_path / "auth.log", MemoryNotes()
     for number in range(3):
         write(path, f"history {number}")
@@ -281,7 +283,7 @@ async def following(folder: Path) -> tuple[Path, Reading]:
 
 def before_opening(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
     """Something that happens once, after the source has looked and before it opens what it has seen."""
-    real = tailed_file.open_regular
+    real = open_file.open_regular
 
     def late(name: str) -> int:
         monkeypatch.setattr(file_tail, "open_regular", real)

@@ -7,8 +7,8 @@ import pytest
 from source_kit import LAST, LINES, Reading, make_task
 
 from spouts import FileTail
-from topology.durable.statedir import MemoryNotes
 from topology.errors import ConfigurationError, NotesAway
+from topology.storage.directory.state_dir import MemoryNotes
 
 PROC = pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="this system has no /proc")
 OF_PROC = ["/proc/self/mem", "/proc/self/status"]

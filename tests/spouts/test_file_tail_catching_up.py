@@ -27,7 +27,7 @@ from source_kit import (
 
 from spouts import FileTail
 from topology.components import Positions
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 BOUNDARIES = range(1, LINES + 1)
 LONG = "x" * 1_100 + " "  # with it each line proves which file it is in

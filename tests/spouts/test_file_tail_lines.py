@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from source_kit import Reading, make_task
 
 from spouts import FileTail, Line, first_mtime
-from topology.durable.statedir import MemoryNotes
 from topology.errors import ConfigurationError, StartError
+from topology.storage.directory.state_dir import MemoryNotes
 
 REAL_LOG = Path(__file__).parents[2] / "../shared/data/loghub/OpenSSH_2k.log"
 

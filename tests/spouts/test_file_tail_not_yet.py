@@ -9,7 +9,7 @@ from source_kit import make_task
 
 from spouts import FileTail, SyslogTimes, first_mtime
 from topology import ConfigurationError, NotYet, Topology
-from topology.runtime.embedded import EmbeddedRun
+from topology.runtime.embedded.run import EmbeddedRun
 from topology.testing import Captured
 
 

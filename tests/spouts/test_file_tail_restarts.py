@@ -8,7 +8,7 @@ import pytest
 from source_kit import BANNER, LINES, Reading, append, content_of, make_task, texts_of
 
 from spouts import FileTail
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 
 def reuse_inode(path: Path, content: bytes) -> None:

@@ -15,7 +15,7 @@ import pytest
 from source_kit import BANNER, LINES, Reading, SetClock, append, content_of, make_task, texts_of
 
 from spouts import FileTail
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 LAST = "the last line"
 BOUNDARIES = range(LINES + 1)  # polls of one line each; a block has two or three, so these are block boundaries too

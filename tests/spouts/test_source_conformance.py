@@ -9,7 +9,7 @@ import pytest
 from source_kit import Reading, make_task
 
 from spouts import FileTail, Items, Line, Paced
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 
 @dataclass(frozen=True)

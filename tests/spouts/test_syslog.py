@@ -10,7 +10,7 @@ from source_kit import make_task
 from spouts import SyslogTimes
 from spouts.syslog import HALF_A_YEAR, syslog_time, utc_time
 from topology import ConfigurationError, Reject
-from topology.durable.statedir import MemoryNotes
+from topology.storage.directory.state_dir import MemoryNotes
 
 REFERENCE = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -15,11 +15,11 @@ import pytest
 from kit_topologies import SENTENCES, WORDS, Count, Sentence, Split, Word, counted, words
 
 from topology import Bolt, Collector, Config, Grouping, Message, Spout, StartError, Task, Topology, Tuple
-from topology.runtime.links import Frame
+from topology.runtime.links.protocol import Frame
 from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology, run_virtual
-from topology.testing.crashing import BEGIN_S
-from topology.testing.lives import Life
-from topology.testing.virtual import VirtualLoop
+from topology.testing.virtual_time.crashing_run import BEGIN_S
+from topology.testing.virtual_time.loop import VirtualLoop
+from topology.testing.virtual_time.process import Life
 
 
 def found(captured: Captured[Word]) -> list[str]:
@@ -186,7 +186,8 @@ def test_what_a_run_with_a_crash_has_sent_and_captured_is_not_kept_once_nobody_h
 CRASHED_IN_FLUSH = """
 import asyncio, gc, logging
 from topology import Bolt, Collector, Record, Topology, Tuple
-from topology.testing import Crash, ScriptedSpout, run_topology, virtual
+from topology.testing import Crash, ScriptedSpout, run_topology
+from topology.testing.virtual_time import loop as virtual
 
 class Word(Record):
     text: str

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from topology.validate import mistakes
+from topology.checks.declaration import mistakes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from topology import Bolt, Collector, Message, Record, Spout, State, Topology, Tuple
-from topology.validate import mistakes
+from topology.checks.declaration import mistakes
 
 
 class Line(Record):

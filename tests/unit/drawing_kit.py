@@ -7,7 +7,7 @@ from declaring_kit import Line, Lines, Malformed, Sink
 from hypothesis import strategies as st
 
 from topology import Bolt, Grouping, Record, Spout, State, Topology
-from topology.drawing.picture import Edge, Node, Picture
+from topology.drawing.model import Edge, Node, Picture
 
 KINDS = ("spout", "bolt", "sink")
 WORDS = st.sampled_from(

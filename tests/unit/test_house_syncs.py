@@ -9,14 +9,14 @@ from house import ALL_FOLDERS, SourceFile, dotted_uses, files, report, unneeded
 
 SYNCS = {"os.fsync", "os.fdatasync", "os.sync", "fcntl.F_FULLFSYNC", "os.O_SYNC", "os.O_DSYNC"}
 MAY_SYNC = {
-    ("topology/syncing.py", "os.fsync"): "the one place that syncs",
+    ("topology/filesystem/sync.py", "os.fsync"): "the one place that syncs",
     ("benchmarks/counts.py", "os.fsync"): "what the system's own call takes is a figure there",
     ("benchmarks/counts.py", "os.fdatasync"): "what the system's own call takes is a figure there",
 }
 OPENS = {"sqlite3.connect", "apsw.Connection"}
 MAY_NOT_SYNC = {
-    "bolts/known_keys.py": "its file has no name, and is gone with the process",
-    "bolts/sqlite_rows.py": "it only reads",
+    "bolts/sinks/known_keys.py": "its file has no name, and is gone with the process",
+    "bolts/sinks/sqlite/table.py": "it only reads",
     "examples/cards.py": "it only reads",
 }
 
@@ -55,7 +55,7 @@ def test_one_place_syncs_what_is_written() -> None:
             *(f"{path}:{line} uses {name}" for path, name, line in found if (path, name) not in MAY_SYNC),
             *unneeded(MAY_SYNC, {(path, name) for path, name, _ in found}),
         ],
-        "call sync_file or sync_folder of topology/syncing.py:",
+        "call sync_file or sync_folder of topology/filesystem/sync.py:",
     )
 
 

@@ -10,8 +10,8 @@ from topology import Bolt, Message, Record, Spout, Topology
 from topology.components import Source, Tuple
 from topology.plan import plan
 from topology.runtime.failures import Failure
-from topology.runtime.links import Content
-from topology.runtime.wire import WireCodec
+from topology.runtime.links.codec import WireCodec
+from topology.runtime.links.protocol import Content
 
 
 class Colour(enum.Enum):

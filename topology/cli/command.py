@@ -16,7 +16,7 @@ from typing import Any, Final
 import typer
 import typer.core
 
-from topology.cli import terminal
+from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR, extra, note_value
 from topology.config import Config
 from topology.errors import did_you_mean

@@ -20,11 +20,11 @@ import typer
 import typer.core
 import typer.main
 
-from topology.cli import terminal
 from topology.cli.command import Command, parsed
 from topology.cli.options import json_asked_for
+from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR
-from topology.codes.loading import K153
+from topology.codes.command_line import K153
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 from topology.version import version
@@ -90,7 +90,7 @@ def _whole(name: str, function: Any) -> Any:
     """With the options that packages bring for companions, where the command starts these."""
     if name not in STARTS:
         return function
-    from topology.cli.beside import with_options
+    from topology.cli.companion_options import with_options
 
     return with_options(function)
 
@@ -183,7 +183,7 @@ def status_of(arguments: list[str]) -> int:
     if COMPLETING in os.environ:
         import_module("typer.completion").completion_init()
     if json_asked_for(arguments, os.environ):
-        from topology.cli.logs import speak_json
+        from topology.cli.output.log import speak_json
 
         speak_json()
     try:
@@ -192,7 +192,7 @@ def status_of(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return status
     except (Exception, KeyboardInterrupt) as error:
-        from topology.cli.telling import told
+        from topology.cli.errors import told
 
         return told(error, debug="--debug" in arguments or os.environ.get("KEDGE_DEBUG", "0") not in ("", "0"))
 

@@ -5,35 +5,18 @@ Light to import: every command's `--help` passes here. Loads the user's module o
 
 import os
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from topology.cli.command import given_as
-from topology.cli.durations import Duration
+from topology.cli.log_levels import LogFormat, LogLevel
+from topology.loading.durations import Duration
 
 if TYPE_CHECKING:
-    from topology.cli.running import Recipe
-    from topology.graph import Topology
-
-
-class LogFormat(StrEnum):
-    """How entries of the log look; see `topology.cli.logs`."""
-
-    AUTO = "auto"
-    CONSOLE = "console"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    """From which level on entries are shown."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+    from topology.cli.run_session import Recipe
+    from topology.graph import Graph
 
 
 LOG_FORMAT: Final = "--log-format"
@@ -203,19 +186,19 @@ def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 def declared(
     target: str, set_: list[str], config: list[str], *, check_types: bool = False, absent: list[str] | None = None
-) -> tuple["Topology", "Recipe"]:
+) -> tuple["Graph", "Recipe"]:
     """The topology, loaded and configured; and from its configuration what makes it once more, in a worker process.
     `absent`: for what runs nothing, as of `settings.arguments`."""
     if check_types:
-        from topology.exact import check_when_made
+        from topology.exact_types import check_when_made
 
         check_when_made()  # before the records' classes are made
         config = [*config, "check_types=true"]
     from functools import partial
 
-    from topology.cli import settings
-    from topology.cli.exposed import warn_of
-    from topology.cli.loading import load, recipe, target_of
+    from topology.cli.redact import warn_of
+    from topology.loading import settings
+    from topology.loading.load import load, recipe, target_of
 
     given = settings.pairs(config, given_as("--config"))
     found, values = target_of(target), settings.pairs(set_, given_as("--set"))

@@ -11,10 +11,10 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from topology.durable.partition import Kept
-from topology.durable.portable import key_form, key_json, time_text, value_json
 from topology.errors import EmitError
 from topology.groupings import joined, key_bytes
+from topology.storage.encoding.json_values import key_form, key_json, time_text, value_json
+from topology.storage.rescale.partition import Kept
 from topology.text import escaped
 
 MEANT_MAX: Final = 256  # keys that one word can mean

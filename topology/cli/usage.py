@@ -118,6 +118,6 @@ def _choices(kind: Any) -> list[str]:
 
 
 def _described(kind: Any) -> str:
-    from topology.cli.settings import described
+    from topology.loading.settings import described
 
     return described(kind)

@@ -3,33 +3,20 @@
 from types import ModuleType
 from typing import Final
 
-from topology.codes import (
-    awaiting,
-    blocking,
-    comparing,
-    declaring,
-    given,
-    limits,
-    loading,
-    programs,
-    rescaling,
-    running,
-    starting,
-    tuples,
-)
+from topology.codes import command_line, comparison, declarations, runtime, settings, startup, tuples
 from topology.codes.code import Code
 
-_FILES: Final[dict[str, tuple[ModuleType, ...]]] = {
-    "The command line, and loading a topology": (loading, programs),
-    "Mistakes of a declaration, and of state in a file": (declaring,),
-    "Settings, sources and sinks": (given,),
-    "Could not start": (starting, limits, awaiting, rescaling),
-    "The run": (running, blocking),
-    "Tuples and records": (tuples,),
-    "Comparing modes": (comparing,),
+_FILES: Final[dict[str, ModuleType]] = {
+    "The command line, and loading a topology": command_line,
+    "Mistakes of a declaration, and of state in a file": declarations,
+    "Settings, sources and sinks": settings,
+    "Could not start": startup,
+    "The run": runtime,
+    "Tuples and records": tuples,
+    "Comparing modes": comparison,
 }
 GROUPS: Final[dict[str, tuple[Code, ...]]] = {
-    title: tuple(sorted((one for file in files for one in vars(file).values() if isinstance(one, Code)), key=str))
-    for title, files in _FILES.items()
+    title: tuple(sorted((one for one in vars(file).values() if isinstance(one, Code)), key=str))
+    for title, file in _FILES.items()
 }
 CODES: Final[dict[str, Code]] = {one.name: one for group in GROUPS.values() for one in group}

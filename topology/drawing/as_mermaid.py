@@ -7,7 +7,7 @@ kind of line (`o`, `x`, `-`). In labels all that it could obey, Markdown and HTM
 import re
 from typing import Final
 
-from topology.drawing.picture import Node, Picture, told_tasks
+from topology.drawing.model import Node, Picture, told_tasks
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
 OBEYED: Final = re.compile(r"[!-+./:-@\[-^`{-~]|(?<![A-Za-z0-9])[_-]|[_-](?![A-Za-z0-9])")

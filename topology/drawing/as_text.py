@@ -6,9 +6,8 @@ Pure: the width and whether there is more than ASCII are passed in. The text is 
 from collections.abc import Iterator
 from typing import Final
 
-from topology.drawing.boxes import boxes
-from topology.drawing.picture import Picture, told_tasks
-from topology.drawing.tracks import TangledError
+from topology.drawing.boxes import TangledError, boxes
+from topology.drawing.model import Picture, told_tasks
 from topology.drawing.widths import columns, wrapped
 
 NODES_MAX: Final = 20  # more boxes are not taken in at one look

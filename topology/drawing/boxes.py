@@ -5,17 +5,132 @@ has a middle, and places that were fitted keep their distances when they are rou
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from typing import Final
 
-from topology.drawing.canvas import DOWN, LEFT, RIGHT, UP, Canvas
-from topology.drawing.layers import arranged
-from topology.drawing.picture import Edge, Node, Picture
-from topology.drawing.places import Spacing, placed
-from topology.drawing.tracks import tracks
+from topology.drawing.layout import Spacing, arranged, placed
+from topology.drawing.model import Edge, Node, Picture
 from topology.drawing.widths import columns, wrapped
+
+UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
+LINES: Final = " │─└││┌├─┘─┴┐┤┬┼"  # by the directions in which a line leaves the cell
+PLAIN: Final = " |-+||++-+-+++++"
+ROUND: Final = dict(zip("┌┐└┘", "╭╮╰╯", strict=True))
+DOUBLE: Final = dict(zip("│─┌┐└┘", "║═╔╗╚╝", strict=True))
+PLAIN_ROUND: Final = {"+": "o"}
+PLAIN_DOUBLE: Final = {"+": "#", "-": "="}
+ARROWS: Final = {DOWN: ("▼", "v"), RIGHT: ("▶", ">")}
+ALL: Final = LINES + "".join(ROUND.values()) + "".join(DOUBLE.values()) + "▼▶→×…"
+
+
+class Canvas:
+    """A grid that grows as it is drawn on. `plain`: in ASCII alone."""
+
+    def __init__(self, *, plain: bool) -> None:
+        self.plain = plain
+        self._lines: dict[tuple[int, int], int] = {}  # (column, row) → directions
+        self._texts: dict[tuple[int, int], str] = {}
+        self._borders: dict[tuple[int, int], dict[str, str]] = {}
+
+    def line(self, x: int, y: int, directions: int) -> None:
+        """A piece of line in one cell, from its middle in these directions."""
+        self._lines[x, y] = self._lines.get((x, y), 0) | directions
+
+    def arrow(self, x: int, y: int, direction: int) -> None:
+        """The head of an arrow."""
+        self._texts[x, y] = ARROWS[direction][self.plain]
+
+    def box(self, x: int, y: int, width: int, height: int, kind: str) -> None:
+        """A border: of a 'spout' with round corners, of a 'sink' with double lines, else plain."""
+        right, bottom = x + width - 1, y + height - 1
+        style = {"spout": (ROUND, PLAIN_ROUND), "sink": (DOUBLE, PLAIN_DOUBLE)}.get(kind, ({}, {}))[self.plain]
+        for at_x in range(x, right + 1):
+            for at_y in range(y, bottom + 1) if at_x in (x, right) else (y, bottom):
+                sides = ((at_y > y, UP), (at_y < bottom, DOWN)) if at_x in (x, right) else ()
+                ends = ((at_x > x, LEFT), (at_x < right, RIGHT)) if at_y in (y, bottom) else ()
+                self.line(at_x, at_y, sum(direction for there, direction in (*sides, *ends) if there))
+                self._borders[at_x, at_y] = style
+
+    def text(self, left: int, y: int, text: str, width: int) -> list[int]:
+        """A line of text in the middle of so many columns. Returns those left of it and right of it, but for one on
+        each side."""
+        x = start = left + (width - columns(text)) // 2
+        for character in text:
+            wide = columns(character)
+            if not wide:
+                self._texts[x - 1, y] = self._texts.get((x - 1, y), "") + character
+                continue
+            self._texts[x, y] = character
+            if wide == 2:
+                self._texts[x + 1, y] = ""
+            x += wide
+        return [*range(left, start - 1), *range(x + 1, left + width)]
+
+    def rows(self) -> list[str]:
+        """What was drawn, without spaces at the ends of rows."""
+        cells = {*self._lines, *self._texts}
+        broad = max((x for x, _ in cells), default=-1) + 1
+        high = max((y for _, y in cells), default=-1) + 1
+        return ["".join(self._cell(x, y) for x in range(broad)).rstrip() for y in range(high)]
+
+    def _cell(self, x: int, y: int) -> str:
+        if (x, y) in self._texts:
+            return self._texts[x, y]
+        found = (PLAIN if self.plain else LINES)[self._lines.get((x, y), 0)]
+        return self._borders.get((x, y), {}).get(found, found)
+
+
+Line = tuple[int, int]  # where it leaves the layer above, and where it arrives in the layer below
+
+
+class TangledError(ValueError):
+    """Two lines would have to run over one another."""
+
+
+def tracks(lines: Sequence[Line]) -> list[int | None]:
+    """The track of each line, from 0 on; None for one that runs straight. Few cross. No two lines may leave, or arrive,
+    at one place. Raises TangledError."""
+    aside = [number for number, (leaves, arrives) in enumerate(lines) if leaves != arrives]
+    found: list[int | None] = [None] * len(lines)
+    waiting = [*aside]
+    done: list[int] = []
+    while waiting:
+        free = [one for one in waiting if not any(_must(lines[two], lines[one]) for two in waiting if two != one)]
+        if not free:
+            raise TangledError("lines that change places can't be drawn straight")
+        costs = {one: sum(_saved(lines[one], lines[two]) for two in waiting if two != one) for one in free}
+        first = min(free, key=lambda one: costs[one])
+        waiting.remove(first)
+        found[first] = (
+            max((found[two] or 0) + 1 if _meet(lines[first], lines[two]) else 0 for two in done) if done else 0
+        )
+        done.append(first)
+    return found
+
+
+def _must(upper: Line, lower: Line) -> bool:
+    """Whether the one has to go aside above the other: else both would run in one column."""
+    return upper[0] == lower[1]
+
+
+def _saved(upper: Line, lower: Line) -> int:
+    """How many more crossings there are with the one above the other than the other way round."""
+    if not _meet(upper, lower):
+        return 0
+    here = _within(lower[0], upper) + _within(upper[1], lower)
+    return here - _within(upper[0], lower) - _within(lower[1], upper)
+
+
+def _meet(one: Line, other: Line) -> bool:
+    """Whether they can't share a track."""
+    return max(min(one), min(other)) <= min(max(one), max(other)) + 1
+
+
+def _within(place: int, line: Line) -> bool:
+    return min(line) <= place <= max(line)
+
 
 LINE_MAX: Final = 28  # columns of one line in a box
 GAP_DOWN, GAP_RIGHT = 2, 1  # between neighbours: columns, rows

@@ -1,1 +1,5 @@
-"""The running part: executors, links, replay. `topology/` declares, this drives. Knows no concrete component."""
+"""The running part: `topology` declares, this runs.
+
+`launch` begins an `embedded` run, or a `supervisor` of worker `process`es. Either has one `worker` or several, with
+`tasks` and their `state`, `commits`, `links` and `dead_letters`. Must not know any concrete component, nor a terminal.
+"""

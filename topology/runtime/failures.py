@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from topology.codes.code import Code
-from topology.codes.running import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512, K541
+from topology.codes.runtime import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512, K541
 from topology.errors import EmitError, KedgeError, RecordError, TupleStateError
-from topology.frames import formatted, users_frames
+from topology.user_frames import formatted, users_frames
 
 INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are not its own
 
@@ -98,24 +98,3 @@ def could_not_emit(error: BaseException) -> bool:
     """Whether it says what can't go or be kept, or is over already. All of ours have a code; where user code raises one
     of these classes itself, without one, that is the user's own, as is any other error."""
     return isinstance(error, EmitError | RecordError | TupleStateError) and error.code is not None
-
-
-def text_of(error: BaseException) -> str:
-    """An exception's text; never raises, though the exception's own `__str__` may."""
-    try:
-        return str(error)
-    except BaseException:
-        return "its text can't be told"
-
-
-def described(error: BaseException) -> str:
-    """The class of an exception, and its text where it has one."""
-    return ": ".join(filter(None, [type(error).__name__, text_of(error)]))
-
-
-def shown(value: object, most: int) -> str:
-    """The beginning of a value's repr; never raises, though its `__repr__` may."""
-    try:
-        return repr(value)[:most]
-    except BaseException:
-        return f"a {type(value).__name__} that can't be shown"

@@ -3,21 +3,22 @@
 `run_bolt` is a bolt's unit test in one call. `run_topology` takes a topology made of scripted spouts and captured
 streams, and has its workers crash; `check_replays` repeats every message and compares. Every record is encoded between
 tasks, and checked. `simulate` puts a topology through crashes, bad links and failing disks, all from one seed.
-`run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures.
+`run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures. Must not know what
+is tested.
 """
 
 from topology.testing.captured import Captured
-from topology.testing.crashing import Crash, CrashMissed
 from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
-from topology.testing.hazards import Hazard
-from topology.testing.lives import crash_here
-from topology.testing.one_bolt import BoltRun, FailedInput, run_bolt
-from topology.testing.processes import ProcessReport, run_processes
-from topology.testing.running import Divergence, check_replays, run_topology
+from topology.testing.run_bolt import BoltRun, FailedInput, run_bolt
+from topology.testing.run_processes import ProcessReport, run_processes
+from topology.testing.run_topology import Divergence, check_replays, run_topology
 from topology.testing.scripted import Fail, Pause, ScriptedSpout, Stop, Wait
-from topology.testing.simulation import SimReport, SimulationFailed, simulate
-from topology.testing.virtual import Deadlock, Unhandled, VirtualTimeLimit, run_virtual, spend
-from topology.testing.watched import Dead, Death, Watch
+from topology.testing.simulator.faults import Hazard
+from topology.testing.simulator.simulate import SimReport, SimulationFailed, simulate
+from topology.testing.virtual_time.crashing_run import Crash, CrashMissed
+from topology.testing.virtual_time.loop import Deadlock, Unhandled, VirtualTimeLimit, run_virtual, spend
+from topology.testing.virtual_time.process import crash_here
+from topology.testing.virtual_time.worker import Dead, Death, Watch
 
 __all__ = [
     "BoltRun",

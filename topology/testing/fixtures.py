@@ -7,17 +7,17 @@ from typing import Any, Protocol, TypeVar
 
 from topology.components import A, Out, R, Runs
 from topology.config import Config
-from topology.graph import Topology
-from topology.runtime.memory import Faults, faultless
-from topology.runtime.report import Report
+from topology.runtime.links.memory import Faults, faultless
+from topology.runtime.run.report import Report
 from topology.testing.captured import Captured
-from topology.testing.crashing import Crash
-from topology.testing.one_bolt import BoltRun
-from topology.testing.processes import ProcessReport
-from topology.testing.running import During
+from topology.testing.run_bolt import BoltRun
+from topology.testing.run_processes import ProcessReport
+from topology.testing.run_topology import During
 from topology.testing.scripted import Pause
-from topology.testing.virtual import LIMIT_S, START
-from topology.testing.watched import Watch
+from topology.testing.virtual_time.crashing_run import Crash
+from topology.testing.virtual_time.loop import LIMIT_S, START
+from topology.testing.virtual_time.worker import Watch
+from topology.topology import Topology
 
 T = TypeVar("T")
 

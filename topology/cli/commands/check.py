@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from topology.cli import terminal
+from topology.checks.declaration import require_valid
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
+from topology.cli.output import terminal
 from topology.text import printable
 
 if TYPE_CHECKING:
-    from topology.graph import Topology
+    from topology.graph import Graph
 
 EXAMPLES: Final = (
     ("kedge check alerts.py", "the topology in this file"),
@@ -50,16 +51,16 @@ def check(
     topology, _ = declared(target, set_ or [], config or [], absent=absent)
     for line in absent:
         terminal.say(f"{line}; checked without it")
-    topology.validate()
+    require_valid(topology)
     if engine is not None:
         from topology.cli import engines
 
         engines.check(topology, engine)
-    from topology.cli import promises
-    from topology.cli.summary import described
-    from topology.guarantees import guarantees as promised
-    from topology.runtime.horizon import check_memories, memories_told
-    from topology.validate import warnings
+    from topology.checks.declaration import warnings
+    from topology.checks.guarantees import guarantees as promised
+    from topology.cli.output import guarantees as promises
+    from topology.cli.output.summary import described
+    from topology.runtime.worker.sink_horizon import check_memories, memories_told
 
     check_memories(topology.components, topology.config)
     found = [*map(str, warnings(topology)), *_missing(topology)]
@@ -79,9 +80,9 @@ def check(
         terminal.put(f"on {printable(engine)}: all that is declared can run there; nothing was started")
 
 
-def _missing(topology: "Topology") -> Iterator[str]:
+def _missing(topology: "Graph") -> Iterator[str]:
     """Components whose modules are not installed here: those are imported only when the component opens."""
-    from topology.cli.loading import how_to_install
+    from topology.loading.load import how_to_install
 
     for one in topology.components:
         for module in getattr(one.prototype, "imports_at_open", ()):

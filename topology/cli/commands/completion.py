@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from topology.cli import terminal
+from topology.cli.output import terminal
 
 EXAMPLES: Final = (
     ('eval "$(kedge completion bash)"', "for bash: a line in ~/.bashrc"),

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.options import DebugOption
-from topology.cli.places import TopologyOption, WhereOption, place
-from topology.codes.loading import K170, K173
+from topology.cli.output import terminal
+from topology.cli.state_dir_argument import TopologyOption, WhereOption, place
+from topology.codes.command_line import K170, K173
 from topology.errors import ConfigurationError
 from topology.text import escaped, printable
 
 if TYPE_CHECKING:
-    from topology.cli.asking import Asked
-    from topology.durable.values import Letter
+    from topology.cli.dead_letters import Asked
+    from topology.storage.values import Letter
 
 EXAMPLES: Final = (
     ("kedge dead list", "all of the only topology in this folder, the newest last"),
@@ -66,8 +66,8 @@ def list_(
     debug: DebugOption = False,
 ) -> None:
     """List dead letters, the newest last."""
-    from topology.cli.letters import as_json as json_of
-    from topology.cli.letters import table
+    from topology.cli.dead_letters import as_json as json_of
+    from topology.cli.dead_letters import table
 
     if limit is not None and limit < 1:
         raise ConfigurationError(f"{given_as('--limit')} takes a whole number of at least 1, not {limit}", code=K173)
@@ -100,9 +100,9 @@ def show(
 
     What failed where, and why; the record, and the traceback.
     """
-    from topology.cli.letters import as_json as json_of
-    from topology.cli.letters import details
-    from topology.durable.packing import letter_of
+    from topology.cli.dead_letters import as_json as json_of
+    from topology.cli.dead_letters import details
+    from topology.storage.encoding.packing import letter_of
 
     found: list[str] = []
     chunks = deque(_chunks(names, SHOWN_AT_ONCE))
@@ -169,15 +169,15 @@ ACTS: Final = {"list": list_, "show": show, "replay": replay, "drop": drop}
 
 
 def _asking(topology: str | None, state_dir: Path | None) -> "Asked":
-    from topology.cli.asking import Asked
+    from topology.cli.dead_letters import Asked
 
     return Asked(place(topology, state_dir, by="--topology"))
 
 
 def _listed(ask: "Asked") -> "Iterator[Letter]":
     """All letters, oldest first, without their records."""
-    from topology.cli import reaching
-    from topology.durable.packing import letter_of
+    from topology.cli import run_client
+    from topology.storage.encoding.packing import letter_of
 
     after, count = "", 0
     while count <= LISTED_MAX:
@@ -187,7 +187,7 @@ def _listed(ask: "Asked") -> "Iterator[Letter]":
         if not letters or letters[-1].name == after:
             return
         after = letters[-1].name
-    raise reaching.no_run(f"it lists more than {LISTED_MAX:,} dead letters")
+    raise run_client.no_run(f"it lists more than {LISTED_MAX:,} dead letters")
 
 
 def _all(topology: str | None, state_dir: Path | None) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from topology.cli import terminal
 from topology.cli.options import DebugOption
+from topology.cli.output import terminal
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
-from topology.codes.loading import K135
+from topology.codes.command_line import K135
 from topology.errors import ConfigurationError
 
 SHOWN_MAX: Final = 80  # characters of what is no code

@@ -12,14 +12,14 @@ from typing import Annotated, Final
 
 import typer
 
-from topology.cli import terminal
 from topology.cli.command import given_as
 from topology.cli.commands.run import check_processes
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
-from topology.codes.loading import K150, K151, K152
+from topology.cli.output import terminal
+from topology.codes.command_line import K150, K151, K152
 from topology.errors import ConfigurationError, did_you_mean
-from topology.graph import Topology
-from topology.planted import write_anew
+from topology.filesystem.safe_files import write_anew
+from topology.graph import Graph
 
 EXAMPLES: Final = (
     ("kedge graph alerts.py", "boxes and lines, or a list where the terminal is too narrow for these"),
@@ -86,11 +86,11 @@ def graph(
         raise ConfigurationError(f"{file} can't be written: {why}", code=K151) from error
 
 
-def _drawn(topology: Topology, form: Format, workers: int | None, encoding: str | None) -> str:
+def _drawn(topology: Graph, form: Format, workers: int | None, encoding: str | None) -> str:
     """The picture, in what this encoding has, of a terminal or a pipe; None: for a file."""
     from topology import drawing
     from topology.drawing.as_mermaid import encoded
-    from topology.drawing.canvas import ALL
+    from topology.drawing.boxes import ALL
 
     if form is Format.SVG:
         return drawing.svg(topology, workers=workers)

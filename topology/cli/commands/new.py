@@ -18,14 +18,14 @@ from typing import Annotated, Final
 
 import typer
 
-from topology.cli import terminal
-from topology.cli.next_commands import quoted
+from topology.cli.cleanup import held, interruptible
+from topology.cli.next_steps import quoted
 from topology.cli.options import DebugOption
-from topology.cli.undoing import held, interruptible
-from topology.codes.loading import K140, K141, K142, K143
+from topology.cli.output import terminal
+from topology.codes.command_line import K140, K141, K142, K143
 from topology.errors import ConfigurationError
-from topology.frames import PACKAGES
 from topology.text import printable
+from topology.user_frames import PACKAGES
 from topology.version import version
 
 FILES: Final = {  # file → what it is, in the order in which they are told

@@ -8,8 +8,8 @@ from typing import Final
 
 import typer
 
-from topology.cli import terminal
 from topology.cli.command import given_as
+from topology.cli.log_levels import LogFormat, LogLevel
 from topology.cli.options import (
     CheckTypesOption,
     ConfigOption,
@@ -20,9 +20,7 @@ from topology.cli.options import (
     FreshOption,
     JsonOption,
     LinksOption,
-    LogFormat,
     LogFormatOption,
-    LogLevel,
     LogLevelOption,
     LossOption,
     NoStateOption,
@@ -33,8 +31,8 @@ from topology.cli.options import (
     WorkersOption,
     declared,
 )
-from topology.codes.loading import K102, K103, K104, K105, K174
-from topology.codes.programs import K192
+from topology.cli.output import terminal
+from topology.codes.command_line import K102, K103, K104, K105, K174, K192
 from topology.errors import ConfigurationError
 from topology.plan import WORKERS_MAX
 from topology.text import printable
@@ -140,10 +138,10 @@ def start(
     terminal.say(f"kedge {version()}: {printable(target)}")
     check_given(for_s, state_dir, run_id)
     check_processes(workers, links)
-    from topology.cli import logs
+    from topology.cli.output import log
 
     level = LogLevel.DEBUG if debug else log_level
-    show_the_rest = logs.configure(log_format, level, numbered=workers is not None)
+    show_the_rest = log.configure(log_format, level, numbered=workers is not None)
     topology, recipe = declared(target, set_ or [], config or [], check_types=check_types)
     if engine is not None:
         from topology.cli.engines import put_on
@@ -151,21 +149,21 @@ def start(
         topology, recipe = put_on(topology, engine, recipe)
         state_dir = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # what is kept there is another
     if beside:
-        from topology.cli.beside import configure
+        from topology.cli.companion_options import configure
 
         configure(topology, beside)
     show_the_rest()
-    from topology.cli import running
-    from topology.runtime.beginning import Terms
+    from topology.cli import run_session
+    from topology.runtime.run.startup import Terms
 
-    processes = running.Processes(workers, links or LINKS, recipe) if workers is not None else None
+    processes = run_session.Processes(workers, links or LINKS, recipe) if workers is not None else None
     kept = None if no_state else state_dir or Path(".kedge") / topology.name
     if no_state and topology.companions:
         raise needs_state(f"{topology.companions[0].name!r:.80}, which {topology.name!r:.80} hands streams over to,")
     terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss)
-    options = running.Options(kept, terms, for_s, as_json, logs.level_of(level), processes, try_next)
+    options = run_session.Options(kept, terms, for_s, as_json, log.level_of(level), processes, try_next)
     with terminal.unhurried():
-        return running.run(topology, options)
+        return run_session.run(topology, options)
 
 
 def needs_state(what: str) -> ConfigurationError:

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from topology.cli import terminal
-from topology.cli.homes import HOME
+from topology.checks.declaration import require_valid
+from topology.cli.cleanup import interruptible
 from topology.cli.options import DebugOption
-from topology.cli.places import TopologyOption, WhereOption, is_file, place
-from topology.cli.undoing import interruptible
-from topology.codes.declaring import K245
+from topology.cli.output import terminal
+from topology.cli.state_dir_argument import TopologyOption, WhereOption, is_file, place
+from topology.cli.state_dirs import HOME
+from topology.codes.declarations import K245
 from topology.errors import ConfigurationError
-from topology.planted import write_anew
-from topology.text import escaped, printable
-from topology.writing import discard, write_line
+from topology.filesystem.safe_files import write_anew
+from topology.text import discard, escaped, printable, write_line
 
 if TYPE_CHECKING:
-    from topology.durable.shape import Component
-    from topology.graph import Topology
+    from topology.graph import Graph
+    from topology.storage.directory.shape import Component
 
 EXAMPLES: Final = (
     ("kedge state show count 10.0.0.1", "slot, task, value and timers of one key"),
@@ -77,9 +77,9 @@ def show(
 ) -> None:
     """Show what is kept of one key: slot, task, value and timers."""
     from topology.cli.state_keys import keys_meant, shown
-    from topology.durable.held_state import HeldState
-    from topology.durable.state_lines import row_json
     from topology.groupings import slot_of, task_of_slot
+    from topology.storage.offline.export import row_json
+    from topology.storage.offline.state import HeldState
 
     meant = _meant(topology, state_dir)
     with HeldState(meant.directory) as held:
@@ -109,7 +109,7 @@ def export(
 
     For each component a header, and then a line for each key.
     """
-    from topology.durable.held_state import HeldState
+    from topology.storage.offline.state import HeldState
 
     with HeldState(_meant(topology, state_dir).directory) as held:
         lines = held.lines([held.known_as(one) for one in components or ()])
@@ -131,8 +131,8 @@ def import_(
 
     All that is kept of the components in FILE is replaced; of others nothing is changed.
     """
-    from topology.durable.held_state import HeldState
-    from topology.durable.state_lines import Reading
+    from topology.storage.offline.export import Reading
+    from topology.storage.offline.state import HeldState
 
     meant = _meant(topology, state_dir, new=True)
     if not yes and file != "-" and _answering():
@@ -163,7 +163,7 @@ ACTS: Final = {"show": show, "export": export, "import": import_}
 
 class _Meant(NamedTuple):
     directory: Path
-    topology: "Topology | None"  # where its file was named
+    topology: "Graph | None"  # where its file was named
 
 
 def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _Meant:
@@ -182,22 +182,22 @@ def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _
     return _Meant(directory, topology)
 
 
-def _declared(topology: "Topology | None") -> "dict[str, Component] | None":
+def _declared(topology: "Graph | None") -> "dict[str, Component] | None":
     """The components of a topology as it is now."""
     if topology is None:
         return None
-    from topology.durable.shape import shape_of
     from topology.plan import plan
+    from topology.storage.directory.shape import shape_of
 
-    topology.validate()
+    require_valid(topology)
     return shape_of(plan(topology))["components"]
 
 
-def _decoder(topology: "Topology | None", known_as: str) -> Callable[[bytes], Any] | None:
+def _decoder(topology: "Graph | None", known_as: str) -> Callable[[bytes], Any] | None:
     """What makes values of the state's own type, where the topology is at hand and has such a component."""
     for one in topology.components if topology is not None else ():
         if one.known_as == known_as and one.shape == "state":
-            from topology.runtime.kept_state import Codec
+            from topology.runtime.state.value import Codec
             from topology.signatures import state_type
 
             return Codec(one.name, state_type(one.prototype), timed=True).decode

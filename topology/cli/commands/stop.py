@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from topology.cli import terminal
-from topology.cli.homes import called
+from topology.cli.cleanup import ENDING
 from topology.cli.options import DebugOption
-from topology.cli.places import TopologyArgument, WhereOption, place
-from topology.cli.undoing import ENDING
-from topology.codes.loading import K166, K167, K169
+from topology.cli.output import terminal
+from topology.cli.state_dir_argument import TopologyArgument, WhereOption, place
+from topology.cli.state_dirs import called
+from topology.codes.command_line import K166, K167, K169
 from topology.errors import ConfigurationError, KedgeError, WorkerError
 from topology.text import printable
 
 if TYPE_CHECKING:
-    from topology.cli.reaching import Line
-    from topology.runtime.commanding import Ended, How
+    from topology.cli.run_client import Line
+    from topology.runtime.run.command_socket import Ended, How
 
 EXAMPLES: Final = (
     ("kedge stop", "the run in this folder, as Ctrl-C does: what is under way is done first, within drain_timeout_s"),
@@ -53,12 +53,12 @@ def stop(
     """
     if drain and now:
         raise ConfigurationError("--drain waits for what is under way, and --now does not", code=K166)
-    from topology.cli import reaching
+    from topology.cli import run_client
 
-    directory = place(topology, state_dir, narrowed=reaching.runs)
+    directory = place(topology, state_dir, narrowed=run_client.runs)
     how: How = "now" if now else "drain all" if drain else "drain"
     try:
-        line = reaching.reached(directory)
+        line = run_client.reached(directory)
         if line is None:
             raise WorkerError(f"nothing runs on {printable(str(directory))}", code=K167)
         status = _stopped(line, directory, how)
@@ -69,7 +69,7 @@ def stop(
 
 def told_as_1(error: KedgeError, *, debug: bool) -> int:
     """Tells an error of something that was understood, and could not be done: status 1."""
-    from topology.cli.telling import told
+    from topology.cli.errors import told
 
     told(error, debug=debug)
     return 1
@@ -77,10 +77,10 @@ def told_as_1(error: KedgeError, *, debug: bool) -> int:
 
 def _stopped(line: "Line", directory: Path, how: "How") -> int:
     """Stops the run and stays until its end. Returns the exit status."""
-    from topology.cli import reaching
-    from topology.cli.next_commands import dead_list
-    from topology.cli.next_commands import stop as stop_command
-    from topology.runtime.commanding import Ended, Going, Stop, Trouble
+    from topology.cli import run_client
+    from topology.cli.next_steps import dead_list
+    from topology.cli.next_steps import stop as stop_command
+    from topology.runtime.run.command_socket import Ended, Going, Stop, Trouble
 
     said = {
         "drain": "draining: nothing new is read, and what is under way is done",
@@ -111,7 +111,7 @@ def _stopped(line: "Line", directory: Path, how: "How") -> int:
                     raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=K169)
                 accounts += 1
                 if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - begun):
-                    raise reaching.no_run("it tells of its end again and again, and does not end")
+                    raise run_client.no_run("it tells of its end again and again, and does not end")
                 if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
                     terminal.say(f"{name}: {printable(answer.text)}")
         except KeyboardInterrupt:

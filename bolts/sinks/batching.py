@@ -1,0 +1,345 @@
+"""The half of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, words.
+
+The contract that it keeps is `contract`'s. Knows tuples and the loop, and no store: a `Store` writes in a thread of its
+own, so that an fsync never holds the loop up. The rule of the batches is that of a group commit: where nothing is being
+written, a tuple is written at once, alone if it is alone; those that come meanwhile are the next batch, which gathers
+until it has `batch` tuples or its first one has waited for `within_ms`. So a lone alert waits for one fsync, and a
+burst of ten thousand costs a few. (Rejected: a timer alone, which makes a lone alert wait; no timer, which under steady
+load syncs without a pause.)
+"""
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
+
+from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, Store, StoreAway, StoreBroken
+from bolts.sinks.keys import Tally
+from bolts.sinks.retry import Patience
+from bolts.sinks.upsert import Upsert
+from topology.codes.runtime import K535, K547, K572
+from topology.codes.settings import K320, K321, K322
+from topology.components import Bolt, Collector, Task, Tuple
+from topology.errors import ConfigurationError, NotYet, TupleStateError, WorkerError
+from topology.records import Record
+
+Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
+
+BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
+ANSWERED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
+OPENING_S: Final = 0.2  # of patience with a store that is away when the sink opens, before the run says that it waits
+ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
+
+log = logging.getLogger("kedge.bolts")
+
+
+class BatchingSink(Bolt):
+    """A sink that writes batches into a store. Subclasses say which store.
+
+    `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, replays that were dropped,
+    rows under a known identity with another content (in append mode they are in `stored` too), and tuples failed. A
+    write whose outcome was not known, and that had succeeded, counts as duplicates when it is repeated.
+
+    dedup        'shared': all tasks see what each has stored, so there may be several; 'task': one task only (C4).
+    remembers_s  for how long it knows what it has stored: a replay after that is stored again. None: for ever (C6).
+    durability   what an ack stands for, in a few words (C11).
+    """
+
+    drops_replays: ClassVar[bool] = True  # the command says so at the end of a run
+    dedup: ClassVar[Literal["shared", "task"]] = "task"
+    remembers_s: float | None = None
+    durability: ClassVar[str] = "an fsync of each commit"
+
+    def __init__(self, *, batch: int, within_ms: float) -> None:
+        kind = type(self).__name__
+        if type(batch) is not int or batch < 1:
+            raise ConfigurationError(f"{kind}: batch is a number of tuples of at least 1, not {batch!r}", code=K320)
+        if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
+            text = f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}"
+            raise ConfigurationError(text, code=K320)
+        self.upsert: Upsert | None = None  # how rows are named by fields of the user's; None in append mode
+        self.batch = batch
+        self.within_ms = within_ms
+        self.stored = self.duplicates = self.divergent = self.refused = 0
+        self._waiting: deque[Held] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._store: Store | None = None
+        self._looked_at = -1  # how much was stored when the file was looked through last
+
+    @abstractmethod
+    def _make_store(self) -> Store:
+        """The store, not yet open. Called by `open`, on the loop."""
+
+    async def open(self, task: Task) -> None:
+        """Opens the store. Raises ConfigurationError for more tasks than it may have, and for what the store can't use;
+        NotYet for one that is away for longer than OPENING_S, and the sink is closed then, to be opened again."""
+        if task.tasks > 1 and self.dedup == "task":
+            raise ConfigurationError(
+                f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
+                code=K321,
+            )
+        self._component = task.component
+        self._loop = asyncio.get_running_loop()
+        self._arrival = asyncio.Event()  # the first tuple of a batch, or the one that fills it
+        self._room = asyncio.Event()
+        self._idle = asyncio.Event()  # everything taken has been acked or failed
+        self._news = asyncio.Event()  # that is so now, or the store is away, or the writer has ended
+        self._patience = Patience(task.component, task.random, self._tell_away)
+        self._ending = self._patience.ending
+        self._hurry = False
+        self._first_at = 0.0  # loop time at which the oldest waiting tuple came
+        self._trouble = ""
+        self._idle.set()
+        self._store = self._make_store()
+        try:
+            await self._patience.ask(self._store.open, limit_s=OPENING_S)
+        except StoreAway as error:
+            await self.close()
+            raise NotYet(f"{type(self).__name__}: {error}", code=K322) from error
+        except StoreBroken as error:
+            raise ConfigurationError(f"{type(self).__name__}: {error}", code=K322) from error
+        self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
+        self._writer.add_done_callback(self._writer_ended)
+
+    def execute(self, tup: Tuple[Record], out: Collector[Never]) -> Awaitable[None] | None:
+        """Takes a tuple, to be acked when it is durable. What it returns, where the sink is full, waits for room."""
+        if self.inputs_room() < 1:
+            return self._execute_later(tup, out)
+        self.take_inputs((tup,), out)
+        return None
+
+    def inputs_room(self) -> int:
+        """How many tuples it can take now."""
+        return self.batch * BATCHES_HELD - len(self._waiting)
+
+    def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+        """As `execute` for each of these tuples, at least one and no more than there is room for; where it raises, it
+        has taken none. In a run many come at once: a tenth of the time."""
+        self._check()
+        waiting = self._waiting
+        before = len(waiting)
+        waiting.extend(zip(tuples, repeat(out)))
+        if not before:
+            self._first_at = self._loop.time()
+            self._idle.clear()
+            self._arrival.set()
+        if before < self.batch <= len(waiting):
+            self._arrival.set()
+
+    async def flush(self, out: Collector[Never]) -> None:
+        """Returns when everything taken has been acked or failed, and the store's file was looked through; at once
+        where the store is away: what the sink has stays open then, and so does the run. Raises WorkerError where the
+        store is broken."""
+        self._hurry = True
+        self._arrival.set()
+        while not self._idle.is_set() and not self.away and self.broken is None:
+            self._news.clear()
+            await self._news.wait()
+        self._hurry = False
+        if self.broken is not None:
+            raise self.broken
+        self._check()
+        store: object = self._store
+        if self._idle.is_set() and self._looked_at != self.stored and isinstance(store, LooksThrough):
+            await self._look_through(store)
+
+    async def close(self) -> None:
+        """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises. Does not
+        wait for a store that is away; after StoreBroken, nothing is acked or failed any more."""
+        if self._store is None:
+            return
+        if self._writer is not None:
+            self._ending.set()
+            self._arrival.set()
+            await asyncio.wait([self._writer])
+        await self._patience.once(self._store.close)
+        self._patience.close()
+        self._store = None
+
+    async def _look_through(self, store: LooksThrough) -> None:
+        """What this run calls stored can be read. Raises WorkerError where it can't (F72)."""
+        self._looked_at = self.stored
+        try:
+            whole = await self._patience.once(store.look_through)
+        except StoreAway as error:
+            log.warning("%s: what is stored could not be looked through: %s", self._component, error)
+        except StoreBroken as error:
+            self.broken = self._broken_by(error)
+            self._news.set()
+            raise self.broken from error
+        else:
+            if not whole:
+                log.info(
+                    "%s: its file has more than %d MiB, and is not looked through for damage",
+                    *(self._component, LOOK_BYTES_MAX >> 20),
+                )
+
+    def _broken_by(self, error: StoreBroken) -> WorkerError:
+        if error.damaged:
+            return WorkerError(f"{self._component}: {error}; it does not hold all that was stored", code=K572)
+        return WorkerError(f"{self._component}: its store is broken: {error}", code=K547)
+
+    # -- taking
+
+    async def _execute_later(self, tup: Tuple[Any], out: Collector[Never]) -> None:
+        while self.inputs_room() < 1 and self.broken is None:
+            self._check()
+            self._room.clear()
+            await self._room.wait()
+        self.take_inputs((tup,), out)
+
+    def _check(self) -> None:
+        """Raises where nobody would write what is taken. Where the store is broken, the process is about to end: what
+        comes meanwhile is kept as it is, since a failure would spend an attempt."""
+        if self._writer is None or self._ending.is_set():
+            raise RuntimeError(f"{type(self).__name__} is not open")
+        if self._writer.done() and self.broken is None:
+            raise RuntimeError(f"{type(self).__name__}'s writer has ended") from self._writer.exception()
+
+    def _writer_ended(self, writer: "asyncio.Task[None]") -> None:
+        """Wakes who waits, so that they see it."""
+        error = None if writer.cancelled() else writer.exception()
+        if error is not None and self.broken is None:
+            log.error("%s: its writer ended: %r (%s)", self._component, error, K535, exc_info=error)
+        self._room.set()
+        self._idle.set()
+        self._news.set()
+
+    # -- writing
+
+    async def _write(self) -> None:
+        """The background task: batch after batch, until `close`."""
+        while not self._ending.is_set():
+            await self._arrival.wait()
+            self._arrival.clear()
+            while self._waiting and not self._ending.is_set():
+                batch = [self._waiting.popleft() for _ in range(min(self.batch, len(self._waiting)))]
+                self._room.set()
+                await self._commit(batch)
+                await self._gather()
+            if not self._waiting:
+                self._idle.set()
+                self._news.set()
+        self._fail(list(self._waiting), "the sink was closed before this was stored")
+        self._waiting.clear()
+
+    async def _gather(self) -> None:
+        """Lets what came during a write become a batch. Returns at once where nothing came, or its time is over."""
+        until = self._first_at + self.within_ms / 1000
+        if not self._waiting or self._loop.time() >= until:
+            return
+        try:
+            async with asyncio.timeout_at(until):
+                while len(self._waiting) < self.batch and not self._hurry and not self._ending.is_set():
+                    self._arrival.clear()
+                    await self._arrival.wait()
+        except TimeoutError:
+            return
+
+    async def _commit(self, batch: list[Held]) -> None:
+        """Writes one batch, then acks or fails each of it."""
+        assert self._store is not None
+        tuples = [tup for tup, _ in batch]
+        try:
+            written = await self._patience.ask(self._store.write, tuples)
+        except StoreAway as error:  # while the sink was to close: given up
+            self._fail(batch, str(error))
+            return
+        except StoreBroken as error:  # said before this task is done: nothing may fail in between
+            self.broken = self._broken_by(error)
+            raise
+        except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
+            log.exception("%s: writing %d tuples failed", self._component, len(batch))
+            self._fail(batch, f"{type(error).__name__}: {error}")
+            return
+        self._count(written.tally)
+        await self._answer(batch, written.refused)
+
+    async def _answer(self, batch: list[Held], refused: Mapping[int, str]) -> None:
+        """Fails those of a batch that are refused, and acks the others; a few at a time, and between them it is the
+        others' turn."""
+        if refused:
+            self.refused += len(refused)
+            first = next(iter(refused.values()))
+            self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
+        else:
+            self._trouble = ""
+        for begin in range(0, len(batch), ANSWERED_AT_ONCE):
+            if begin:
+                await asyncio.sleep(0)
+            part = batch[begin : begin + ANSWERED_AT_ONCE]
+            if refused:
+                for place, (tup, out) in enumerate(part, begin):
+                    if place in refused:
+                        self._finish(tup, partial(out.fail, tup, refused[place]))
+                part = [one for place, one in enumerate(part, begin) if place not in refused]
+            self._ack(part)
+
+    def _ack(self, stored: list[Held]) -> None:
+        """The runtime's own collectors, those of one task, are alike: one acks for all, in a third of the time. Asked
+        of the class: whatever wraps a collector, be it for some of the tuples, hears each ack."""
+        kinds = {type(out) for _, out in stored}
+        if len(kinds) == 1 and hasattr(kinds.pop(), "ack_all"):
+            out: Any = stored[0][1]
+            for tup in out.ack_all([tup for tup, _ in stored]):
+                self._late(tup)
+            return
+        for tup, each in stored:
+            self._finish(tup, partial(each.ack, tup))
+
+    def _finish(self, tup: Tuple[Any], act: Callable[[], None]) -> None:
+        """Acks it, or fails it."""
+        try:
+            act()
+        except TupleStateError:
+            self._late(tup)
+
+    # -- telling
+
+    def _tell_away(self, why: str) -> None:
+        self.away = why
+        self._news.set()
+
+    def _fail(self, batch: list[Held], reason: str) -> None:
+        for tup, out in batch:
+            self._finish(tup, partial(out.fail, tup, reason))
+        if batch:
+            self.refused += len(batch)
+            self._say(reason, f"failed {len(batch)} tuples: {reason}")
+
+    def _late(self, tup: Tuple[Any]) -> None:
+        """The runtime had given the tuple up. If it was stored, its replay will be dropped: nothing is wrong."""
+        log.debug("%s: a %s was finished already when its write ended", self._component, type(tup.record).__name__)
+
+    def _say(self, cause: str, sentence: str) -> None:
+        """Warns of a trouble when it begins or changes, not at each replay."""
+        if cause != self._trouble:
+            self._trouble = cause
+            log.warning("%s: %s", self._component, sentence)
+
+    def _count(self, tally: Tally) -> None:
+        before = self.stored + self.duplicates
+        self.stored += tally.stored
+        self.duplicates += tally.duplicates
+        if before < ALL_KNOWN <= self.stored + self.duplicates and not self.stored:
+            log.warning(
+                "%s: the first %d outputs were all stored before, by an earlier run or a worker that was replaced, and "
+                "are dropped as duplicates; another store takes them anew",
+                self._component,
+                ALL_KNOWN,
+            )
+        if tally.divergent:
+            self.divergent += len(tally.divergent)
+            log.warning(
+                "%s: %d outputs have the %s of a stored one and another content, the first is %s; %s. A bolt before "
+                "this sink is not deterministic",
+                self._component,
+                len(tally.divergent),
+                "identity" if self.upsert is None else "key and revision",
+                tally.divergent[0],
+                "both are kept" if self.upsert is None else "the stored one is kept",
+            )

@@ -1,0 +1,310 @@
+"""`JsonLinesSink`: records as lines of JSON at the end of a file, each once, whatever is replayed.
+
+What a user declares; the batches are `batching`'s, the file is `jsonlines_store`'s.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from acker.identity import content_hash
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import LOOK_BYTES_MAX, Store, StoreAway, StoreBroken, Written
+from bolts.sinks.files import PASSING, checked_path, identity_of, lock
+from bolts.sinks.keys import PAIR_BYTES, Tally, key_name, sink_key
+from bolts.sinks.known_keys import KnownKeys
+from bolts.sinks.upsert import Mode
+from bolts.sinks.values import BadValue, encode_json, plain
+from topology.codes.settings import K325, K326, K343
+from topology.components import Tuple
+from topology.errors import ConfigurationError
+from topology.filesystem.safe_files import NO_LINK
+from topology.filesystem.sync import sync_file, sync_folder
+from topology.records import Record, field_types
+
+_HEAD: Final = re.compile(rb'\{"_*key":"([0-9a-f]{48})",')
+_CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f]{0,48}|[0-9a-f]{48}".*)', re.DOTALL)
+
+KEYS_READ: Final = 1024  # lines of a file that is opened, between two looks at how many keys are in memory
+
+Encode: TypeAlias = Callable[[Record], bytes]  # the line after its key
+
+log = logging.getLogger("kedge.bolts")
+
+
+class JsonLinesStore:
+    """See `batching.Store`."""
+
+    def __init__(self, path: str) -> None:
+        self._given = path
+        self._path = Path(path)
+        self._fd: int | None = None
+        self._file: tuple[int, int] | None = None
+        self._end = 0  # bytes of the file that are durable; what lies beyond is cut off before the next write
+        self._clean = True  # nothing lies beyond
+        self._known = KnownKeys()
+        self._encoders: dict[type[Record], tuple[bytes, Encode]] = {}
+
+    # -- the Store
+
+    def open(self) -> None:
+        try:
+            self._path = checked_path(self._given, "JsonLinesSink")
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            self._begin(fd)
+        except BaseException:
+            os.close(fd)  # and the lock with it, so that it can be taken when this is asked again
+            raise
+        self._fd = fd
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        written = Written(Tally())
+        self._known.make_room(self._path.parent)  # before anything is written: it may have to be asked again
+        lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
+        for place, tup in enumerate(tuples):
+            try:
+                head, encode = self._encoder(type(tup.record))
+                rest = encode(tup.record)
+            except BadValue as error:
+                written.refused[place] = str(error)
+                continue
+            key = sink_key(tup.origin, tup.identity, rest)
+            if key in lines or self._known.holds(key):
+                written.tally.duplicates += 1
+            else:
+                lines[key] = b'%s%s",%s\n' % (head, key.hex().encode(), rest)
+        if lines:
+            self._append(b"".join(lines.values()))
+        for key in lines:
+            written.tally.stored += 1
+            if self._known.add(key):
+                written.tally.divergent.append(key.hex())
+        return written
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, None
+        self._known.clear()
+        if fd is not None:
+            try:
+                if not self._clean:
+                    os.ftruncate(fd, self._end)
+                os.close(fd)
+            except OSError as error:
+                log.warning("%s was not closed cleanly: %s", self._path, error)
+
+    def look_through(self) -> bool:
+        """As `contract.LooksThrough`: that each line matches its key, and that none is missing at the end."""
+        fd = self._fd
+        assert fd is not None
+        try:
+            self._check_file(fd)
+            if self._end > LOOK_BYTES_MAX:
+                return False
+            with open(fd, "rb", closefd=False) as file:
+                file.seek(0)
+                for number, line in enumerate(file, start=1):
+                    if _key_of(line) is None:
+                        text = f"line {number} of {self._path} does not match its key: it was damaged, or edited"
+                        raise StoreBroken(text, damaged=True)
+        except OSError as error:
+            raise StoreAway(f"{self._path} can't be read: {error.strerror}") from error
+        return True
+
+    # -- the file
+
+    def _begin(self, fd: int) -> None:
+        """Locks the file, reads it, and makes sure of what it has. Raises ConfigurationError and StoreAway."""
+        try:
+            lock(fd, self._path)
+            self._recover(fd)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            # Lines of an earlier process are believed from here on, and it may have died before its sync.
+            sync_file(fd)
+            sync_folder(self._path.parent)
+            self._file = identity_of(self._path)
+        except OSError as error:  # it is not asked again: a second sync would prove nothing (F18)
+            raise self._refused(error) from error
+
+    def _unusable(self, error: OSError) -> Exception:
+        """What an error of the system means while the file is opened."""
+        if error.errno in PASSING:
+            return StoreAway(f"{self._path} can't be opened: {error.strerror}")
+        return self._refused(error)
+
+    def _refused(self, error: OSError) -> ConfigurationError:
+        return ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=K325)
+
+    def _append(self, data: bytes) -> None:
+        """Writes and syncs. Raises StoreAway or StoreBroken, and the file then ends where it did before, or will."""
+        fd = self._fd
+        assert fd is not None
+        try:
+            self._check_file(fd)
+            self._clean = False
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        except OSError as error:
+            self._cut_back(fd)
+            raise StoreAway(f"{self._path} can't be written: {error.strerror}") from error
+        try:
+            sync_file(fd)
+        except OSError as error:  # the pages count as clean now, so that a second sync would prove nothing (F18)
+            self._cut_back(fd)
+            raise StoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
+        self._end += len(data)
+        self._clean = True
+
+    def _check_file(self, fd: int) -> None:
+        """Makes sure that the file is still ours, and ends where we have left it. Raises StoreAway, OSError."""
+        if identity_of(self._path) != self._file:
+            raise StoreAway(f"{self._path} was removed or replaced while the sink was writing")
+        if not self._clean:
+            os.ftruncate(fd, self._end)
+            self._clean = True
+        if (size := os.fstat(fd).st_size) != self._end:
+            raise StoreAway(
+                f"{self._path} has {size} bytes and the sink left it with {self._end}: another program changed it; "
+                f"start the run anew"
+            )
+
+    def _cut_back(self, fd: int) -> None:
+        """Takes what a failed write has left off the file; the next write tries again where that can't be."""
+        try:
+            os.ftruncate(fd, self._end)
+            self._clean = True
+        except OSError as error:
+            log.debug("%s can't be cut back yet: %s", self._path, error)
+
+    def _recover(self, fd: int) -> None:
+        """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line, and
+        StoreAway where there is no room for the index of the keys."""
+        self._known.clear()
+        offset, torn_at, torn_number = 0, -1, 0
+        with open(fd, "rb", closefd=False) as file:
+            for number, line in enumerate(file, start=1):
+                key = _key_of(line)
+                if key is not None and torn_at < 0:
+                    self._known.add(key)
+                    if not number % KEYS_READ:
+                        self._known.make_room(self._path.parent)
+                elif key is not None:
+                    raise self._damaged(torn_number)
+                elif torn_at < 0:
+                    if not _is_torn(line):
+                        raise self._damaged(number)
+                    torn_at, torn_number = offset, number
+                offset += len(line)
+        self._end = offset
+        if torn_at >= 0:
+            log.warning("%s: cut a torn tail of %d bytes off; it was never acked", self._path, offset - torn_at)
+            os.ftruncate(fd, torn_at)
+            self._end = torn_at
+
+    def _damaged(self, number: int) -> ConfigurationError:
+        return ConfigurationError(
+            f"JsonLinesSink: line {number} of {self._path} does not match its key: it was damaged, edited, or written "
+            f"by something else",
+            code=K326,
+        )
+
+    # -- keys and lines
+
+    def _encoder(self, cls: type[Record]) -> tuple[bytes, Encode]:
+        found = self._encoders.get(cls)
+        if found is None:
+            found = self._encoders[cls] = _line_encoder(cls)
+        return found
+
+
+def _line_encoder(cls: type[Record]) -> tuple[bytes, Encode]:
+    """How a class's lines begin, up to the key, and what makes the rest. Raises BadValue; so does the function."""
+    fields = field_types(cls)
+    try:
+        converts = [(name, plain(annotation)) for name, annotation in fields.items()]
+    except BadValue as error:
+        raise BadValue(f"{cls.__name__}: {error}") from error
+    member = "record"
+    while member in fields:
+        member = "_" + member
+
+    def encode(record: Record) -> bytes:
+        made: dict[str, Any] = {member: cls.__name__}
+        for (name, convert), value in zip(converts, msgspec.structs.astuple(record), strict=True):
+            try:
+                made[name] = convert(value)
+            except BadValue as error:
+                raise BadValue(f"{cls.__name__}.{name}: {error}") from error
+        return encode_json(made)[1:]
+
+    return f'{{"{key_name(fields)}":"'.encode(), encode
+
+
+def _key_of(line: bytes) -> bytes | None:
+    """The key of a whole line, None where it is not whole."""
+    head = _HEAD.match(line)
+    if head is None or not line.endswith(b"\n"):
+        return None
+    key = bytes.fromhex(head[1].decode())
+    content = content_hash(line[head.end() : -1])
+    return key if content == int.from_bytes(key[PAIR_BYTES:], "big") else None
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line that is not whole is what a crash leaves of one of ours: its beginning, or, after a power loss,
+    zeros in it. A whole line that is wrong is something else, and so is somebody's text without a line end."""
+    begun, zero, _ = line.partition(b"\0")
+    return (bool(zero) or not line.endswith(b"\n")) and _CUT.fullmatch(begun) is not None
+
+
+class JsonLinesSink(BatchingSink):
+    """Appends each record as `{"key": "…", "record": "BruteForce", …its fields}`, and acks it when that is durable.
+
+    The key, 48 hexadecimal digits (see `bolts.sinks.keys`), is inside the line, so file and keys can't disagree (C7). A
+    replay has the key of its line and is dropped, in any later run on the same file too: `open` reads all lines. One
+    emission that arrives by two subscriptions is one line (C5). A field called `key` or `record` keeps its name, and
+    the member that is ours gets an underscore. datetimes are ISO 8601 in UTC, bytes base64, Decimals texts, enums their
+    values, records objects, tuples and frozensets lists. Lines are never replaced: there is no upsert mode.
+
+    `open` cuts a torn last line off, as a crash leaves it, and says so; a line damaged or edited is a
+    ConfigurationError that names it. A value that a store would change fails alone, as in `SqliteSink`. Where the disk
+    is full, or the file was moved or changed, the sink waits and asks again, for as long as it takes, and nothing
+    fails; where an fsync fails, the process ends.
+
+    No key is forgotten. The newest are in memory, up to 131,072, about 150 bytes each. Older ones are in an index on
+    the disk, about 40 bytes each: a file without a name in the same folder, or, if nothing may be made there, in the
+    system's folder for temporary files. It goes when the sink is closed, or its process dies. So the keys take 90 MB of
+    memory at most, however many lines there are. Where the index has no room, the sink waits as for the file; at
+    `open`, it is a ConfigurationError. `open` takes some microseconds a line.
+
+    One task, one sink, one process writes a file, under a lock. `batch` and `within_ms`: as in `SqliteSink`.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], *, mode: Mode = "append", batch: int = 500, within_ms: float = 5.0
+    ) -> None:
+        """Raises ConfigurationError. Does no I/O: `open` does."""
+        super().__init__(batch=batch, within_ms=within_ms)
+        if mode != "append":
+            raise ConfigurationError(
+                f"JsonLinesSink: lines are appended, and mode is 'append', not {mode!r}", code=K343
+            )
+        self.path = fspath(path)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, and where."""
+        yield f"{self.stored:,} lines stored in {self.path}, {self.duplicates:,} known already"
+
+    def _make_store(self) -> Store:
+        return JsonLinesStore(self.path)

@@ -1,0 +1,130 @@
+"""`PostgresSink`: alerts and results into PostgreSQL, each once, whatever is replayed.
+
+What a user declares; the batches are `batching`'s, the database is `postgres_store`'s. psycopg is imported when the
+sink opens, so that a topology without this sink does not need it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store
+from bolts.sinks.postgres.table import Table, checked_name
+from bolts.sinks.upsert import Mode, upsert_of
+from topology.codes.settings import K352, K360, K362
+from topology.errors import ConfigurationError
+from topology.records import Record
+from topology.secrets import Secret
+
+if TYPE_CHECKING:
+    from bolts.sinks.postgres.writer import PostgresStore
+
+CLOSING_S: Final = 5.0  # that a server has for its answer when the sink closes; a run gives `close` ten
+
+
+class PostgresSink(BatchingSink):
+    """Stores records in one table a record class, made from its fields, and acks them when they are durable.
+
+    dsn  where: `postgresql://USER@HOST:PORT/DATABASE` or libpq's `host=… dbname=…`, as text or as a Secret; or
+         `env:NAME` or `file:PATH`, looked up by each worker as it opens. What it leaves out, the password above all,
+         may come from PGPASSWORD, PGHOST … or from ~/.pgpass. Only host, port and database of it are ever shown.
+
+    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class; it
+    is in `schema`, or where search_path says. It is made, and an existing one compared, at the class's first record;
+    for the classes named in `records` when the sink opens.
+
+    Columns: int bigint, float double precision, str text, bytes bytea, bool boolean, datetime timestamptz, Decimal
+    numeric, enums and literals by value, all else jsonb; `X | None` may be NULL. After them, in mode 'append', the key:
+    `key` bytea (`_key` where a field has that name), the primary key (`bolts.sinks.keys`). A replay has its row's key
+    and is dropped, also after a restart, in any later run, and by any task: there may be several. In mode 'upsert' the
+    fields in `key` are the table's primary key, there is no other column, and a row takes the place of the one there if
+    its `revision`, an int or datetime field, is higher; what is not counts as a duplicate.
+
+    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, NUL and lone
+    surrogates in texts, values that are not of the declared type, constraints and triggers of the user's. One that a
+    trigger leaves out (RETURN NULL) is acked, and counts as known. A table that was altered or dropped fails its rows
+    until it is repaired. A server that is away, full, shutting down or read-only, a deadlock, a statement over
+    `timeout_s`, a connection that is lost, even during COMMIT: the same rows are written again until the server says
+    that they are there.
+
+    batch      tuples a transaction, at most.
+    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill.
+    timeout_s  what one statement may take.
+    allow_fsync_off  whether a server with fsync = off will do: what is acked there does not survive a loss of power.
+
+    Needs `pip install 'kedge-streams[postgres]'`, and PostgreSQL 12 or newer.
+    """
+
+    imports_at_open: ClassVar[tuple[str, ...]] = ("psycopg",)
+    dedup: ClassVar[Literal["shared", "task"]] = "shared"
+    durability: ClassVar[str] = "a synchronous commit of a server with fsync on"
+
+    def __init__(
+        self,
+        dsn: str | Secret,
+        *,
+        table: str | None = None,
+        schema: str | None = None,
+        mode: Mode = "append",
+        key: Sequence[str] = (),
+        revision: str | None = None,
+        records: Sequence[type[Record]] = (),
+        batch: int = 500,
+        within_ms: float = 5.0,
+        timeout_s: float = 30.0,
+        allow_fsync_off: bool = False,
+    ) -> None:
+        """Raises ConfigurationError. Does no I/O: `open` does."""
+        super().__init__(batch=batch, within_ms=within_ms)
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0.1 <= timeout_s <= 3600:
+            text = f"PostgresSink: timeout_s is a number of seconds, 0.1 to 3600, not {timeout_s!r}"
+            raise ConfigurationError(text, code=K362)
+        if table is not None:
+            checked_name(table, "table")
+            if len(records) > 1:
+                names = ", ".join(cls.__name__ for cls in records)
+                text = f"PostgresSink: one table, {table!r}, can't hold several classes: {names}"
+                raise ConfigurationError(text, code=K360)
+        if schema is not None:
+            checked_name(schema, "schema")
+        self._dsn = Secret(dsn)
+        self.table, self.schema = table, schema
+        self.upsert = upsert_of("PostgresSink", mode, key, revision)
+        self.records = tuple(records)
+        self.timeout_s, self.allow_fsync_off = timeout_s, allow_fsync_off
+        self._rows: PostgresStore | None = None
+        for cls in self.records:
+            Table(cls, table, schema, self.upsert)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, where, and how durable the server says it is."""
+        assert self._rows is not None, "open"
+        tables = ", ".join(sorted(table.name for table in self._rows.tables)) or "no table yet"
+        server = self._rows.server
+        yield f"{self.stored:,} stored, {self.duplicates:,} known already, in {tables} of {server.dsn.where}"
+        yield f"{server.facts}"
+
+    async def close(self) -> None:
+        """Finishes the write under way, and fails what waits. A server that has not answered after CLOSING_S is given
+        up: what it was to store fails, and is stored once when it comes again."""
+        if self._rows is not None:
+            self._rows.hurry(CLOSING_S)
+        await super().close()
+
+    def _make_store(self) -> Store:
+        try:
+            from bolts.sinks.postgres.writer import PostgresStore
+        except ImportError as error:
+            raise ConfigurationError(
+                f"PostgresSink needs psycopg, which can't be imported: {error}", code=K352
+            ) from error
+        self._rows = PostgresStore(
+            self._dsn,
+            schema=self.schema,
+            table=self.table,
+            upsert=self.upsert,
+            records=self.records,
+            timeout_s=self.timeout_s,
+            allow_fsync_off=self.allow_fsync_off,
+        )
+        return self._rows

@@ -1,0 +1,86 @@
+"""Asking a store that is away again and again: how long to wait between two tries, and what people are told meanwhile.
+
+Knows the loop, a thread for the store's calls and the log; must not know tuples, batches or what a store is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any, Final, TypeVar
+
+from bolts.sinks.contract import StoreAway
+from topology.codes.runtime import K546
+
+T = TypeVar("T")
+
+RETRY_FIRST_S: Final = 0.01  # before a store that is away is asked again; doubled each time …
+RETRY_LAST_S: Final = 2.0  # … up to this; each between half of it and all, so that many sinks do not ask in step
+TOLD_S: Final = 1.0  # a store that is away for longer is worth a line; a lock of some milliseconds is not
+AGAIN_S: Final = 30.0  # between two more of these lines
+
+log = logging.getLogger("kedge.bolts")
+
+
+class Patience:
+    """Of one task of a sink. Made in a running loop. `tell` is given `Bolt.away`: empty once the store answers."""
+
+    def __init__(self, component: str, random: Random, tell: Callable[[str], None]) -> None:
+        self.retries = 0  # so far, over all outages
+        self.ending = asyncio.Event()  # once set, nothing is asked again
+        self._component = component
+        self._random = random
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kedge-{component}")
+
+    async def ask(self, call: Callable[..., T], *args: Any, limit_s: float | None = None) -> T:
+        """Runs a call in the thread, again and again while it raises StoreAway. Raises it after `limit_s`, or once
+        `ending` is set; and whatever else the call raises, at once."""
+        begun, told_at, tries = self._loop.time(), float("-inf"), 0
+        delay = RETRY_FIRST_S
+        while True:
+            try:
+                result = await self.once(call, *args)
+            except StoreAway as error:
+                now = self._loop.time()
+                if self.ending.is_set() or (limit_s is not None and now - begun >= limit_s):
+                    self._tell("")
+                    raise
+                tries += 1
+                self.retries += 1
+                away = f"its store is away ({error}), retry {tries}"
+                self._tell(away)
+                if now - begun >= TOLD_S and now - told_at >= AGAIN_S:
+                    told_at = now
+                    log.warning(
+                        "%s: %s, for %.0f s so far; its inputs wait (%s)", self._component, away, now - begun, K546
+                    )
+            except BaseException:
+                self._tell("")
+                raise
+            else:
+                if tries:
+                    self._tell("")
+                if told_at > begun:
+                    away_s = self._loop.time() - begun
+                    log.warning("%s: its store is back, after %.0f s and %d retries", self._component, away_s, tries)
+                return result
+            await self._pause(delay * (0.5 + self._random.random() / 2))
+            delay = min(delay * 2, RETRY_LAST_S)
+
+    async def once(self, call: Callable[..., T], *args: Any) -> T:
+        """Runs a call in the thread."""
+        return await self._loop.run_in_executor(self._thread, call, *args)
+
+    def close(self) -> None:
+        """Gives the thread back; it ends after the call under way."""
+        self._thread.shutdown(wait=False)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.ending.wait()
+        except TimeoutError:
+            return

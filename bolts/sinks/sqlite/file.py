@@ -1,0 +1,218 @@
+"""An SQLite file that one sink writes: the lock, the connection, its durability, and whose fault an error is.
+
+Knows SQLite and files; must not know tables, tuples, the loop or acks. Every call blocks; one thread makes them.
+
+What is believed must be durable. Rows that an earlier process wrote, but never synced, are visible after its death: a
+replay would find its key, be dropped and acked, and a power loss would take the row. So each connection's first acts
+write the log into the file again, as far as no reader holds it up, and commit something of their own: what these sync
+covers all that is visible. It matters after a failed fsync above all: the system takes its pages for clean, and the
+next fsync succeeds without having written anything (F18). In the process that has seen it, nothing is tried again.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from bolts.sinks.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken
+from bolts.sinks.files import PASSING, LockFile, checked_path, identity_of, lacking
+from topology.codes.settings import K327, K328, K330, K331
+from topology.errors import ConfigurationError
+
+STRICT_SINCE: Final = (3, 37)
+EXTRA: Final = 3  # PRAGMA synchronous: as FULL, and syncs the folder where there is no write-ahead log
+
+# Primary result codes, but for _SYNC_CODES, which are extended ones.
+_BUSY_CODES: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_WRITE_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})  # no room, a quota, a disk's error
+_DAMAGED_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_SYNC_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
+
+log = logging.getLogger("kedge.bolts")
+
+
+class SqliteFile:
+    """The file behind a `Store`. All access is within `errors()`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._given = path
+        self._connection: sqlite3.Connection | None = None
+        self._lock: LockFile | None = None
+        self._file: tuple[int, int] | None = None  # which file the path named when it was opened
+        self._suspect = False  # an I/O error came since the file was last known to be durable
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        assert self._connection is not None, "open"
+        return self._connection
+
+    def open(self) -> bool:
+        """Takes the lock and connects, unless that is done. Whether the connection is a new one."""
+        if sqlite3.sqlite_version_info < STRICT_SINCE:
+            raise ConfigurationError(
+                f"SqliteSink: SQLite {sqlite3.sqlite_version} is too old for STRICT tables; 3.37 or newer is needed",
+                code=K327,
+            )
+        log.debug("SQLite %s", sqlite3.sqlite_version)
+        try:
+            self.path = checked_path(self._given, "SqliteSink")
+            self._lock = self._lock or LockFile(self.path)
+        except OSError as error:
+            if error.errno in PASSING:
+                raise StoreAway(f"{self.path} can't be opened: {error.strerror}") from error
+            text = f"SqliteSink: {self.path} can't be written beside: {error}"
+            raise ConfigurationError(text, code=K328) from error
+        with self.errors(opening=True):
+            return self._connected("rwc")
+
+    def ready(self) -> bool:
+        """Makes sure that the file is still ours, and connected. Whether the connection is a new one."""
+        if not self._is_there():
+            raise StoreAway(f"{self.path} was removed or replaced while the sink was writing, or can't be looked at")
+        return self._connected("rw")
+
+    def _is_there(self) -> bool:
+        """Whether the path names the file that was opened."""
+        try:
+            return self._file is not None and identity_of(self.path) == self._file
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Gives the connection and the lock back. Does not raise."""
+        self._disconnect()
+        if self._lock is not None:
+            try:
+                self._lock.release()
+            except OSError as error:
+                log.warning("the lock beside %s could not be removed: %s", self.path, error)
+            self._lock = None
+
+    def look_through(self) -> bool:
+        """As `contract.LooksThrough`: pages and their order, by SQLite's quick_check. It finds no byte that has changed
+        within a value, as SQLite keeps no checksums."""
+        if not self._is_there():
+            raise StoreAway(f"{self.path} was removed or replaced, or can't be looked at")
+        try:
+            if self.path.stat().st_size > LOOK_BYTES_MAX:
+                return False
+            if self._connection is not None:  # what is in the log would hide what is below it
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            reader = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=1.0)  # with no page in memory
+            try:
+                (found,) = reader.execute("PRAGMA quick_check(1)").fetchone()
+            finally:
+                reader.close()
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code in _SYNC_CODES:
+                raise StoreBroken(f"{self.path} can't be relied on: {error}") from error
+            if code & 0xFF in _DAMAGED_CODES:
+                raise StoreBroken(f"{self.path} is damaged: {error}", damaged=True) from error
+            raise StoreAway(f"{self.path} can't be read: {error}") from error
+        except OSError as error:
+            raise StoreAway(f"{self.path} can't be read: {error.strerror}") from error
+        if found != "ok":
+            raise StoreBroken(f"{self.path} is damaged: {' '.join(str(found).split())}", damaged=True)
+        return True
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and durable at its end. The lock is taken at its beginning, so that none is upgraded."""
+        connection = self.connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # some errors, and some triggers, have rolled back already
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def errors(self, *, opening: bool = False) -> Iterator[None]:
+        """Says what SQLite reports in one sentence. After anything but a wait, the file is opened anew (D10)."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code is None:  # a mistake of ours, which never came to SQLite
+                self._disconnect()
+                raise
+            raise self._judged(error, code, opening) from error
+        except (StoreAway, StoreBroken, ConfigurationError):
+            self._disconnect_unless_settled()
+            raise
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _judged(self, error: sqlite3.Error, code: int, opening: bool) -> Exception:
+        """What an error of SQLite's means for the sink; closes the connection where it is not to be used again."""
+        primary, name = code & 0xFF, error.sqlite_errorname
+        self._suspect = self._suspect or primary in _WRITE_CODES
+        if primary in _BUSY_CODES:
+            self._disconnect_unless_settled()
+            return StoreAway(f"{self.path} is locked by another program ({name})")
+        self._disconnect()
+        if code in _SYNC_CODES or (primary in _DAMAGED_CODES and not opening):
+            damaged = primary in _DAMAGED_CODES
+            return StoreBroken(f"{self.path} can't be relied on: {error} ({name})", damaged=damaged)
+        if opening and primary == sqlite3.SQLITE_CANTOPEN and (why := lacking(self.path.parent)):
+            return StoreAway(f"{self.path} can't be opened: {why} ({name})")
+        if opening and primary not in _WRITE_CODES:
+            text = f"SqliteSink: {self.path} can't be used as a store: {error} ({name})"
+            return ConfigurationError(text, code=K331)
+        limits = "; see ulimit -f, quotas and dmesg" if primary == sqlite3.SQLITE_IOERR else ""
+        return StoreAway(f"{self.path} can't be written: {error} ({name}{limits})")
+
+    def _connected(self, mode: str) -> bool:
+        if self._connection is not None:
+            return False
+        self._connect(mode)
+        return True
+
+    def _connect(self, mode: str) -> None:
+        """Opens the file and makes sure of its durability (C11)."""
+        uri = f"{self.path.as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        self._connection = connection  # before anything can raise, so that it is closed
+
+        def pragma(setting: str) -> Any:
+            found = connection.execute(f"PRAGMA {setting}").fetchone()
+            return None if found is None else found[0]
+
+        mode_found = pragma("journal_mode = WAL")  # readers don't stop the writer; other modes do as well, slower
+        pragma(f"synchronous = {EXTRA}")
+        pragma("fullfsync = 1")  # macOS: through the disk's cache
+        pragma("checkpoint_fullfsync = 1")
+        pragma("mmap_size = 0")
+        if pragma("synchronous") != EXTRA or mode_found in ("memory", "off"):
+            raise ConfigurationError(
+                f"SqliteSink: {self.path} can't be made durable: journal_mode is {mode_found}, "
+                f"synchronous is {pragma('synchronous')}",
+                code=K330,
+            )
+        busy = pragma(f"wal_checkpoint({'TRUNCATE' if self._suspect else 'PASSIVE'})")
+        if busy and self._suspect:
+            raise StoreAway(f"{self.path} is being read, and has to be written again after an I/O error")
+        with self.transaction():
+            connection.execute(f"PRAGMA user_version = {pragma('user_version')}")
+        self._suspect = False
+        self._file = identity_of(self.path)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except sqlite3.Error as error:
+                log.warning("%s was not closed cleanly: %s", self.path, error)
+
+    def _disconnect_unless_settled(self) -> None:
+        """Closes a connection that `_connect` has not finished, or that has lost its file."""
+        if self._suspect or not self._is_there():
+            self._disconnect()

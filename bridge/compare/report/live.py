@@ -1,0 +1,298 @@
+"""How far a comparison is: a bar a mode at the bottom of a terminal, drawn in place; else a plain line a turn.
+
+Knows how to say it, and no measuring. What a terminal needs is imported for a terminal only.
+"""
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from bridge.compare.job import PHASES, Job, Progress, Row
+from bridge.compare.report.table import cut, measured, milliseconds
+from bridge.compare.results import ModeResult, percentiles
+from topology.cli.output import terminal
+from topology.cli.output.numbers import clock as as_clock
+from topology.cli.output.numbers import counted
+from topology.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+START_S: Final = 6.0  # that a start, and an end, are taken to be long, until one is over
+END_S: Final = 2.0
+SHARE_MIN: Final = 0.03  # of all, from which on the time that is left can be guessed
+LEAST_S: Final = 0.1  # between two frames
+BAR_MIN, BAR_MAX = 6, 30  # cells
+TITLE_MAX: Final = 40
+SAID_MAX: Final = 200  # characters of a reason beside a bar
+DONE, FAILED, WAITING = "green", "red", "dim"  # styles
+
+
+class Shown(Progress, Protocol):
+    """A context manager beside."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: Any) -> None: ...
+
+
+def display(job: Job) -> Shown:
+    """The one that fits stderr."""
+    return Live(job) if terminal.live(sys.stderr) else Lines(job)
+
+
+def found(result: ModeResult) -> str:
+    """What a row has given by now, in a few words."""
+    if result.problem:
+        return f"{'did not end' if measured(result) else 'did not run'}: {result.problem}"
+    some = percentiles(result.latencies)
+    if some is None:
+        rate = result.throughput_per_s
+        return "no results" if rate is None else f"{rate:,.0f} messages/s"
+    return f"p50 {milliseconds(some['p50'])}  p99 {milliseconds(some['p99'])}  max {milliseconds(some['max'])}"
+
+
+class Lines:
+    """A line when a turn begins, and one when it is over."""
+
+    def __init__(self, job: Job) -> None:
+        self._rounds = job.rounds
+        self._round = 0
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        return None
+
+    def planned(self, rows: Sequence[Row]) -> None:
+        rounds = "one round" if self._rounds == 1 else f"{self._rounds} rounds"
+        terminal.say(f"{counted(len(rows), 'row')} to measure, in {rounds}")
+
+    def begun(self, row: Row, round: int) -> None:
+        self._round = round
+        self._say(row, "begins")
+
+    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+        return None
+
+    def ended(self, row: Row, result: ModeResult) -> None:
+        self._say(row, found(result), level="warning" if result.problem else "info")
+
+    def note(self, text: str) -> None:
+        terminal.say(f"  {printable(text)}")
+
+    def _say(self, row: Row, text: str, level: str = "info") -> None:
+        place = f"round {self._round} of {self._rounds}"
+        terminal.say(f"{place}  {printable(row.title)}: {printable(text)}", level=level, mode=row.mode)
+
+
+@dataclass
+class Bar:
+    """One row. `turns`: how many are over; `share`: how far the one is that goes on."""
+
+    row: Row
+    turns: int = 0
+    share: float = 0.0
+    said: str = ""
+    style: str = WAITING
+
+
+class Bars:
+    """Where each row is, and what to say of it. Pure."""
+
+    def __init__(self, job: Job) -> None:
+        self.rounds = job.rounds
+        self.bars: dict[str, Bar] = {}
+        self.current = ""
+        lengths = (START_S, job.warm_up_s, job.seconds, END_S)
+        self._lengths: dict[str, float] = dict(zip(PHASES, lengths, strict=True))
+        self._known = PHASES[1:3] if job.rate is not None else ()  # those whose length is known
+
+    def planned(self, rows: Sequence[Row]) -> None:
+        self.bars = {row.title: Bar(row) for row in rows}
+
+    def begun(self, row: Row, round: int) -> None:
+        self.current = row.title
+        bar = self.bars.setdefault(row.title, Bar(row))
+        bar.turns, bar.share, bar.style = round - 1, 0.0, ""
+
+    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+        bar = self.bars.setdefault(row.title, Bar(row))
+        names = [*self._lengths]
+        before = sum(self._lengths[name] for name in names[: names.index(phase)]) if phase in names else 0.0
+        length = self._lengths.get(phase, 0.0)
+        bar.share = max(bar.share, (before + min(length, done_s)) / sum(self._lengths.values()))
+        bar.style = ""
+        bar.said = f"{phase} {done_s:.0f} s"
+        if phase in self._known:
+            late = done_s > length + 1  # what was offered is through, and results are waited for
+            bar.said = (
+                f"{phase}, waits for results {done_s - length:.0f} s" if late else f"{bar.said[:-2]} of {length:g} s"
+            )
+
+    def ended(self, row: Row, result: ModeResult) -> None:
+        bar = self.bars.setdefault(row.title, Bar(row))
+        bar.turns, bar.share = bar.turns + 1, 0.0
+        bar.said = found(result)[:SAID_MAX]
+        bar.style = FAILED if result.problem else DONE
+        self.current = ""
+
+    def share(self, bar: Bar) -> float:
+        """From 0 to 1."""
+        return min(1.0, (bar.turns + bar.share) / self.rounds)
+
+    def whole(self) -> float:
+        """From 0 to 1, of all rows."""
+        return sum(map(self.share, self.bars.values())) / len(self.bars) if self.bars else 0.0
+
+    def title(self, elapsed_s: float) -> str:
+        """The line above."""
+        bar = self.bars.get(self.current)
+        words = [as_clock(elapsed_s)]
+        if bar is not None:
+            words.append(f"round {min(bar.turns + 1, self.rounds)} of {self.rounds}")
+        whole = self.whole()
+        if SHARE_MIN <= whole < 1:
+            words.append(f"about {as_clock(elapsed_s / whole - elapsed_s)} left")
+        return "  ".join([*words, "Ctrl-C ends it early"])
+
+    def shown(self, rows: int) -> list[Bar]:
+        """As many as there is room for, the one whose turn it is among them."""
+        bars = [*self.bars.values()]
+        at = next((place for place, bar in enumerate(bars) if bar.row.title == self.current), 0)
+        first = max(0, min(at - rows // 2, len(bars) - rows))
+        return bars[first : first + max(rows, 1)]
+
+
+class Live(Bars):
+    """On a terminal. Leaves nothing on it but what was written above. `clock` gives seconds."""
+
+    def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
+        from topology.cli.output.screen import Screen
+
+        super().__init__(job)
+        self._clock = clock
+        self._begun = clock()
+        self._drawn = -LEAST_S
+        self._screen = Screen(sys.stderr)
+        self._coloured = terminal.colours()
+        self._closing = contextlib.ExitStack()
+        self._gone = False
+
+    def __enter__(self) -> "Live":
+        from topology.cli.output.live import out_of_the_way
+        from topology.cli.output.screen import written_above
+
+        self._closing.enter_context(written_above(self._screen))
+        self._closing.callback(self._clear)
+        self._closing.enter_context(out_of_the_way(self._screen))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._closing.close()
+
+    def _clear(self) -> None:
+        with contextlib.suppress(OSError):  # the terminal is gone, and nobody watches
+            self._screen.clear()
+
+    def planned(self, rows: Sequence[Row]) -> None:
+        super().planned(rows)
+        self._draw()
+
+    def begun(self, row: Row, round: int) -> None:
+        super().begun(row, round)
+        self._draw()
+
+    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+        super().phase(row, phase, done_s, of_s)
+        if self._clock() - self._drawn >= LEAST_S:
+            self._draw()
+
+    def ended(self, row: Row, result: ModeResult) -> None:
+        super().ended(row, result)
+        self._draw()
+
+    def note(self, text: str) -> None:
+        terminal.say(printable(text))
+
+    def _draw(self) -> None:
+        """Never raises for a terminal that is gone."""
+        if self._gone:
+            return
+        self._drawn = self._clock()
+        columns, rows = self._screen.size()
+        frame, plain = _lines(self, self._drawn - self._begun, columns, rows, self._coloured)
+        try:
+            self._screen.draw(frame, plain)
+        except BlockingIOError:
+            return  # it takes nothing at this moment
+        except OSError:
+            self._gone = True
+
+
+def _lines(bars: Bars, elapsed_s: float, columns: int, rows: int, coloured: bool) -> tuple[list[str], list[str]]:
+    """The frame by Rich: its lines with styles, and without."""
+    from rich.console import Console
+
+    width = max(1, columns - 1)
+    console = Console(
+        file=_Into(getattr(sys.stderr, "encoding", None)),
+        width=width,
+        force_terminal=True,
+        color_system="standard" if coloured else None,
+        highlight=False,
+        markup=False,
+    )
+    frame, plain = [cut(bars.title(elapsed_s), width)], [cut(bars.title(elapsed_s), width)]
+    made = console.render_lines(_grid(bars, width, max(1, rows - 2)), pad=False) if bars.bars else []
+    for segments in made:
+        plain.append("".join(one.text for one in segments if not one.control))
+        frame.append("".join(_styled(console, one.text, one.style) for one in segments if not one.control))
+    return frame, plain
+
+
+def _styled(console: "Console", text: str, style: Any) -> str:
+    from rich.color import ColorSystem
+
+    if style is None or console.color_system is None:
+        return text
+    return str(style.render(text, color_system=ColorSystem.STANDARD))
+
+
+def _grid(bars: Bars, width: int, rows: int) -> "RenderableType":
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = bars.shown(rows)
+    titles = [printable(bar.row.title) for bar in shown]
+    title = min(max(map(len, titles)), TITLE_MAX, max(1, width * 2 // 5))
+    bar_width = max(BAR_MIN, min(BAR_MAX, width // 5))
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=title, no_wrap=True, overflow="ellipsis")
+    grid.add_column(width=bar_width, no_wrap=True)
+    grid.add_column(width=max(1, width - title - bar_width - 2), no_wrap=True, overflow="ellipsis")
+    for name, bar in zip(titles, shown, strict=True):
+        style = "bold" if bar.row.title == bars.current else ""
+        grid.add_row(
+            Text(name, style=style),
+            ProgressBar(total=1.0, completed=bars.share(bar), width=bar_width),
+            Text(printable(bar.said), style=bar.style),
+        )
+    return grid
+
+
+class _Into(io.StringIO):
+    """Nothing is read of it; its encoding decides what bars are made of."""
+
+    def __init__(self, encoding: str | None) -> None:
+        super().__init__()
+        self._of_stream = encoding or "utf-8"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._of_stream

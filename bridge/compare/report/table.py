@@ -1,0 +1,271 @@
+"""A comparison as lines of text: a row a mode, what is to be said of it below, and what a reader has to know besides.
+
+Pure: a Comparison in, lines out, none wider than asked for. Knows no terminal and no other way of showing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+from bridge.compare.results import JVM_ONLY, Comparison, ModeResult, percentile, percentiles
+from topology.cli.output.numbers import NONE, counted, duration, rate, short
+from topology.cli.output.table import wrapped
+from topology.text import printable
+
+INDENT: Final = "  "
+SAID_LINES_MAX: Final = 12  # that one sentence may take
+FEW: Final = 1_000  # results, of which fewer have no 99.9th percentile but their maximum
+WHAT_IT_IS: Final = (
+    "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds a million messages"
+)
+WHAT_KILLED_IS: Final = (
+    "gap: the longest time without a result after the kill, less that of before; recovered: until the first one that "
+    "was due after it; replayed: until the first replay was acked; exact: whether each result was there once, or in "
+    "effect, as a sink drops what it has already; by count: as many, but some of other messages"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """`keep`: the lower, the later it is left out where there is no room."""
+
+    title: str
+    width: int
+    keep: int
+    cell: Callable[[ModeResult], str]
+
+
+def _latency(name: str) -> Callable[[ModeResult], str]:
+    return lambda one: milliseconds((percentiles(one.latencies) or {}).get(name))
+
+
+COLUMNS: Final = (
+    Column("p50", 7, 0, _latency("p50")),
+    Column("p90", 7, 5, _latency("p90")),
+    Column("p99", 7, 1, _latency("p99")),
+    Column("p99.9", 7, 4, _latency("p999")),
+    Column("max", 7, 2, _latency("max")),
+    Column("msg/s", 6, 3, lambda one: rate(one.throughput_per_s)),
+    Column("CPU s/M", 7, 6, lambda one: rate(one.cpu_seconds_per_million)),
+    Column("memory", 7, 7, lambda one: megabytes(one.memory_mb)),
+    Column("results", 7, 8, lambda one: short(one.arrived or len(one.latencies))),
+    Column("start", 6, 9, lambda one: duration(one.start_s)),
+)
+KILLED: Final = (
+    Column("gap", 7, 0, lambda one: milliseconds(one.kill.gap_ms if one.kill else None)),
+    Column("recovered", 9, 2, lambda one: milliseconds(one.kill.recovered_ms if one.kill else None)),
+    Column("replayed", 8, 3, lambda one: milliseconds(one.kill.replayed_ms if one.kill else None)),
+    Column("exact", 9, 1, lambda one: exactness(one)),
+)
+
+
+def milliseconds(given: float | None) -> str:
+    """A time with its unit."""
+    return duration(None if given is None else given / 1000)
+
+
+def megabytes(given: float | None) -> str:
+    """Memory with its unit."""
+    if given is None:
+        return NONE
+    return f"{given:,.0f} MB" if given < 999.5 else f"{given / 1000:.1f} GB"
+
+
+def lines(comparison: Comparison, columns: int) -> Iterator[str]:
+    """All that is said of a comparison, in lines of at most `columns` cells: in one line a row where that fits, else
+    in two, the second with its figures; as many of these as there is room for."""
+    modes = comparison.modes
+    yield from _table(modes, columns, COLUMNS, lambda one: one.guarantee, remarks_of, spare=2)
+    killed = [one for one in modes if one.kill is not None]
+    if killed:
+        yield ""
+        yield from _table(killed, columns, KILLED, _victim, lambda one: iter(()))
+        yield from _said(WHAT_KILLED_IS, columns)
+    yield ""
+    if any(measured(one) for one in modes):
+        yield from _said(WHAT_IT_IS, columns)
+    for sentence in sentences(comparison):
+        yield from _said(sentence, columns)
+
+
+def name_of(comparison: Comparison) -> str:
+    """What was compared, without the folders on the way to it."""
+    return comparison.topology.replace("\\", "/").rpartition("/")[2] or comparison.topology
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """What is to be said of all modes together: who was the fastest, what the figures can't tell, and the notes."""
+    if found := headline(comparison):
+        yield found
+    if with_kill(comparison) and any(map(measured, comparison.modes)):
+        yield "a process of each mode was killed in the middle: its latencies are those of that, too"
+    few = [one for one in comparison.modes if 0 < len(one.latencies) < FEW]
+    if few:
+        least = min(len(one.latencies) for one in few)
+        yield f"p99.9 of fewer than {FEW:,} results is their maximum; some modes had only {least:,}"
+    yield from comparison.notes
+    if comparison.interrupted:
+        until = "these are the figures of what was measured until then"
+        yield f"interrupted{f': {until}' if any(map(measured, comparison.modes)) else ' before anything was measured'}"
+
+
+def at_once(comparison: Comparison) -> bool:
+    """Whether all messages were offered at once, so that not the latencies count but how many got through."""
+    rate = comparison.settings.get("rate", 0)
+    return not isinstance(rate, int | float) and not bounded(comparison)
+
+
+def bounded(comparison: Comparison) -> bool:
+    """Whether each mode's figures are of the highest rate at which its 99th percentile was within a bound."""
+    return "p99_ms" in comparison.settings
+
+
+def with_kill(comparison: Comparison) -> bool:
+    """Whether a process of each mode was killed in the middle."""
+    return bool(comparison.settings.get("kill"))
+
+
+def headline(comparison: Comparison) -> str:
+    """The lowest and the highest median, or throughput, or gap where each was killed in the middle, which is what most
+    latencies are of then; empty where there is nothing to compare. Of modes that ran the topology to its end, and were
+    not held up by the feeder."""
+    fair = [one for one in comparison.modes if not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY]
+    unit: Callable[[float], str]
+    if at_once(comparison) or bounded(comparison):
+        what, unit, how = "messages a second", rate, "as many"
+        found = sorted((one.throughput_per_s, one.title) for one in fair if one.throughput_per_s)
+    elif with_kill(comparison):
+        what, unit, how = "after a kill no result for", milliseconds, "as long"
+        found = sorted((one.kill.gap_ms, one.title) for one in fair if one.kill and one.kill.gap_ms)
+    else:
+        what, unit, how = "p50", milliseconds, "as long"
+        found = sorted((percentile(sorted(one.latencies), 50), one.title) for one in fair if one.latencies)
+    if len(found) < 2 or found[0][0] <= 0:
+        return ""
+    (low, first), (high, last) = found[0], found[-1]
+    from_ = "" if with_kill(comparison) and not at_once(comparison) else "from "
+    return f"{what} {from_}{unit(low)} ({first}) to {unit(high)} ({last}), {times(high / low)} {how}"
+
+
+def times(ratio: float) -> str:
+    """How many times, in two digits or more: "1.4 times", "250 times"."""
+    return f"{ratio:.1f} times" if ratio < 9.95 else f"{float(f'{ratio:.2g}'):,.0f} times"
+
+
+def called(one: ModeResult) -> str:
+    """A row's name beside its curve, where its remarks are not: with what its figures are not."""
+    if one.problem:
+        return f"{one.title}, did not end" if measured(one) else one.title
+    return f"{one.title}, the feeder was the limit" if one.feeder_limited else one.title
+
+
+def remarks_of(one: ModeResult) -> Iterator[str]:
+    """What a row's figures don't say."""
+    if one.problem:
+        yield f"{'did not end' if measured(one) else 'did not run'}: {one.problem}"
+    elif not measured(one):
+        yield f"no results: of {counted(one.offered, 'message')} none came to a sink"
+    if one.feeder_limited:
+        late = milliseconds(one.feeder_lag.get("p50"))
+        yield f"the feeder was the limit, {late} late at its own p50: these figures are not the mode's"
+    elif one.late_in_tail:
+        late = milliseconds(one.feeder_lag["p99"])
+        yield f"the feeder was {late} late at its own p99: the slowest results are not the mode's alone"
+    if wrong := inexact(one):
+        yield wrong
+
+
+def measured(one: ModeResult) -> bool:
+    """Whether it has any figures."""
+    return bool(one.latencies) or one.throughput_per_s is not None
+
+
+def inexact(one: ModeResult) -> str:
+    """Results that were not there once each, in a few words; empty where all were."""
+    results = counted(one.arrived, "result")
+    if not (one.missing or one.extra):
+        again = f"{results} came, and {counted(one.repeated, 'repeat')}"
+        return f"{again}{'' if one.mode in JVM_ONLY else ', which a sink drops'}" if one.repeated else ""
+    if reordered(one):
+        other = f"{one.missing:,} of {results} are of other messages than in most runs"
+        return f"{other}: after a kill, replays come in another order"
+    parts = (("missing", one.missing), ("repeated", one.repeated), ("that no other mode gave", one.extra))
+    return f"not exact: {', '.join(f'{count:,} {what}' for what, count in parts if count)}, of {results}"
+
+
+def reordered(one: ModeResult) -> bool:
+    """Whether there are as many results as there should be, and some of other messages: where one goes by what came
+    before, as a count does, replays make another message the one that it comes of."""
+    return one.kill is not None and one.missing == one.extra > 0
+
+
+def exactness(one: ModeResult) -> str:
+    """Whether each result was there once, or would be behind a sink that drops what it has: in a word or two. Of what
+    did not come to its end nobody knows."""
+    if one.problem:
+        return NONE
+    if reordered(one):
+        return "by count"
+    return "yes" if one.exact else "in effect" if one.exact_in_effect else "no"
+
+
+def _victim(one: ModeResult) -> str:
+    return f"{one.kill.what} killed" if one.kill is not None else ""
+
+
+def _table(
+    modes: Sequence[ModeResult],
+    columns: int,
+    wanted: Sequence[Column],
+    beside: Callable[[ModeResult], str],
+    below: Callable[[ModeResult], Iterator[str]],
+    spare: int = 0,
+) -> Iterator[str]:
+    """`beside` stands behind a row's figures, or behind its title where these have a line of their own. `spare`: how
+    many columns may be left out so that all is in one line."""
+    titles = [printable(one.title) for one in modes]
+    longest = max((cell_len(one) for one in titles), default=0)
+    behind = max((cell_len(beside(one)) + 2 for one in modes), default=0)
+    kept = [*wanted]
+    while len(kept) > len(wanted) - spare and longest + _width(kept) + behind > columns:
+        kept.remove(max(kept, key=lambda one: one.keep))
+    one_line = longest + _width(kept) + behind <= columns
+    first = longest if one_line else 0
+    if not one_line:
+        kept = [*wanted]
+        while len(kept) > 1 and _width(kept) > columns:
+            kept.remove(max(kept, key=lambda one: one.keep))
+    if any(measured(one) for one in modes):
+        yield cut(" " * first + "".join("  " + one.title.rjust(one.width) for one in kept), columns)
+    for title, one in zip(titles, modes, strict=True):
+        figures = "".join("  " + column.cell(one).rjust(column.width) for column in kept)
+        told = beside(one)
+        if one_line:
+            shown = figures if measured(one) else " " * cell_len(figures)
+            yield f"{set_cell_size(title, first)}{shown}  {told}".rstrip()
+        else:
+            both = f"{title}  {told}".rstrip()
+            yield both if cell_len(both) <= columns else cut(title, columns)
+            if cell_len(both) > columns and told:
+                yield from _said(told, columns, INDENT)
+            if measured(one):
+                yield cut(" " * first + figures, columns)
+        for remark in below(one):
+            yield from _said(remark, columns, INDENT)
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(one.width + 2 for one in columns)
+
+
+def _said(text: str, columns: int, indent: str = "") -> Iterator[str]:
+    """A sentence in as many lines as it takes, within reason."""
+    room = max(1, columns - len(indent))
+    yield from (f"{indent}{line}" for line in wrapped(printable(text), room, SAID_LINES_MAX))
+
+
+def cut(text: str, columns: int) -> str:
+    """The text, in at most so many cells."""
+    return text if cell_len(text) <= columns else set_cell_size(text, max(0, columns - 1)).rstrip() + "…"

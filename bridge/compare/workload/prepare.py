@@ -1,0 +1,180 @@
+"""From a job to its script: which topology, how many messages, and the reading of them in a process of its own."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bridge.compare.folder import can_not_begin, unmade, without_room
+from bridge.compare.job import Job
+from bridge.compare.processes import environment, started
+from bridge.compare.workload.read_sources import ALL_S, QUIET_S
+from bridge.compare.workload.script import SCRIPT, Script, Source, kept
+from bridge.compare.workload.topology import replaced, sources_of
+from topology.checks.declaration import require_valid
+from topology.checks.guarantees import Guarantee, guarantees
+from topology.codes.catalogue import CODES
+from topology.codes.comparison import K705, K706, K707
+from topology.config import Config
+from topology.errors import ConfigurationError
+from topology.graph import Graph
+from topology.loading import settings
+from topology.loading.load import Target, load, target_of
+
+AT_ONCE_A_SECOND: Final = 10_000  # with `--rate max`: how many messages stand for a second of `--for`
+WARM_RATE: Final = 1_000.0  # of the warm-up, with `--rate max`
+OFFERED_MAX: Final = 3_000_000  # messages of one round
+COUNTED_MAX: Final = 1e15  # how many are told as a number
+HELD_MAX: Final = 1_000_000  # messages that are read; more are these once more
+FIRST_S: Final = 15.0  # how long all spouts together may take to give their first message
+READING_S: Final = ALL_S + 90.0  # for the process that reads, importing and closing included
+LOOK_S: Final = 0.05
+SAID_MAX: Final = 300  # characters of what it has said as it died
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is compared: where the topology is, with its values; its name and spouts, and what its results get from
+    Kedge. `notes`: where they get less in a run of its own."""
+
+    target: Target
+    values: dict[str, str]
+    topology: str
+    sources: tuple[Source, ...]
+    guarantee: str
+    notes: tuple[str, ...] = ()
+
+    def told(self, **beside: Any) -> dict[str, Any]:
+        """As other processes are told, which load it once more."""
+        file = str(self.target.file) if self.target.file else None
+        where = {"where": self.target.where, "attribute": self.target.attribute, "file": file, "values": self.values}
+        return {**where, **beside}
+
+
+def offer_of(job: Job) -> Offer:
+    """Loads the topology, and looks whether it can be compared. Raises ConfigurationError or DeclarationError."""
+    target, values = target_of(job.target), dict(settings.pairs(job.settings, "--set"))
+    made = load(target, values)
+    made.config = settings.configured(made.config, settings.pairs(job.config, "--config"), os.environ)
+    require_valid(made)
+    if made.companions:
+        names = ", ".join(repr(one.name) for one in made.companions)
+        raise ConfigurationError(f"{target} has processes beside it ({names}), and can't be compared", code=K705)
+    sources = sources_of(made)
+    name, config = made.name, made.config
+    notes = tuple(_unrepeatable(made))
+    promised = guarantees(replaced(made, "", ""))
+    assert isinstance(config, Config), "validated"
+    weakest = max((one.guarantee for one in promised), key=[*Guarantee].index, default=Guarantee.EXACTLY_ONCE)
+    return Offer(target, values, name, sources, weakest.value, notes)
+
+
+def _unrepeatable(made: Graph) -> Iterator[str]:
+    """What a run of its own does not get of its spouts, and a comparison does, which gives messages again for them."""
+    missed = {
+        "never": "can't give a message again, and is stood in for by what can: in a run of its own, what is in flight "
+        "when a worker dies is lost",
+        "other ids": "gives messages again under other ids, and is stood in for by what keeps them: in a run of its "
+        "own, what comes again may be counted twice",
+    }
+    for one in made.components:
+        if one.kind == "spout" and (text := missed.get(one.prototype.given_again)):
+            yield f"The spout {one.name!r} {text}."
+
+
+def counts_of(job: Job) -> tuple[int, int, float]:
+    """How many messages are offered in all, how many of these are not measured, and how many a second those are."""
+    rate = job.rate if job.rate is not None else WARM_RATE
+    warm = 1 + rate * job.warm_up_s
+    measured = (job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds
+    if not warm + measured <= OFFERED_MAX:
+        all_ = warm + measured
+        many = f"{all_:,.0f} messages" if all_ < COUNTED_MAX else "more messages than anybody counts"
+        raise ConfigurationError(f"that is {many} a round, and {OFFERED_MAX:,} are the most", code=K707)
+    return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
+
+
+def read(job: Job, offer: Offer, folder: Path, mark: str) -> Script:
+    """Reads the messages into `folder`; takes some seconds, a minute at most. Raises ConfigurationError where there are
+    none, and StartError where they can't be written."""
+    count, warm, warm_rate = counts_of(job)
+    try:
+        said = _read(offer.told(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S), folder, mark)
+    except OSError as error:
+        raise can_not_begin(unmade(error)) from error
+    if "unmade" in said:
+        raise can_not_begin(said["unmade"])
+    if "error" in said:
+        wrong = _unread(said["error"], said["code"], said["next"])
+        wrong.trace = said.get("trace", "")
+        raise wrong
+    if not said["held"]:
+        raise _unread(_nothing(offer, said["why"]))
+    (folder / SCRIPT).unlink()
+    notes = [*_notes(said["held"], count, said["why"]), *offer.notes]
+    return Script(folder, offer.topology, offer.sources, said["held"], count, warm, job.rate, warm_rate, tuple(notes))
+
+
+def _unread(why: str, code: str = "", next: str = "") -> ConfigurationError:
+    """The error where there is nothing to be offered."""
+    return ConfigurationError(why, code=CODES.get(code, K706), next=next)
+
+
+def _read(told: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:
+    """What the process says that reads. Raises OSError, and ConfigurationError where it says nothing."""
+    folder.mkdir(exist_ok=True)
+    request = folder / "request.json"
+    with open(os.open(request, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        json.dump(told, file)  # a file and no argument: values may be secrets
+    command = [sys.executable, "-P", "-m", "bridge.compare.workload.read_sources", str(request)]
+    process = started(command, environment(mark), folder / "reading")
+    try:
+        _wait(process)
+    finally:
+        process.kill()
+        process.wait()
+    try:
+        return kept(folder)
+    except FileNotFoundError:
+        if why := without_room(folder):
+            raise OSError(why) from None
+        raise _unread(f"the spouts could not be read: {_last(folder, process)}") from None
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    ends = time.monotonic() + READING_S
+    while process.poll() is None and time.monotonic() < ends:
+        time.sleep(LOOK_S)
+
+
+def _last(folder: Path, process: "subprocess.Popen[bytes]") -> str:
+    lines = [line for line in (folder / "reading.err").read_text(errors="replace").splitlines() if line.strip()]
+    said = lines[-1][:SAID_MAX] if lines else "it said nothing"
+    return f"the process that read them ended with status {process.returncode}, and {said}"
+
+
+def _nothing(offer: Offer, why: str) -> str:
+    names = " and ".join(repr(one.name) for one in offer.sources)
+    if why:
+        return f"{names} gave no message within some seconds, so there is nothing to compare with"
+    return f"{names} ended without a message, so there is nothing to compare with"
+
+
+def _notes(held: int, count: int, why: str) -> list[str]:
+    notes = ["No sink of the topology ran: what would have reached them was timed and counted."]
+    if held < count:
+        because = {
+            "": "had no more",
+            "quiet": f"gave nothing more for {QUIET_S:g} s",
+            "slow": f"gave no more within {ALL_S:g} s",
+        }.get(why, "were read no further")
+        times = count / held
+        offered = f"these were offered {times:,.1f} times over" if times >= 1.05 else "a few were offered twice"
+        notes.append(f"The spouts {because} than {held:,} messages; {offered}, under new ids each time.")
+    return notes

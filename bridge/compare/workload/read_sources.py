@@ -1,0 +1,214 @@
+"""Reads a script from a topology's own spouts: `python -m bridge.compare.workload.read_sources FILE`, its own process.
+
+What a spout does when it is opened, and what it leaves behind, happens here and nowhere else; bolts are not opened. It
+is told what to read in a file, as JSON, and writes `script.json` beside the records: how many there are, or why none.
+Everything is bounded: how many messages, bytes and seconds. Nothing is acked, as nothing is processed.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from bridge.compare.folder import end_with, unmade
+from bridge.compare.workload.script import INDEX, RECORDS, SCRIPT, NoRoom, Writer
+from topology.components import Message, Positions, Task
+from topology.errors import KedgeError
+from topology.graph import Declared, Graph
+from topology.loading.load import Target, load
+from topology.runtime.clock import LoopClock
+from topology.runtime.prototypes import prototype_copy
+from topology.runtime.tasks.polling import Polling, polling
+from topology.user_frames import described, users_frames
+
+AT_ONCE: Final = 64  # messages of one poll, so that several spouts take turns
+QUIET_S: Final = 2.0  # spouts that have given nothing for so long give nothing more for a script
+ALL_S: Final = 30.0  # of reading in all
+BYTES_MAX: Final = 512 * 2**20  # of records
+CLOSE_S: Final = 5.0  # for closing one spout
+
+
+@dataclass
+class Seen:
+    """How far the reading is."""
+
+    wanted: int
+    first_s: float  # how long all spouts together may take to give their first message
+    last_at: float = 0.0  # when the last message came, by the loop's clock
+    why: str = ""  # why no more is wanted, where that is not the spouts' end
+
+
+class MemoryNotes:
+    """`topology.components.Notes` of a process that nobody will ask again."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def get(self, name: str) -> str | None:
+        return self._texts.get(name)
+
+    def set(self, name: str, text: str) -> None:
+        self._texts[name] = text
+
+
+class SpoutTask:
+    """One task of a spout, from its opening to its end."""
+
+    def __init__(self, number: int, declared: Declared, task: Task) -> None:
+        self.number, self.declared, self.task = number, declared, task
+        self.spout: Any = prototype_copy(declared)
+        self._polling: Polling | None = None
+
+    async def open(self) -> None:
+        """Raises what its `open` raises."""
+        await _awaited(self.spout.open(self.task, Positions()))
+        self._polling = polling(self.spout)
+
+    async def read(self, writer: Writer, seen: Seen) -> None:
+        """Writes what it gives, until it ends or enough is there."""
+        assert self._polling is not None, "opened"
+        while not seen.why:
+            messages: Sequence[Message[Any]] = await self._polling.poll(AT_ONCE)
+            if not messages:
+                return
+            seen.last_at = asyncio.get_running_loop().time()
+            for message in messages:
+                if writer.held >= seen.wanted:
+                    seen.why = "enough"
+                elif writer.size >= BYTES_MAX:
+                    seen.why = "bytes"
+                else:
+                    stream = self.declared.streams.index(type(message.record))
+                    writer.add(self.number, stream, message.record)
+                    continue
+                return
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Never raises: what it has given is there."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_S):
+                if self._polling is not None:
+                    await self._polling.close()
+                await _awaited(self.spout.close())
+
+
+class SpoutError(Exception):
+    """What a spout raised, and which, and where: "opening it" or "reading it"."""
+
+    def __init__(self, name: str, doing: str, error: BaseException) -> None:
+        super().__init__(name)
+        self.name, self.doing, self.error = name, doing, error
+
+
+async def read(topology: Graph, writer: Writer, seen: Seen, folder: Path) -> str:
+    """Reads all tasks of its spouts; returns why it has ended: "" where they have. Raises SpoutError and NoRoom."""
+    loop = asyncio.get_running_loop()
+    seen.last_at = begun = loop.time()
+    tasks = [
+        SpoutTask(number, one, _task(topology.name, one, index, folder, loop))
+        for number, one in enumerate(one for one in topology.components if one.kind == "spout")
+        for index in range(one.tasks)
+    ]
+    reading: list[asyncio.Task[None]] = []
+    try:
+        for one in tasks:
+            await _blamed(one, "opening it", one.open())
+        reading = [asyncio.create_task(_blamed(one, "reading it", one.read(writer, seen))) for one in tasks]
+        while (left := [one for one in reading if not one.done()]) and not seen.why:
+            await asyncio.wait(left, timeout=0.1, return_when=asyncio.FIRST_EXCEPTION)
+            for done in filter(asyncio.Task.done, reading):
+                done.result()
+            quiet = loop.time() - seen.last_at
+            if quiet > (QUIET_S if writer.held else seen.first_s):
+                seen.why = "quiet"
+            elif loop.time() - begun > ALL_S:
+                seen.why = "slow"
+    finally:
+        for pending in reading:
+            pending.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        for one in tasks:
+            await one.close()
+    return seen.why
+
+
+def main() -> int:
+    """Reads what its file says; the exit status is 0 where `script.json` tells how it was."""
+    told: dict[str, Any] = json.loads(Path(sys.argv[1]).read_bytes())
+    folder = Path(told["folder"])
+    end_with(folder.parent)
+    said: dict[str, Any]
+    try:
+        topology = load(Target(told["where"], told["attribute"], _path(told["file"])), told["values"])
+        writer = Writer(folder)
+        with tempfile.TemporaryDirectory(dir=folder) as files:
+            why = asyncio.run(read(topology, writer, Seen(told["wanted"], told["first_s"]), Path(files)))
+        writer.close()
+        said = {"held": writer.held, "why": why}
+    except KedgeError as error:
+        said = {"error": str(error), "code": error.code.name if error.code else "", "next": error.next}
+    except SpoutError as error:
+        said = _said(error)
+    except OSError as error:
+        for name in (RECORDS, INDEX):  # so that there is room for the word
+            (folder / name).unlink(missing_ok=True)
+        said = {"unmade": unmade(error)}
+    beside = folder / f".{SCRIPT}"
+    beside.write_text(json.dumps(said))
+    os.replace(beside, folder / SCRIPT)
+    return 0
+
+
+def _said(error: SpoutError) -> dict[str, Any]:
+    inner = error.error
+    if isinstance(inner, KedgeError):
+        return {"error": str(inner), "code": inner.code.name if inner.code else "", "next": inner.next}
+    text = f"the spout {error.name!r} raised {described(inner)} while {error.doing}"
+    return {"error": text, "code": "", "next": "", "trace": users_frames(inner)}
+
+
+async def _blamed(one: SpoutTask, doing: str, work: Any) -> None:
+    try:
+        await work
+    except (asyncio.CancelledError, NoRoom):
+        raise
+    except BaseException as error:
+        raise SpoutError(one.declared.name, doing, error) from error
+
+
+async def _awaited(result: Any) -> None:
+    if result is not None and inspect.isawaitable(result):
+        await result
+
+
+def _task(topology: str, one: Declared, index: int, folder: Path, loop: asyncio.AbstractEventLoop) -> Task:
+    return Task(
+        topology,
+        one.name,
+        index,
+        one.tasks,
+        LoopClock(loop),
+        Random(f"{one.name} {index}"),
+        MemoryNotes(),
+        one.known_as,
+        folder_of=lambda: folder,
+    )
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # threads of a spout's may never end

@@ -1,0 +1,82 @@
+"""What `samples.py` beside a topology's file says of it: data, made by the function of the file's name, for a topology
+that is given no settings; and by what it counts, in COUNTED under that name.
+
+Knows files and imports; must not know what is measured.
+"""
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from topology.codes.comparison import K709
+from topology.errors import ConfigurationError
+from topology.loading.load import target_of
+
+SAMPLES: Final = "samples.py"
+COUNTED: Final = "COUNTED"
+
+
+@contextmanager
+def sample_of(target: str) -> Iterator[tuple[str, ...]]:
+    """Settings, NAME=VALUE each, that read the data made for `target`; none if nothing makes any.
+
+    The data are in a folder of their own, which is gone afterwards. Raises what the maker raises, OSError for one.
+    """
+    maker = _maker(target)
+    if maker is None:
+        yield ()
+        return
+    with TemporaryDirectory(prefix="kedge-sample-", ignore_cleanup_errors=True) as folder:
+        yield tuple(f"{name}={value}" for name, value in maker(Path(folder)).items())
+
+
+def counted_of(target: str) -> tuple[str, str] | tuple[()]:
+    """A regex and a group of it, by which the topology counts messages; () where nothing says so. Raises
+    ConfigurationError for what is none."""
+    module, name = _samples(target)
+    found = getattr(module, COUNTED, {}).get(name) if module is not None else None
+    if found is None:
+        return ()
+    try:
+        pattern, key = found
+        known = key in re.compile(pattern).groupindex
+    except (TypeError, ValueError, re.error):
+        known = False
+    if not known:
+        text = (
+            f"{SAMPLES} has in {COUNTED} under {name!r} no pair of a regular expression and the name of a group of it"
+        )
+        raise ConfigurationError(text, code=K709)
+    return pattern, key
+
+
+def _maker(target: str) -> Callable[[Path], dict[str, str]] | None:
+    module, name = _samples(target)
+    maker: Callable[[Path], dict[str, str]] | None = getattr(module, name, None)
+    return maker if callable(maker) else None
+
+
+def _samples(target: str) -> tuple[Any, str]:
+    """The module, None where there is none, and the name that the topology has in it."""
+    found = target_of(target)
+    file = found.file or _file_of(found.where)
+    if file is None or not (samples := file.with_name(SAMPLES)).is_file():
+        return None, ""
+    spec = importlib.util.spec_from_file_location("_kedge_samples", samples)
+    if spec is None or spec.loader is None:
+        return None, ""
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, file.stem
+
+
+def _file_of(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None

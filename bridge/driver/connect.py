@@ -1,0 +1,112 @@
+"""Spark Connect: a driver without a JVM, whose queries run in a server that others have started.
+
+What a batch comes to is written there, where the server runs Python, into the folders that both see; the driver goes by
+those files. Imported only where the master is sc://….
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from bridge.driver.batch import InBatch, Life, keep
+from bridge.driver.connect_end import End, watermarks_see_ends
+from bridge.errors import NeedsMending
+from bridge.files.input import Stream
+from bridge.files.query import place
+from bridge.spark.master import SETTINGS, wait_for
+
+SAID_MAX: Final = 20  # words of batches that the driver has not heard yet
+TOLD: Final = "told"  # in a query's folder: what its batches say, as JSON
+
+
+def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session there. Blocks as `wait_for` does. Raises NeedsMending where nothing answers, where this Python lacks
+    what a client needs, and for a setting that can't be given from here. SIGTERM ends the session, and its queries."""
+    try:
+        import grpc_status  # noqa: F401  # an extra
+    except ImportError as error:
+        text = f"Spark Connect needs more ({error}): {sys.executable} -m pip install 'kedge-streams[spark-connect]'"
+        raise NeedsMending(text) from error
+    wait_for(master)
+    session = SparkSession.builder.remote(master).getOrCreate()
+    for key, value in SETTINGS.items():
+        with suppress(PySparkException):  # the server's own, where they are settled when it starts
+            session.conf.set(key, value)
+    for key, value in settings.items():
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            text = f"the setting {key!r} can't be given through Spark Connect: {str(error).splitlines()[0]:.300}"
+            raise NeedsMending(f"{text}; give it to the server as it starts, or leave it out") from error
+    session.dataSource.register(End)
+    watermarks_see_ends()
+
+    def end(number: int, _: object) -> None:
+        with suppress(Exception):
+            session.stop()  # or the server would go on with the queries of a driver that is gone
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    return session
+
+
+class Remote:
+    """What the server calls for each batch; it is sent there, and keeps counting as long as the query runs."""
+
+    def __init__(self, of: Life, in_batch: InBatch) -> None:
+        self.of = of
+        self.in_batch = in_batch
+        self.told: dict[str, Any] = {"life": of.life, "epoch": of.epoch.number, "rows": 0, "said": [], "mending": ""}
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        try:
+            kept = keep(self.of, frame, batch, self.in_batch, self.say)
+        except NeedsMending as error:
+            self.tell(mending=str(error))
+            raise
+        for name, numbers in (kept.before or {}).items():
+            Stream(self.of.folder.input(name)).say_done(numbers)
+        self.tell(rows=self.told["rows"] + kept.rows)
+        if kept.ended is not None and self.of.folder.closing() is None:
+            self.of.folder.close(self.of.epoch, kept.ended)
+
+    def say(self, text: str) -> None:
+        said = self.told["said"]
+        self.tell(said=[*said, [said[-1][0] + 1 if said else 1, text]][-SAID_MAX:])
+
+    def tell(self, **changes: object) -> None:
+        self.told |= changes
+        place(self.of.folder.folder / TOLD, json.dumps(self.told).encode(), durable=False)
+
+
+class Heard:
+    """The driver's end of what a `Remote` tells."""
+
+    def __init__(self, of: Life, say: Callable[[str], None]) -> None:
+        self._of = of
+        self._say = say
+        self._last = 0  # the number of the last word
+
+    def hear(self) -> int:
+        """Passes on what is new; how many rows there are. Raises NeedsMending for what a batch has raised so."""
+        try:
+            told = json.loads((self._of.folder.folder / TOLD).read_bytes())
+        except (FileNotFoundError, ValueError):  # it is not synced: a loss of power may leave it empty
+            return 0
+        if (told["life"], told["epoch"]) != (self._of.life, self._of.epoch.number):
+            return 0
+        for number, text in told["said"]:
+            if number > self._last:
+                self._last = number
+                self._say(text)
+        if told["mending"]:
+            raise NeedsMending(told["mending"])
+        rows: int = told["rows"]
+        return rows

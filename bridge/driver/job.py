@@ -1,0 +1,285 @@
+"""A batch job in the driver, cut by cut, in a thread of its own.
+
+A cut is one point of all inputs: the segments, task by task, from which and up to which the job reads. It is settled in
+a file before the job begins, nothing is folded or forgotten until its results are out, and a repeated job reads the
+same. What is durable first: the cut, then its results as a whole, then each file of them in its place, then the end.
+
+    cut     JSON: the newest one, with its number, the numbers of segments, and that of its first batch of results
+"""
+
+import errno
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from bridge.arrow.schema import mismatches
+from bridge.driver.job_results import ROWS_MAX, TELLS, Staged, Writer
+from bridge.driver.job_source import FORMAT, Histories
+from bridge.errors import NeedsMending
+from bridge.files.history import FOLD_SEGMENTS, History, Keeping
+from bridge.files.input import Stream
+from bridge.files.query import Ends, Epoch, QueryFolder, place
+from bridge.files.segments import read_schema
+from bridge.queries.driver_spec import QuerySpec
+from bridge.spark.errors import no_room
+from topology.codes.code import FRESH
+from topology.errors import ConfigurationError
+
+LOOKS_S: Final = 0.1  # between two looks for what is new
+FORGETS_S: Final = 5.0  # between two looks for what is too old
+AGAIN_S: Final = 10.0  # until a job is tried again
+TRIES: Final = 3  # of a job, where an earlier one has run: what it reads may be away for a while
+
+
+@dataclass(frozen=True)
+class Cut:
+    """See above. `base`: the number of the first batch of its results."""
+
+    number: int
+    base: int
+    begin: Ends
+    ends: Ends
+
+
+class Job(Protocol):
+    """`columns`: of its inputs, those that it reads."""
+
+    @property
+    def keeping(self) -> Keeping: ...
+
+    @property
+    def columns(self) -> frozenset[str]: ...
+
+    def __call__(self, *frames: DataFrame) -> DataFrame: ...
+
+
+class HistoryRunning:
+    """Runs `job`, which makes one DataFrame of those of all that is kept of its inputs.
+
+    Raises from `run` whatever it can't go on for: NeedsMending for what a user has to mend."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        spec: QuerySpec,
+        job: Job,
+        folder: Path,
+        life: str,
+        say: Callable[[str], None],
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        fold_segments: int = FOLD_SEGMENTS,
+        rows_max: int = ROWS_MAX,
+    ) -> None:
+        self.spec = spec
+        self.folder = QueryFolder(folder)
+        self._session = session
+        self._job = job
+        self._say = say
+        self._now_ns = now_ns
+        self._rows_max = rows_max
+        self._declared = spec.output_schema()
+        self._wanted = pa.schema([one for one in self._declared if one.name != spec.revision])  # of the job
+        self._histories = {
+            name: History(
+                Stream(self.folder.input(name)),
+                self.folder.history(name),
+                spec.input_schema(name).names,
+                fold_segments=fold_segments,
+            )
+            for name in spec.inputs
+        }
+        self._staged = Staged(self.folder)
+        self._cut: Cut | None = None
+        self._pending = False  # the present cut has no results yet
+        self._since_ns: int | None = None  # when the first was written of what is in no cut
+        self._tries = 0
+        self._has_run = False  # a job, in this life
+        self._not_before = 0.0  # monotonic: for the next try
+        self._forgets_at = 0.0  # monotonic
+        self._told_no_room = False
+
+    def begin(self) -> None:
+        """Looks what is there, and whether the job can be run. Raises NeedsMending where it can't."""
+        self._session.dataSource.register(Histories)
+        try:
+            for name, history in self._histories.items():
+                history.open()
+                self._check_class(name, history)
+        except ConfigurationError as error:
+            raise NeedsMending(str(error)) from error
+        self._resume()
+        self._made(Cut(-1, 0, {}, {name: {} for name in self._histories}))
+
+    def run(self) -> None:
+        """Returns never; raises what ends the driver."""
+        while True:
+            self.look()
+            time.sleep(LOOKS_S)
+
+    def look(self) -> None:
+        """One look at it. Blocks while a job runs."""
+        if time.monotonic() < self._not_before:
+            return
+        try:
+            if self._pending:
+                self._try()
+            else:
+                self._look_for_new()
+        except ConfigurationError as error:
+            raise NeedsMending(str(error)) from error
+        except Exception as error:
+            if not (words := no_room(error)):
+                raise
+            self._not_before = time.monotonic() + AGAIN_S
+            if not self._told_no_room:
+                self._told_no_room = True
+                self._say(f"{self.spec.name}: there is no room ({words}); the job goes on once there is")
+
+    # -- when a job runs
+
+    def _look_for_new(self) -> None:
+        for history in self._histories.values():
+            history.reach()
+        if self._is_due():
+            self._settle()
+            return
+        for history in self._histories.values():
+            history.fold()
+        if time.monotonic() >= self._forgets_at:
+            self._forgets_at = time.monotonic() + FORGETS_S
+            self._forget()
+
+    def _is_due(self) -> bool:
+        ends = self._cut.ends if self._cut is not None else {}
+        if all(history.has_ended() for history in self._histories.values()):
+            return self._cut is None or any(one.is_beyond(ends.get(name, {})) for name, one in self._histories.items())
+        if not self._job.keeping.every_s:
+            return False
+        if self._since_ns is None:
+            found = [one.written_after(ends.get(name, {})) for name, one in self._histories.items()]
+            self._since_ns = min((one for one in found if one is not None), default=None)
+        return self._since_ns is not None and self._now_ns() - self._since_ns >= self._job.keeping.every_s * 10**9
+
+    def _settle(self) -> None:
+        """From here on this cut is what it is."""
+        batches = self.folder.batches()
+        base = batches[-1] + 1 if batches else 0
+        begin = {name: one.first for name, one in self._histories.items()}
+        ends = {name: {**one.reached} for name, one in self._histories.items()}
+        cut = Cut(0 if self._cut is None else self._cut.number + 1, base, begin, ends)
+        place(self.folder.folder / "cut", json.dumps(asdict(cut)).encode())
+        self._staged.clear()
+        self._begin(cut)
+
+    def _resume(self) -> None:
+        try:
+            told = json.loads((self.folder.folder / "cut").read_bytes())
+        except FileNotFoundError:
+            return
+        epoch = self.folder.epoch()
+        self._cut = Cut(**told)
+        if epoch is None or epoch.number != self._cut.number:
+            self._begin(self._cut)
+        self._pending = self.folder.ended() is None
+
+    def _begin(self, cut: Cut) -> None:
+        self.folder.begin(Epoch(cut.number, cut.base, cut.begin))  # the results are not complete any more
+        self._cut, self._pending, self._since_ns, self._tries = cut, True, None, 0
+
+    # -- the job
+
+    def _try(self) -> None:
+        """The job of the present cut."""
+        assert self._cut is not None
+        try:
+            self._finish(self._cut)
+        except (ConfigurationError, Py4JNetworkError):  # a file is damaged, or the JVM is gone: no other try helps
+            raise
+        except Exception as error:  # Spark's, a driver's of JDBC, or what the user's function for a table has raised
+            self._tries += 0 if no_room(error) else 1
+            if no_room(error) or not self._has_run or self._tries == TRIES:
+                raise
+            self._not_before = time.monotonic() + AGAIN_S
+            self._say(
+                f"{self.spec.name}: the job has failed, and is tried again: {type(error).__name__}: {error!s:.300}"
+            )
+
+    def _finish(self, cut: Cut) -> None:
+        parts = self._staged.settled(cut.number)
+        if parts is None:
+            began = time.monotonic()
+            self._say(f"{self.spec.name}: job {cut.number + 1} begins")
+            parts, rows = self._results(cut)
+            self._staged.settle(cut.number, parts)
+            took = time.monotonic() - began
+            self._say(f"{self.spec.name}: job {cut.number + 1} is complete, {rows:,} results in {took:.1f} s")
+        self._staged.publish(cut.base, parts)
+        self.folder.end(Epoch(cut.number), cut.ends)
+        self._staged.clear()
+        self._pending, self._has_run, self._told_no_room = False, True, False
+
+    def _results(self, cut: Cut) -> tuple[list[str], int]:
+        """The files of its results, and how many rows are in them."""
+        folder = self._staged.begin()
+        writer = Writer(str(folder), self._wanted, self._declared.names, self.spec.revision, cut.number, self._rows_max)
+        told = self._made(cut).mapInArrow(writer, TELLS).collect()
+        for one in told:
+            if one["misfit"]:
+                text = f"query {self.spec.name!r} gives what {self.spec.declares} can't hold: {one['misfit']}"
+                raise NeedsMending(text)
+            if one["room"]:
+                raise OSError(errno.ENOSPC, one["room"])
+        return [f"{folder.name}/{one['name']}" for one in told], sum(one["rows"] for one in told)
+
+    def _made(self, cut: Cut) -> DataFrame:
+        """What the function makes of a cut. Raises NeedsMending where its columns are not those of the output."""
+        made = self._job(*(self._frame(name, cut) for name in self.spec.inputs))
+        if wrong := mismatches(self._wanted, to_arrow_schema(made.schema, timezone="UTC")):
+            text = f"query {self.spec.name!r} gives other columns than {self.spec.declares} has: {'; '.join(wrong)}"
+            raise NeedsMending(text)
+        return made
+
+    def _frame(self, name: str, cut: Cut) -> DataFrame:
+        options = {
+            "folder": str(self.folder.folder),
+            "input": name,
+            "begin": json.dumps(cut.begin.get(name, {})),
+            "ends": json.dumps(cut.ends[name]),
+        }
+        fields = [one for one in self.spec.input_schema(name) if one.name in self._job.columns]
+        schema = from_arrow_schema(pa.schema(fields))
+        return self._session.read.format(FORMAT).schema(schema).options(**options).load()
+
+    # -- what is kept
+
+    def _forget(self) -> None:
+        if self._cut is None:
+            return
+        before_ns = self._now_ns() - self._job.keeping.retention_s * 10**9
+        for name, history in self._histories.items():
+            squeezed = history.forget(self._cut.ends.get(name, {}), before_ns, self._job.keeping.bytes_max)
+            if squeezed:
+                self._say(
+                    f"{self.spec.name}: {squeezed:,} bytes of {name!r} are younger than the retention, and went as the "
+                    f"history is bounded by {self._job.keeping.bytes_max:,}"
+                )
+
+    def _check_class(self, name: str, history: History) -> None:
+        """Raises NeedsMending where what is kept is of another version of the record."""
+        wanted = self.spec.input_schema(name)
+        for path in history.samples():
+            there = read_schema(path)
+            if wrong := [one.name for one in wanted if one.name not in there.names or there.field(one.name) != one]:
+                raise NeedsMending(
+                    f"{path} holds another version of the record, where {wrong[0]!r} is not as it is now: give "
+                    f"the query another name than {self.spec.name!r}, or {FRESH}"
+                )

@@ -1,0 +1,73 @@
+"""Spark's side of a history: a batch data source over what is kept of one input, between two numbers a task.
+
+It runs in Python processes that Spark starts, and keeps nothing. Knows folders and Arrow; neither the topology nor
+records.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from bridge.driver.source import Files
+from bridge.files.history import Piece, pieces_between
+from bridge.files.input import Stream
+from bridge.files.query import QueryFolder
+from bridge.files.segments import damaged, read_segment
+
+FORMAT: Final = "kedge-history"  # what the driver registers it as
+PART_BYTES: Final = 32 * 2**20  # of files that one task of Spark reads, at most, but for one that is larger alone
+
+
+class Histories(DataSource):
+    """Options: `folder` of the query, `input`, `begin` and `ends` (JSON: task → number). The schema is given: that of
+    the record's fields."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def reader(self, schema: StructType) -> "HistoryReader":
+        return HistoryReader(dict(self.options), schema.fieldNames())
+
+
+class HistoryReader(DataSourceReader):
+    """The same rows each time it is asked, as long as nothing is forgotten between these numbers."""
+
+    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
+        folder, name = QueryFolder(Path(options["folder"])), options["input"]
+        self.stream, self.folder = Stream(folder.input(name)), folder.history(name)
+        self.begin: dict[str, int] = json.loads(options["begin"])
+        self.ends: dict[str, int] = json.loads(options["ends"])
+        self.columns = list(columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """At least one, or Spark makes one of its own."""
+        pieces = pieces_between(self.stream, self.folder, self.begin, self.ends)
+        return [Files([str(one.path) for one in part]) for part in parts_of(pieces)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of these files, in their order."""
+        assert isinstance(partition, Files)
+        for path in partition.paths:
+            try:
+                yield read_segment(Path(path)).select(self.columns)
+            except FileNotFoundError:  # it was there when this job was planned, and nothing goes while one runs
+                raise damaged(Path(path), "is missing") from None
+
+
+def parts_of(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Pieces in parts of about the same size; one empty part where there are none."""
+    parts: list[list[Piece]] = [[]]
+    filled = 0
+    for piece in pieces:
+        if parts[-1] and filled + piece.bytes > PART_BYTES:
+            parts.append([])
+            filled = 0
+        parts[-1].append(piece)
+        filled += piece.bytes
+    return parts

@@ -1,0 +1,186 @@
+"""Makes an archive of the classes that Spark loads, of a Spark that is started for it and has worked.
+
+    python -m bridge.driver.make_class_archive
+
+makes it now, in about a minute, where there is none; else a run that lasts has it made in the background. Must not know
+what a query is for, but for those that are run here, to see what Spark loads.
+"""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from bridge.spark.class_archive import MAKING_S, NEW, OPTIONS, archives
+
+
+def make(say: Callable[[str], None]) -> Path | None:
+    """Starts a Spark, runs two small queries on it, and has Java write an archive of what was loaded, which takes about
+    a minute; None, and why by `say`, where that can't be. Raises what Spark does."""
+    its = archives()
+    made = its.begin() if its is not None else None
+    if its is None or made is None:
+        say("there is no Java, no PySpark, or no cache that can be written")
+        return None
+    folder = Path(tempfile.mkdtemp(prefix=NEW, dir=its.folder))  # where we are killed, the next one removes it
+    try:
+        command = loaded(folder)
+        made.unlink()
+        written = subprocess.run(
+            [*command, f"-XX:SharedArchiveFile={made}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=MAKING_S, check=False,
+        )  # fmt: skip
+        if written.returncode or not made.exists():
+            last = written.stdout.decode(errors="replace").strip().splitlines()[-1:]
+            say(f"Java has written none: {last[0] if last else f'exit status {written.returncode}'}")
+            return None
+        return its.keep(made)
+    finally:
+        made.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def loaded(folder: Path) -> list[str]:
+    """Has Spark start, work and end; the command that writes an archive of the classes that it has loaded."""
+    from bridge.spark.session import start
+
+    classes = folder / "classes"
+    session = start("startup", "local[2]", folder, {OPTIONS: shlex.quote(f"-XX:DumpLoadedClassList={classes}")})
+    try:
+        work(session, folder)
+        jvm: Any = session.sparkContext._jvm
+        its = jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+        arguments = [str(one) for one in its.getInputArguments() if "DumpLoadedClassList" not in one]
+        java = str(jvm.java.lang.System.getProperty("java.home")) + "/bin/java"
+        path = str(its.getClassPath())
+    except Exception as error:  # as long as Spark is there, it can say what it was
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    finally:
+        end(session)
+    whole, _, _ = classes.read_bytes().rpartition(b"\n")  # a line may have been cut where it was killed
+    classes.write_bytes(whole + b"\n")
+    return [java, *arguments, "-cp", path, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"]
+
+
+def work(session: Any, folder: Path) -> None:
+    """A window and a join with a table, from the first segment to the end of the stream."""
+    from bridge.driver.source import Segments
+    from bridge.driver.stream_query import Running
+    from bridge.queries.driver_spec import function_of
+
+    session.dataSource.register(Segments)
+    running = []
+    for query in sample(folder):
+        spec = query.spec()
+        _hand_over(folder / spec.name)
+        one = Running(session, spec, function_of(spec.function), folder / spec.name, "life", lambda _: None)
+        one.begin()
+        running.append(one)
+    until = time.monotonic() + MAKING_S
+    while any(one.folder.ended() is None for one in running) and time.monotonic() < until:
+        for one in running:
+            one.look()
+        time.sleep(0.05)
+
+
+def sample(folder: Path) -> Sequence[Any]:
+    """Two queries as users have them."""
+    from bridge.queries.joins import joined
+    from bridge.queries.query import Spark
+    from bridge.queries.tables import Table
+    from bridge.queries.windows import count, windowed
+    from spouts import Items
+    from topology.records import Record
+    from topology.topology import Topology
+
+    class Event(Record):
+        at: datetime
+        key: str
+
+    class Counted(Record):
+        start: datetime
+        key: str
+        events: int
+
+    class Known(Record):
+        key: str
+        name: str | None
+
+    topology = Topology("startup")
+    events = topology.spout("events", Items([Event(_AT, "a")]))
+    table = folder / "table.csv"
+    table.write_text("key,name\na,b\n")
+    counts = {"events": count()}
+    windowed(topology, "window", events, at="at", by="key", every="1 hour", aggregates=counts, output=Counted)
+    joined(topology, "join", events, table=Table(table), on="key", output=Known)
+    (spark,) = topology.companions
+    assert isinstance(spark, Spark)
+    return spark.queries
+
+
+_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _hand_over(folder: Path) -> None:
+    """What a task hands over, and that it ends."""
+    import pyarrow as pa
+
+    from bridge.files.segments import Segments
+
+    times = [_AT + timedelta(minutes=one) for one in range(100)]
+    columns = [
+        pa.array(times, pa.timestamp("us", "UTC")),
+        pa.array([f"{one % 3}" for one in range(100)], pa.string()),
+        pa.array([bytes(16)] * 100, pa.binary(16)),
+    ]
+    fields = [pa.field(name, one.type, False) for name, one in zip(("at", "key", "_id"), columns, strict=True)]
+    task = folder / "stream" / "records" / "0"
+    task.mkdir(parents=True)
+    (task.parent / "tasks").write_text("1")
+    Segments(task).write(0, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+    Segments(task).end(1)
+
+
+def end(session: Any) -> None:
+    """Ends a session and its JVM."""
+    from pyspark import SparkContext
+
+    session.stop()
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # its JVM ends by that, as it should: its files are whole then
+    try:
+        gateway.proc.wait(10.0)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def main() -> int:
+    """Makes one, where there is none: 0. Where there can't be one, starts take longer: 1."""
+    its = archives()
+    if its is not None and its.found() is not None:
+        print(f"there is one: {its.found()}")
+        return 0
+    print(
+        "Spark's classes are archived, so that it starts faster (once, about a minute) ...", file=sys.stderr, flush=True
+    )
+    try:
+        made = make(lambda why: print(f"none was made: {why}", file=sys.stderr))
+    except Exception as error:
+        print(f"none was made: {type(error).__name__}: {error!s:.500}", file=sys.stderr)
+        return 1
+    if made is not None:
+        print(f"made: {made}, {made.stat().st_size / 1e6:.0f} MB")
+    return 0 if made is not None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

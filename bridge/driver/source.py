@@ -1,0 +1,116 @@
+"""Spark's side of the hand-over: a streaming data source over the segments of one input.
+
+It runs in Python processes that Spark starts, one that plans and some that read, so it keeps nothing between calls but
+how far it has looked. Knows folders and Arrow; neither the topology nor records.
+
+An offset is {"input": name, "next": {task: number of the next segment}, "ended": ""}. Once every task has said that it
+is at its end, "ended" is the driver's present life: that makes one more batch, without rows, and in each life anew.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles
+from pyspark.sql.types import StructType
+
+from bridge.files.input import Stream
+from bridge.files.lease import Lease
+from bridge.files.query import QueryFolder
+from bridge.files.segments import damaged, read_segment
+from bridge.queries.late_records import COLUMN, drops_below
+from bridge.spark.shared_folder import unseen
+
+FORMAT: Final = "kedge"  # what the driver registers it as
+FILES_MAX: Final = 2_000  # segments of one batch, at most: a backlog becomes several
+
+
+class Segments(DataSource):
+    """Options: `folder` of the query, `input`, `begin` (JSON: task → number), `life` of the driver, `parts` (how many
+    tasks of Spark read), `leased` (not empty: the driver holds a lease), `checkpoint` (of this epoch, where
+    `late.COLUMN` is wanted). The schema is given: that of the record's fields, without their identities, and that
+    column where it is wanted."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamReader(self, schema: StructType) -> "SegmentReader":
+        return SegmentReader(dict(self.options), schema.fieldNames())
+
+
+class Files(InputPartition):
+    """Segments that one task of Spark reads, one after the other."""
+
+    def __init__(self, paths: Sequence[str], watermark: int = 0) -> None:
+        self.paths = list(paths)
+        self.watermark = watermark  # in ms: `late.COLUMN` of each row
+
+
+class SegmentReader(DataSourceStreamReader):
+    """Numbers have no gaps, so what is new is found by asking for the next one, and no folder is listed for it."""
+
+    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
+        self.query = QueryFolder(Path(options["folder"]))
+        self.input = options["input"]
+        self.stream = Stream(self.query.input(self.input))
+        self.begin: dict[str, int] = json.loads(options["begin"])
+        self.life = options["life"]
+        self.parts = int(options["parts"])
+        self.columns = [one for one in columns if one != COLUMN]
+        self.checkpoint = Path(options["checkpoint"]) if COLUMN in columns else None
+        self.lease = Lease(self.query.folder) if options.get("leased") else None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._offset(self.begin, "")
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(FILES_MAX)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """All segments that there are, up to `limit`; once it is settled where the epoch ends, none beyond that."""
+        if self.lease is not None:
+            self.lease.check()
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        closing = (self.query.closing() or {}).get(self.input)
+        begin = {task: self._from(start, task) for task in self.stream.tasks()}
+        reached = self.stream.reached(begin, closing, most)
+        over = self.stream.ended(reached) if closing is None else all(reached[one] == closing[one] for one in closing)
+        return self._offset(reached, self.life if over else "")
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The segments between both offsets, dealt one by one, so that each part has as many."""
+        paths = [
+            str(self.stream.of(task).path(number))
+            for task, until in end["next"].items()
+            for number in range(self._from(start, task), until)
+        ]
+        watermark = 0 if self.checkpoint is None else drops_below(self.checkpoint)
+        return [Files(paths[part :: self.parts], watermark) for part in range(min(self.parts, len(paths)))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of these segments, in the order of their numbers."""
+        assert isinstance(partition, Files)
+        for path in partition.paths:
+            try:
+                batch = read_segment(Path(path)).select(self.columns)
+            except FileNotFoundError:  # it was there when this batch was planned, and goes once all have read it
+                here = self.query.folder.is_dir()
+                raise (damaged(Path(path), "is missing") if here else unseen(self.query.folder)) from None
+            yield batch if self.checkpoint is None else _with_watermark(batch, partition.watermark)
+
+    def _from(self, start: Mapping[str, Any], task: str) -> int:
+        number: int = start["next"].get(task, self.begin.get(task, 0))
+        return number
+
+    def _offset(self, numbers: Mapping[str, int], ended: str) -> dict[str, Any]:
+        return {"input": self.input, "next": dict(sorted(numbers.items())), "ended": ended}
+
+
+def _with_watermark(batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+    marks = pa.repeat(pa.scalar(watermark, pa.int64()), batch.num_rows)
+    schema = batch.schema.append(pa.field(COLUMN, pa.int64(), False))
+    return pa.RecordBatch.from_arrays([*batch.columns, marks], schema=schema)

@@ -1,0 +1,323 @@
+"""Sinks of a topology on Spark: driven as Kedge's workers drive them, a batch at a time, in the driver and in Spark's
+Python processes.
+
+A batch is done when each of its rows is acked, or rejected; so Spark's commit of it says that it is stored, and a batch
+that is repeated meets sinks that know its identities. Knows the contract of bolts; no Spark.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import inspect
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from bridge.engine.rows import Rejected, Row
+from bridge.engine.stage import Routing
+from bridge.engine.user_errors import USERS, Raised, at_input
+from topology.codes.tuples import K612
+from topology.components import Task, Tuple
+from topology.errors import KedgeError, NotYet, Reject, TupleStateError
+from topology.runtime.prototypes import prototype_copy
+from topology.runtime.tasks.outputs import waits
+from topology.runtime.worker.start_wait import RETRY_LAST_S, open_in_time
+from topology.user_frames import described, shown
+
+LOOK_S: Final = 0.002  # between two looks whether all rows of a batch are answered
+AWAY_S: Final = 0.05  # the same where a store is away
+TELL_S: Final = 1.0  # between two looks whether a store is away
+SHOWN_MAX: Final = 1_000  # characters of a rejected record
+FLUSHES: Final = "on Spark no more come before that, so let it have a flush(self, out) that answers for what it holds"
+TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is added up over processes
+
+T = TypeVar("T")
+OpenTask = Callable[[str, int], Task]
+Away = Mapping[str, str]  # sink → why its store can't be used now
+
+
+class Answers:
+    """The collector of one sink's task for one batch: what was acked, and what has failed. `moved` counts what the sink
+    has done about any of it."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[Tuple[Any], str]] = []
+        self.moved = 0
+        self._open: set[int] = set()
+
+    @property
+    def waits(self) -> int:
+        """How many are neither acked nor failed."""
+        return len(self._open)
+
+    def given(self, tup: Tuple[Any]) -> None:
+        """This one goes to the sink."""
+        self._open.add(id(tup))
+
+    def emit(self, *_: object, **__: object) -> None:
+        raise AssertionError("what emits nothing is a sink")
+
+    def ack(self, tup: Tuple[Any]) -> None:
+        self._answered(tup)
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        self._answered(tup)
+        self.failed.append((tup, reason))
+
+    def touch(self, tup: Tuple[Any]) -> None:
+        self.moved += 1
+
+    async def drain(self) -> None:
+        """Nothing is below a sink."""
+
+    def is_open(self, tup: Tuple[Any]) -> bool:
+        return id(tup) in self._open
+
+    def _answered(self, tup: Tuple[Any]) -> None:
+        if id(tup) not in self._open:
+            raise TupleStateError("a sink has acked or failed a tuple twice", code=K612)
+        self._open.discard(id(tup))
+        self.moved += 1
+
+
+class Sinks:
+    """Sinks of a topology, on an event loop in a thread of their own. Blocks in each call.
+
+    places  which they are: the name of each, and the number of a task of it.
+    tell    is called from within a call that lasts, each second: why some of them wait for their stores; and with
+            nothing, once none does any more.
+    prepare  is called with the name of each and the sink, before that is opened.
+    """
+
+    def __init__(
+        self,
+        routing: Routing,
+        places: Iterable[tuple[str, int]],
+        task_of: OpenTask,
+        tell: Callable[[Away], None] = lambda away: None,
+        prepare: Callable[[str, Any], None] = lambda name, sink: None,
+    ) -> None:
+        self._routing, self._task_of, self._tell, self._prepare = routing, task_of, tell, prepare
+        self._places = tuple(places)
+        self._silent_s = routing.plan.config.tree_timeout_s
+        self._start_timeout_s = routing.plan.config.start_timeout_s
+        self._sinks: dict[tuple[str, int], Any] = {}
+        self._closed: dict[str, str] = {}  # those that can't be opened yet, and why
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="sinks")
+        self._thread.start()
+
+    def open(self, *, patient: bool = False) -> None:
+        """Opens them, or none. Raises Raised, and ConfigurationError for what a user has to mend. A store that is away
+        is waited for: as long as it takes, `patient`, else for `start_timeout_s`, which ends in a StartError."""
+        self._done(self._open(patient))
+
+    def take(self, rows: Iterable[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
+        """Gives each its rows, in their order, and returns once all are acked or failed: counts, and those that have
+        failed for good. Raises Raised for what a sink raises, but for Reject, and what one is `broken` by. After it
+        the same rows may be given again."""
+        return self._done(self._take([*rows]))
+
+    def tally(self) -> Counter[tuple[str, str]]:
+        """What those that count it have stored since they were opened, and known already."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (name, _), sink in self._sinks.items():
+            found.update({(name, what): getattr(sink, what) for what in TOLD if hasattr(sink, what)})
+        return found
+
+    def close(self) -> tuple[dict[str, list[str]], list[Raised]]:
+        """Closes them: what they say at the end, by name, and what any has raised then, which keeps no other from being
+        closed. They may be opened again."""
+        return self._done(self._close())
+
+    def end(self) -> None:
+        """Ends their loop: they are not opened again."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    def _done(self, doing: Coroutine[Any, Any, T]) -> T:
+        future, told = asyncio.run_coroutine_threadsafe(doing, self.loop), False
+        while not concurrent.futures.wait([future], TELL_S).done:
+            away = {**self._closed, **{name: sink.away for (name, _), sink in [*self._sinks.items()] if sink.away}}
+            if away or told:
+                self._tell(away)
+            told = bool(away)
+        if told:
+            self._tell({})
+        return future.result()
+
+    async def _open(self, patient: bool) -> None:
+        try:
+            for name, task in self._places:
+                while (sink := await self._opened(name, task, patient)) is None:
+                    continue
+                self._sinks[name, task] = sink
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _opened(self, name: str, task: int, patient: bool) -> Any:
+        """A sink that is open; None where its store is away, for which it has waited, and that is to be tried again."""
+        sink = prototype_copy(self._routing.plan.components[name])
+        self._prepare(name, sink)
+        try:
+            opening = partial(sink.open, self._task_of(name, task))
+            if patient:
+                await _awaited(opening())
+            else:
+                await open_in_time(name, opening, asyncio.get_running_loop().time, self._start_timeout_s)
+        except USERS as error:
+            with contextlib.suppress(*USERS):  # the first that was raised says why
+                await _awaited(sink.close())
+            if not isinstance(error, KedgeError):
+                raise Raised(name, "open", error) from error
+            if not patient or not isinstance(error, NotYet):
+                raise
+            self._closed[name] = str(error)
+            await asyncio.sleep(RETRY_LAST_S)
+            return None
+        self._closed.pop(name, None)
+        return sink
+
+    async def _take(self, rows: list[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
+        counts: Counter[tuple[str, str]] = Counter()
+        rejected: list[Rejected] = []
+        rows.sort(key=lambda row: row.position)
+        alive = []  # ids name them while they are here
+        answers = {place: Answers() for place in self._places}  # anew: what a batch that has failed left is no answer
+        for row in rows:
+            name = self._routing.component(row)
+            tup = self._routing.tuple(row)
+            alive.append(tup)
+            sink = self._sinks[name, row.task]
+            counts[name, "executed"] += 1
+            try:
+                if call_of(sink) == "execute":
+                    await _executed(sink, tup, answers[name, row.task])
+                elif (error := await _processed(sink, tup)) is not None:
+                    rejected.append(_told(name, tup, described(error)))
+            except USERS as error:
+                raise sink.broken or at_input(name, call_of(sink), error, tup.record) from error
+        for (name, task), given in answers.items():
+            await self._until_answered(name, self._sinks[name, task], given)
+            rejected += [_told(name, tup, why) for tup, why in given.failed]
+        return counts, rejected
+
+    async def _until_answered(self, name: str, sink: Any, answers: Answers) -> None:
+        """Returns once a sink has acked or failed all that it was given. One that does nothing about it is given as
+        long as a tree is in Kedge's workers; a store that is away, as long as it takes."""
+        flush = getattr(sink, "flush", None)
+        moved, since = -1, 0.0
+        while answers.waits:
+            if sink.broken is not None:
+                raise sink.broken
+            if flush is not None:
+                try:
+                    await _awaited(flush(answers))
+                except USERS as error:
+                    raise sink.broken or Raised(name, "flush", error) from error
+            if moved != answers.moved or sink.away:
+                moved, since = answers.moved, self.loop.time()
+            elif self.loop.time() - since > self._silent_s:
+                text = f"{answers.waits:,} tuples were neither acked nor failed within {self._silent_s:g} s; {FLUSHES}"
+                raise Raised(name, call_of(sink), TimeoutError(text))
+            if answers.waits:
+                await asyncio.sleep(AWAY_S if sink.away else LOOK_S)
+
+    async def _close(self) -> tuple[dict[str, list[str]], list[Raised]]:
+        said: dict[str, list[str]] = {}
+        raised: list[Raised] = []
+        while self._sinks:
+            (name, _), sink = self._sinks.popitem()
+            try:
+                if lines := [str(line) for line in sink.summary()]:
+                    said.setdefault(name, []).extend(lines)
+            except USERS as error:
+                raised.append(Raised(name, "summary", error))
+            try:
+                await _awaited(sink.close())
+            except USERS as error:
+                raised.append(Raised(name, "close", error))
+        return said, raised
+
+
+def call_of(sink: Any) -> str:
+    """Which of its methods a sink is given a tuple by."""
+    return "execute" if hasattr(sink, "execute") else "process"
+
+
+async def _executed(sink: Any, tup: Tuple[Any], answers: Answers) -> None:
+    answers.given(tup)
+    try:
+        await _awaited(sink.execute(tup, answers))
+    except Reject as error:
+        if answers.is_open(tup):
+            answers.fail(tup, described(error))
+
+
+async def _processed(sink: Any, tup: Tuple[Any]) -> Reject | None:
+    try:
+        outputs = sink.process(tup.record)
+        if outputs is not None and waits(outputs):
+            await _awaited(outputs)
+        elif isinstance(outputs, Iterator):
+            for _ in outputs:
+                pass
+    except Reject as error:
+        return error
+    return None
+
+
+async def _awaited(result: Any) -> None:
+    if result is not None and inspect.isawaitable(result):
+        await result
+
+
+def _told(name: str, tup: Tuple[Any], why: str) -> Rejected:
+    return Rejected(name, why, shown(tup.record, SHOWN_MAX))
+
+
+OF: Final = "of "  # before the name of a class: how many of its records a sink was given
+
+Counts = Mapping[tuple[str, str], int]
+
+
+def counts_itself(sink: object) -> bool:
+    """Whether a sink has the counts that can be added up."""
+    return all(hasattr(sink, what) for what in TOLD)
+
+
+def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
+    """What makes a sink that is not open yet one that has had all of this."""
+
+    def prepare(name: str, sink: Any) -> None:
+        for what in TOLD:
+            setattr(sink, what, counts.get((name, what), 0))
+        if hasattr(sink, "records"):  # the classes whose tables it knows when it opens
+            reads = [one.cls for one in routing.subscriptions if one.subscriber == name]
+            sink.records = tuple(dict.fromkeys(cls for cls in reads if counts.get((name, f"{OF}{cls.__name__}"))))
+
+    return prepare
+
+
+def told_of_all(
+    name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[Raised]], None]
+) -> list[str]:
+    """The lines. `made` gives its copy, not yet open; where that can't be opened now, the counts and why. `tell` is
+    called with all that the copy has raised, which ends nothing."""
+    sinks = made()
+    try:
+        sinks.open()
+        said, raised = sinks.close()
+        tell(raised)
+        return said.get(name, [])
+    except (KedgeError, Raised) as error:
+        if isinstance(error, Raised):
+            tell([error])
+        stored, known = (counts.get((name, what), 0) for what in TOLD)
+        return [f"{stored:,} stored, {known:,} known already", f"where, can't be told now: {error}"]
+    finally:
+        sinks.end()

@@ -1,0 +1,134 @@
+"""What a task of a hand-over knows of what it has had: identity → content, segment by segment, until the messages of a
+whole segment are over (D4).
+
+Must not know files, records or the loop. The task's loop asks what may be forgotten, and its store's thread adds and
+looks up; each of both is one step of a dict or a deque.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, TypeAlias
+
+from acker.floors import Floors
+from acker.progress import NUMBER_BITS
+
+Messages: TypeAlias = tuple[int, ...]  # those that an input belongs to; a sub-tree's twice, as it stands for several
+
+pair_of: Final = Struct(">QQ").pack  # origin and identity, as in `bolts.sinks.keys`
+_origin_of: Final = Struct(">Q8x").unpack
+
+
+class Filed:
+    """The inputs of one segment. `log`: the number of the task whose it is."""
+
+    __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges")
+
+    def __init__(
+        self, log: int, number: int, pairs: Sequence[bytes], messages: Sequence[int] | Sequence[Messages]
+    ) -> None:
+        """`messages`: of each input; plain numbers where each has one."""
+        self.log = log
+        self.number = number
+        self.pairs = pairs
+        self.messages = messages
+        self.ranges = _ranges(messages)
+        self.at = 0  # the first that is not known to be over
+        self.looked = -1  # at which version of the floors
+
+
+class Remembered:
+    """Of one task."""
+
+    def __init__(self) -> None:
+        self.contents: dict[bytes, int] = {}  # pair → its first content
+        self._divergent: dict[bytes, set[int]] = {}  # further contents of a pair
+        self._again: dict[bytes, Messages] = {}  # those that have come again, under these messages
+        self._filed: deque[Filed] = deque()
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def holds(self, pair: bytes, content: int) -> bool:
+        known = self.contents.get(pair)
+        return known is not None and (known == content or content in self._divergent.get(pair, ()))
+
+    def add(self, filed: Filed, contents: Sequence[int], *, new: bool = False) -> list[bytes]:
+        """A segment that is durable. Returns the pairs that were known with another content. `new`: none is known, and
+        none is there twice."""
+        divergent = []
+        if new:
+            self.contents.update(zip(filed.pairs, contents, strict=True))
+        else:
+            for pair, content in zip(filed.pairs, contents, strict=True):
+                if self.contents.setdefault(pair, content) != content:
+                    self._divergent.setdefault(pair, set()).add(content)
+                    divergent.append(pair)
+        self._filed.append(filed)
+        return divergent
+
+    def again(self, pair: bytes, messages: Messages) -> None:
+        """A known input has come again: it is over with these messages (D4)."""
+        self._again[pair] = messages
+
+    def forget(self, floors: Floors, most: int) -> tuple[list[Filed], bool]:
+        """Forgets what is over, segment by segment, and says which; and whether more can be said at once. Looks at
+        about `most` inputs."""
+        over: list[Filed] = []
+        for _ in range(len(self._filed)):
+            if most <= 0:
+                break
+            filed = self._filed.popleft()
+            if filed.looked == floors.version:
+                self._filed.append(filed)
+            elif self._is_done(filed, floors):
+                most -= len(filed.pairs)
+                over.append(filed)
+            else:
+                most -= self._look_on(filed, floors, most)
+                if filed.at == len(filed.pairs):
+                    over.append(filed)
+                else:
+                    self._filed.append(filed)
+        for filed in over:
+            self._drop(filed)
+        return over, most <= 0
+
+    def _is_done(self, filed: Filed, floors: Floors) -> bool:
+        """Whether all of a segment is over; may say no where it is. The quick way."""
+        if not filed.ranges or self._again or not all(floors.has_done(*ends) for ends in filed.ranges):
+            return False
+        return not floors.dead or not any(_origin_of(pair)[0] in floors.dead for pair in filed.pairs)
+
+    def _look_on(self, filed: Filed, floors: Floors, most: int) -> int:
+        """Looks at inputs one by one, as long as they are over: what is over stays so. Returns how many."""
+        first, version = filed.at, floors.version
+        for at in range(first, min(first + most, len(filed.pairs))):
+            pair = filed.pairs[at]
+            messages = self._again.get(pair) or filed.messages[at]
+            if not floors.are_over((messages,) if isinstance(messages, int) else messages, _origin_of(pair)[0]):
+                filed.looked = version
+                break
+            filed.at = at + 1
+        return filed.at - first + 1
+
+    def _drop(self, filed: Filed) -> None:
+        for pair in filed.pairs:
+            self.contents.pop(pair, None)
+        for further in (self._divergent, self._again):
+            for pair in filed.pairs if further else ():
+                further.pop(pair, None)
+
+
+def _ranges(messages: Sequence[int] | Sequence[Messages]) -> list[tuple[int, int]]:
+    """The lowest and the highest message of each home's life; none where an input belongs to several messages."""
+    numbers = [one for one in messages if isinstance(one, int)]
+    if not numbers or len(numbers) < len(messages):
+        return []
+    low, high = min(numbers), max(numbers)
+    if low >> NUMBER_BITS == high >> NUMBER_BITS:
+        return [(low, high)]
+    lives: dict[int, list[int]] = {}
+    for number in numbers:
+        lives.setdefault(number >> NUMBER_BITS, []).append(number)
+    return [(min(part), max(part)) for part in lives.values()]

@@ -1,0 +1,99 @@
+"""Tuples as rows of a hand-over: what names each, what it holds, and which messages it belongs to.
+
+Lists side by side, and no object a row: a row costs a microsecond or so. Knows tuples and identities; must not know
+segments, Arrow or what is there already.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from acker.identity import content_hash
+from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, message_of
+from bridge.handover.dedup import Messages, pair_of
+from topology.components import Tuple
+
+T = TypeVar("T")
+
+SEGMENT_BYTES: Final = 16 * 2**20  # of records, about, in one segment
+
+_record: Final[Callable[[Any], Any]] = attrgetter("record")
+_origin: Final[Callable[[Any], int]] = attrgetter("origin")
+_identity: Final[Callable[[Any], int]] = attrgetter("identity")
+_root: Final[Callable[[Any], int]] = attrgetter("root")
+_others: Final[Callable[[Any], tuple[int, ...]]] = attrgetter("others")
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows, in the order of a batch: their pairs, hashes of their contents, their tuples, the tuples' places in the
+    batch, and the bytes of their contents. `new`: no pair is known, and none is there twice."""
+
+    pairs: list[bytes]
+    contents: list[int]
+    tuples: Sequence[Tuple[Any]]
+    places: Sequence[int]
+    sizes: list[int]
+    new: bool = False
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def part(self, begin: int, end: int) -> "Rows":
+        return Rows(
+            self.pairs[begin:end],
+            self.contents[begin:end],
+            self.tuples[begin:end],
+            self.places[begin:end],
+            self.sizes[begin:end],
+            self.new,
+        )
+
+    def without(self, left_out: set[int]) -> "Rows":
+        """The same without the rows of these numbers."""
+        kept = [number for number in range(len(self)) if number not in left_out]
+
+        def of(values: Sequence[T]) -> list[T]:
+            return [values[number] for number in kept]
+
+        return Rows(of(self.pairs), of(self.contents), of(self.tuples), of(self.places), of(self.sizes), self.new)
+
+    def segments(self) -> Iterator["Rows"]:
+        """The rows, in parts of at most about SEGMENT_BYTES."""
+        if sum(self.sizes) <= SEGMENT_BYTES:
+            yield self
+            return
+        begin = filled = 0
+        for number, size in enumerate(self.sizes):
+            if filled + size > SEGMENT_BYTES and number > begin:
+                yield self.part(begin, number)
+                begin, filled = number, 0
+            filled += size
+        yield self.part(begin, len(self))
+
+    @property
+    def records(self) -> list[Any]:
+        return [*map(_record, self.tuples)]
+
+    def messages(self) -> list[int] | list[Messages]:
+        """Those of each input; plain numbers where each has one, as nearly always."""
+        roots = [*map(_root, self.tuples)]
+        if LAST_ATTEMPT in [root & LAST_ATTEMPT for root in roots] or any(map(_others, self.tuples)):
+            return [messages_of(tup) for tup in self.tuples]
+        return [root >> NUMBER_SHIFT for root in roots]
+
+
+def plain_rows(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> Rows:
+    """All of these, each with its content."""
+    pairs = [*map(pair_of, map(_origin, tuples), map(_identity, tuples))]
+    hashes = [*map(content_hash, contents)]
+    return Rows(pairs, hashes, tuples, range(len(pairs)), [*map(len, contents)])
+
+
+def messages_of(tup: Tuple[Any]) -> Messages:
+    """The messages that an input belongs to; that of a sub-tree is named twice, as it stands for several (A16)."""
+    root = tup.root
+    if tup.others:
+        return tuple(map(message_of, tup.roots))
+    return (message_of(root), message_of(root)) if root & LAST_ATTEMPT == LAST_ATTEMPT else (message_of(root),)

@@ -1,0 +1,313 @@
+"""Tuples into the segments of one task of a hand-over, and what they were out of them again after a restart.
+
+Knows segments, columns, identities and how far a checkpoint is; must not know the loop, collectors or acks. Every call
+blocks; one thread makes them, but for what `Remembered` says.
+
+Identities are in the segments (C7). A task reads those of all tasks' folders when it opens, since there may have been
+another number of tasks, and keeps those that come to it now (C4); folders that no task has any more are cleared by
+turns.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from acker.identity import content_hash
+from acker.progress import Progress
+from bolts.sinks.contract import BadRow, Written, stored_by_halves
+from bolts.sinks.keys import Tally
+from bolts.sinks.values import BadValue
+from bridge.arrow.schema import OURS, Columns, columns_of
+from bridge.files.consistency import begun_to_read
+from bridge.files.query import QueryFolder
+from bridge.files.segments import Kept, Segments, damaged, put
+from bridge.handover.dedup import Filed, Messages, Remembered, pair_of
+from bridge.handover.rows import Rows, messages_of, plain_rows
+from topology.codes.settings import K373
+from topology.components import Task, Tuple
+from topology.errors import ConfigurationError, RecordError
+from topology.groupings import slot_of_identity, task_of_slot
+from topology.records import Record
+from topology.storage.encoding.floors import floor_of
+
+_ID, _CONTENT, _MESSAGE = OURS
+_KEY_FIELDS: Final = (
+    pa.field(_ID, pa.binary(16), nullable=False),
+    pa.field(_CONTENT, pa.uint64(), nullable=False),
+    pa.field(_MESSAGE, pa.list_(pa.uint64()), nullable=False),
+)
+
+
+class _Log:
+    """A folder that this task clears, and what of it can go."""
+
+    def __init__(self, segments: Segments, kept: Kept) -> None:
+        self.segments = segments
+        self.kept = kept
+        self.over: set[int] = set()  # segments that are there, and of which nothing is remembered
+        self.filed: set[int] = set()  # those of which something is
+
+
+class HandOverStore:
+    """See `bolts.sinks.contract.Store`. `folder`: of the input, asked for when the store opens; `columns`: how records
+    are kept, where that is not by a column a field."""
+
+    def __init__(
+        self, folder: Callable[[], Path], cls: type[Record], task: Task, columns: Columns[Any] | None = None
+    ) -> None:
+        self.remembered = Remembered()
+        self.next = 0  # the number of the next segment
+        self.floors: list[Progress] = []  # by which earlier lives have forgotten what is not read any more (D5)
+        self._folder_of = folder
+        self._cls = cls
+        self._columns = columns_of(cls) if columns is None else columns
+        self._schema = pa.schema([*self._columns.schema, *_KEY_FIELDS])
+        self._task = task
+        self._own: Segments | None = None
+        self._logs: dict[int, _Log] = {}
+        self._read: Mapping[str, int] = {}  # how far Spark has read the tasks' segments when the store opens
+
+    # -- the Store
+
+    def open(self) -> None:
+        self.close()
+        pa.array([0])  # Arrow imports pandas with its first array, half a second: not while records wait
+        self.folder = self._folder_of()
+        self.remembered = Remembered()
+        self.floors, self._logs = [], {}
+        own = self._own = Segments(self.folder / str(self._task.index))
+        own.open()
+        self._read = begun_to_read(QueryFolder(self.folder.parent.parent), self.folder.name)
+        for number in self._folders():
+            segments = own if number == self._task.index else Segments(self.folder / str(number))
+            self._recall(number, segments)
+        own.goes_on()
+        self._say_tasks(self.folder / "tasks", str(self._task.tasks))
+
+    def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        written = Written(Tally())
+        again: dict[int, int] = {}  # place in the batch → that of the row that is the same
+        rows = self._plain(tuples) or self._looked_at(tuples, written, again)
+        for part in rows.segments():
+            self._write(part, written)
+        for place, first in again.items():
+            if first in written.refused:  # nothing of it is there
+                written.refused[place] = written.refused[first]
+                written.tally.duplicates -= 1
+        return written
+
+    def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    # -- the rest of a hand-over, called in the same thread
+
+    def end(self) -> None:
+        """Says that all is handed over. Raises StoreAway."""
+        assert self._own is not None
+        self._own.end(self.next)
+
+    def forgotten(self, over: Iterable[Filed], floors: Sequence[bytes]) -> None:
+        """Takes note of segments that are remembered no more, by these floors, and removes those that all readers have
+        passed. Raises StoreAway, and then does it the next time."""
+        for filed in over:
+            if (log := self._logs.get(filed.log)) is not None:
+                log.filed.discard(filed.number)
+                log.over.add(filed.number)
+        for log in self._logs.values():
+            self._clear(log, floors)
+
+    # -- within
+
+    def _plain(self, tuples: Sequence[Tuple[Any]]) -> Rows | None:
+        """The rows where none is refused and none is known, as nearly always; None where one may be."""
+        records = [tup.record for tup in tuples]
+        if not {self._cls}.issuperset(map(type, records)):
+            return None
+        try:
+            contents = self._columns.contents(records)
+        except RecordError:
+            return None
+        rows = plain_rows(tuples, contents)
+        rows.new = self._is_new(rows.pairs)
+        return rows if rows.new else None
+
+    def _is_new(self, pairs: Sequence[bytes]) -> bool:
+        """Whether none is known, and none is there twice."""
+        return len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
+
+    def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written, again: dict[int, int]) -> Rows:
+        """The same one by one: says in `written` what is refused, and what is there already (C9, B2), and in `again`
+        what is in this batch more than once."""
+        rows = Rows([], [], tuples, [], [])
+        places: list[int] = []
+        first: dict[tuple[bytes, int], int] = {}  # pair and content of a row → its place
+        cls, content_of, remembered = self._cls, self._columns.content, self.remembered
+        for place, tup in enumerate(tuples):
+            record = tup.record
+            if type(record) is not cls:
+                written.refused[place] = f"a {type(record).__name__} came, and {cls.__name__} is handed over here"
+                continue
+            try:
+                content = content_of(record)
+            except RecordError as error:
+                written.refused[place] = self._why(record, error)
+                continue
+            pair, hashed = pair_of(tup.origin, tup.identity), content_hash(content)
+            if remembered.holds(pair, hashed):
+                remembered.again(pair, messages_of(tup))
+                written.tally.duplicates += 1
+                continue
+            if (same := first.setdefault((pair, hashed), place)) != place:
+                again[place] = same
+                written.tally.duplicates += 1
+                continue
+            rows.pairs.append(pair)
+            rows.contents.append(hashed)
+            rows.sizes.append(len(content))
+            places.append(place)
+        rows.tuples, rows.places = [tuples[place] for place in places], places
+        return rows
+
+    def _write(self, rows: Rows, written: Written) -> None:
+        """One segment."""
+        arrays, rows = self._arrays(rows, written)
+        if not rows:
+            return
+        messages = rows.messages()
+        keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64()), _lists(messages)]
+        assert self._own is not None
+        self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
+        filed = Filed(self._task.index, self.next, rows.pairs, messages)
+        self._logs[filed.log].filed.add(filed.number)
+        self.next += 1
+        written.tally.stored += len(rows)
+        new = rows.new or self._is_new(rows.pairs)
+        written.tally.divergent += [pair.hex() for pair in self.remembered.add(filed, rows.contents, new=new)]
+
+    def _arrays(self, rows: Rows, written: Written) -> tuple[list[pa.Array], Rows]:
+        """The columns of the rows that have a place in them, and these rows."""
+        records = rows.records
+        try:
+            return self._columns.arrays(records), rows
+        except BadValue:
+            bad: set[int] = set()
+
+        def fit(part: Sequence[int]) -> Tally:
+            try:
+                self._columns.arrays([records[number] for number in part])
+            except BadValue as error:
+                raise BadRow(str(error)) from error
+            return Tally()
+
+        def refuse(number: int, why: str) -> None:
+            bad.add(number)
+            written.refused[rows.places[number]] = why
+
+        stored_by_halves(range(len(rows)), fit, refuse)
+        good = rows.without(bad)
+        return self._columns.arrays(good.records), good
+
+    def _why(self, record: Record, error: RecordError) -> str:
+        try:
+            self._columns.arrays([record])
+        except (BadValue, RecordError) as better:
+            return str(better)
+        return str(error)
+
+    def _say_tasks(self, path: Path, tasks: str) -> None:
+        """How many tasks there are now, for readers: the first says it."""
+        if self._task.index == 0 and (not path.exists() or path.read_bytes() != tasks.encode()):
+            put(path, tasks.encode())
+
+    def _folders(self) -> list[int]:
+        return sorted(int(entry) for entry in os.listdir(self.folder) if entry.isdecimal())
+
+    def _recall(self, number: int, segments: Segments) -> None:
+        """Reads the identities of one task's folder. Raises ConfigurationError."""
+        task, kept = self._task, segments.kept()
+        is_mine = number == task.index or (number >= task.tasks and number % task.tasks == task.index)
+        try:
+            self.floors += map(floor_of, kept.floors)
+        except ValueError as error:
+            raise damaged(segments.folder / "kept", f"can't be read ({error})") from error
+        if is_mine:
+            numbers, after = segments.checked_numbers(kept)
+            if self._read.get(str(number), 0) > after:  # what we would write there Spark would never read
+                raise damaged(segments.path(after), "is missing, and the checkpoint has read it, or is about to")
+            self._logs[number] = _Log(segments, kept)
+            self._check_class(segments, numbers)
+            if number == task.index:
+                self.next = after
+        else:
+            numbers = segments.numbers()
+        for one in numbers:
+            if one >= kept.over:
+                self._recall_one(number, segments, one, everything=is_mine)
+            elif is_mine:
+                self._logs[number].over.add(one)
+
+    def _recall_one(self, log: int, segments: Segments, number: int, *, everything: bool) -> None:
+        try:
+            batch = segments.read(number)
+        except FileNotFoundError:
+            return  # of another task that runs already: it has removed what is over
+        task = self._task
+        columns = (batch.column(name).to_pylist() for name in OURS)
+        rows = [
+            (pair, content, messages[0] if len(messages) == 1 else tuple(messages))
+            for pair, content, messages in zip(*columns, strict=True)
+            if everything or task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index
+        ]
+        if rows:
+            pairs, contents, messages = zip(*rows, strict=True)  # of the same length, as they were one table
+            self.remembered.add(Filed(log if everything else -1, number, pairs, messages), contents)
+        if everything:
+            self._logs[log].filed.add(number)
+
+    def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
+        """Raises ConfigurationError where readers would meet segments of another version of the class."""
+        unread = [number for number in numbers if number >= segments.done()]
+        if unread and (there := segments.read(unread[0]).schema) != self._schema:
+            text = f"{segments.path(unread[0])} holds another version of {self._cls.__name__}: {_changes(there, self)}"
+            raise ConfigurationError(text, code=K373)
+
+    def _clear(self, log: _Log, floors: Sequence[bytes]) -> None:
+        done = log.segments.done()
+        gone = {number for number in log.over if number < done}
+        mine = log.segments is self._own
+        over = min(log.filed, default=self.next if mine else max(log.over, default=-1) + 1)
+        if not gone and over <= log.kept.over:
+            return
+        kept = Kept(
+            max(over, log.kept.over),
+            max([log.kept.read, *(number + 1 for number in gone)]),
+            tuple(floors) or log.kept.floors,
+        )
+        log.segments.keep(kept)
+        log.kept = kept
+        log.segments.remove(sorted(gone))
+        log.over -= gone
+
+
+def _lists(messages: list[int] | list[Messages]) -> pa.Array:
+    if isinstance(messages[0], int):
+        return pa.ListArray.from_arrays(pa.array(range(len(messages) + 1), pa.int32()), pa.array(messages, pa.uint64()))
+    return pa.array(messages, pa.list_(pa.uint64()))
+
+
+def _changes(there: pa.Schema, store: HandOverStore) -> str:
+    before = {field.name: field for field in there}
+    now = {field.name: field for field in store._schema}
+    parts = [f"{name!r} is new" for name in now if name not in before]
+    parts += [f"{name!r} is gone" for name in before if name not in now]
+    parts += [
+        f"{name!r} was {before[name].type}, and is {now[name].type}"
+        for name in now
+        if name in before and before[name] != now[name]
+    ]
+    return ", ".join(parts) or "its fields are in another order"

@@ -1,0 +1,95 @@
+"""Rotated files beside a log: which files of its folder were once what the path names, oldest first.
+
+Goes by names, as logrotate and its like give them, and by the time of the last change. Must not know which of them have
+been read: `known_files` tells by their content.
+"""
+
+import gzip
+import logging
+import os
+import re
+import tempfile
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from spouts.file_tail.open_file import WINDOW_BYTES, open_regular
+from topology.errors import ConfigurationError
+
+BESIDE_MAX: Final = 100  # rotated files that are looked at, the newest
+UNPACKED_BYTES_MAX: Final = 8 << 30  # of one compressed file: a bomb must not fill the disk (S4)
+_BLOCK: Final = 1 << 20
+
+log = logging.getLogger("kedge.spouts")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A file whose name says that it was rotated."""
+
+    path: str
+    changed_ns: int
+    key: tuple[int, int]  # device and inode
+
+    @property
+    def packed(self) -> bool:
+        return self.path.endswith(".gz")
+
+
+def rotated(path: str) -> list[Beside]:
+    """The rotated files of the log at `path`, oldest first, 100 at most: `auth.log.1`, `auth.log-20261121`,
+    `auth.log.2.gz`, `app.1.log`. A folder that can't be read has none."""
+    folder, name = os.path.split(os.path.realpath(path))
+    stem, ending = os.path.splitext(name)
+    called = re.compile(
+        rf"(?:{re.escape(name)}[.-]\d[\w.:-]*|{re.escape(stem)}[.-]\d[\w:-]*{re.escape(ending)}(?:\.gz)?)\Z"
+    )
+    found = []
+    try:
+        with os.scandir(folder) as there:
+            for entry in there:
+                if called.match(entry.name) and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    found.append(Beside(entry.path, status.st_mtime_ns, (status.st_dev, status.st_ino)))
+    except OSError as error:
+        log.warning("rotated files beside %s can't be looked for: %s", path, error)
+    found.sort(key=lambda one: (one.changed_ns, one.path))
+    return found[-BESIDE_MAX:]
+
+
+def opened(beside: Beside) -> int | None:
+    """A descriptor of its content, unpacked where it is compressed; None where it has gone, is no file of ours to read,
+    or is damaged, which is warned of. Blocks while it unpacks."""
+    try:
+        descriptor = open_regular(beside.path)
+    except ConfigurationError as error:
+        log.warning("%s", error)
+        return None
+    if not beside.packed:
+        return descriptor
+    try:
+        with open(descriptor, "rb") as packed, gzip.open(packed, "rb") as content:
+            return _unpacked(content)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        log.warning("%s can't be unpacked, and is not read: %s", beside.path, error)
+        return None
+
+
+def head_of(beside: Beside) -> bytes | None:
+    """The first 1,024 bytes of its content, without unpacking the rest; None where they can't be read."""
+    try:
+        with open(open_regular(beside.path), "rb") as file:
+            return gzip.open(file).read(WINDOW_BYTES) if beside.packed else file.read(WINDOW_BYTES)
+    except (ConfigurationError, OSError, EOFError, zlib.error):
+        return None
+
+
+def _unpacked(content: gzip.GzipFile) -> int:
+    """A file without a name that has this content. Raises ValueError where there is too much of it."""
+    with tempfile.TemporaryFile() as file:
+        while block := content.read(_BLOCK):
+            if file.tell() + len(block) > UNPACKED_BYTES_MAX:
+                raise ValueError(f"it has more than {UNPACKED_BYTES_MAX:,} bytes")
+            file.write(block)
+        file.flush()
+        return os.dup(file.fileno())

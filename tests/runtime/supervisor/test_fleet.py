@@ -1,0 +1,297 @@
+"""Who is told what when workers come and go. The processes are puppets: real ones, that say what a test wants."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+
+import pytest
+from puppet_kit import GOOD, PATIENCE_S, planned, staged
+
+from acker.roots import owner
+from topology.errors import ConfigurationError, StartError, WorkerError
+from topology.runtime.control.messages import Drain, Flush
+from topology.runtime.supervisor import deaths
+from topology.runtime.supervisor import fleet as fleets
+from topology.runtime.supervisor.worker_handle import State
+
+
+async def test_nobody_starts_before_everybody_is_linked_with_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = {"Begin": f"time.sleep(0.5); {GOOD['Begin']}"}
+    async with staged(monkeypatch, 3, {1: [slow]}) as (stage, fleet):
+        await stage.until(lambda: fleet.hands[0].state is State.LINKED and fleet.hands[2].state is State.LINKED)
+        assert not fleet.started
+        await stage.until(lambda: fleet.complete and all("Start" in stage.of(worker) for worker in range(3)))
+        for worker in range(3):
+            orders = stage.of(worker)
+            met = [int(c) for order in orders if order.startswith("Join") for c in order if c.isdigit()]
+            assert sorted(met) == sorted({0, 1, 2} - {worker})
+            assert orders[-1] == "Start"
+    assert stage.ends == [(worker, State.ENDED) for worker, _ in stage.ends]
+    assert len(stage.ends) == 3
+
+
+async def test_survivors_are_told_of_a_death_and_then_of_the_replacement_a14(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(monkeypatch, 3) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        for survivor in (0, 2):
+            later = {f"Fail {dead.owner}", "Join [1]"}
+            await stage.until(lambda survivor=survivor, later=later: set(stage.of(survivor)[-2:]) == later)
+            assert stage.of(survivor)[-4:-2] == ["Start", f"Gone {dead.owner}"]
+        await stage.until(lambda: "Start" in stage.of(1))
+        assert stage.of(1) == ["Begin", "Join [0, 2]", "Start"]
+        assert "; 200 messages in flight have failed and are replayed" in stage.told[0]
+        assert fleet.hands[1].owner == owner(1, 4)
+
+
+SILENT = {"Gone": "", "Drain": f"say(Parted({owner(1, 2)}))"}  # parts from worker 1's first life when it is told to
+
+
+async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deaths, "PART_S", 60.0)
+    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: "Join [1]" in stage.of(0) and stage.of(2)[-1] == "Join [1]")
+        fail = f"Fail {dead.owner}"
+        assert all(fail not in stage.of(worker) for worker in range(3))
+        fleet.hands[2].say(Drain())
+        await stage.until(lambda: all(stage.of(worker).count(fail) == 1 for worker in range(3)))
+        assert stage.of(2)[-2:] == ["Drain", fail]
+
+
+async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all_others_once_more_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deaths, "PART_S", 0.3)
+    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        fail = f"Fail {dead.owner}"
+        since = time.monotonic()
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fail in stage.of(0) and fail in stage.of(2))
+        assert 0.3 <= time.monotonic() - since < 2.0
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: "Start" in stage.of(1))
+        fleet.hands[1].say(Flush(1, ""))
+        await stage.until(lambda: stage.of(1)[-1] == "Flush")  # so that it has answered all that it was told before
+        before = stage.of(1).count(fail)  # one, if it was ready by then
+        fleet.hands[2].say(Drain())
+        await stage.until(lambda: stage.of(0).count(fail) == 2 and stage.of(1).count(fail) == before + 1)
+        fleet.hands[2].say(Flush(1, ""))
+        await stage.until(lambda: stage.of(2)[-1] == "Flush")
+        assert stage.of(2).count(fail) == 1, "what it has open it has sent nowhere else since it parted"
+
+
+async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_for_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deaths, "PART_S", 60.0)
+    async with staged(monkeypatch, 3, {2: [SILENT, {}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        one, two = fleet.hands[1], fleet.hands[2]
+        os.kill(one.pid, signal.SIGKILL)
+        await stage.until(lambda: f"Gone {one.owner}" in stage.of(2))
+        os.kill(two.pid, signal.SIGKILL)
+        await stage.until(lambda: {f"Fail {one.owner}", f"Fail {two.owner}"} <= set(stage.of(0)))
+
+
+async def test_two_that_die_at_once_are_replaced_and_meet_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(monkeypatch, 3) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = [fleet.hands[1], fleet.hands[2]]
+        for one in dead:
+            os.kill(one.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.complete and not {fleet.hands[1], fleet.hands[2]} & set(dead))
+        await stage.until(lambda: sum("2" in order for order in stage.of(1)) == 1)
+        assert sum("1" in order for order in stage.of(2)) == 1
+        assert sorted(order for order in stage.of(0) if "Gone" in order) == sorted(f"Gone {one.owner}" for one in dead)
+        assert [one.joined for one in fleet.hands.values()] == [
+            {other.owner for other in fleet.hands.values()} - {one.owner} for one in fleet.hands.values()
+        ]
+
+
+async def test_a_death_during_the_start_is_mended_before_anybody_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    dies = {"Join": "os._exit(9)"}
+    async with staged(monkeypatch, 3, {2: [dies, {}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete and all("Start" in stage.of(worker) for worker in range(3)))
+        assert stage.lives.count(2) == 2
+        assert fleet.restarts.total == 1
+        for worker in (0, 1):
+            gone = [order for order in stage.of(worker) if "Gone" in order]
+            assert len(gone) <= 1
+            assert stage.of(worker)[-1] == "Start", "the death came before"
+    assert "ended with status 9" in stage.told[0]
+
+
+async def test_a_death_of_the_replacement_is_mended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(monkeypatch, 2, {1: [{}, {"Begin": "os._exit(9)"}, {"Join": "os._exit(9)"}, {}]}) as (
+        stage,
+        fleet,
+    ):
+        await stage.until(lambda: fleet.complete)
+        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        await stage.until(lambda: stage.lives.count(1) == 4 and fleet.complete)
+        assert fleet.restarts.total == 3
+        await stage.until(lambda: any("is back as pid" in line for line in stage.told))
+        gone = [order for order in stage.of(0) if "Gone" in order]
+        assert len(gone) == 2, "of the one that never got ready nobody has heard"
+
+
+async def test_a_replacement_that_can_not_start_says_why_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuses = {"Begin": "say(CannotStart('ConfigurationError', 'the disk is full')); os._exit(3)"}
+    async with staged(monkeypatch, 2, {1: [{}, refuses, {}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        await stage.until(lambda: stage.lives.count(1) == 3 and fleet.complete)
+        assert fleet.failed is None
+        assert any("could not start: the disk is full" in line for line in stage.told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("ConfigurationError", ConfigurationError),
+        ("DeclarationError", ConfigurationError),
+        ("StartError", StartError),
+        ("SomethingElse", StartError),
+    ],
+)
+async def test_one_that_can_not_start_at_first_fails_the_run_under_its_error(
+    monkeypatch: pytest.MonkeyPatch, kind: str, error: type[Exception]
+) -> None:
+    refuses = {"Begin": f"say(CannotStart('{kind}', 'the disk is full')); os._exit(3)"}
+    async with staged(monkeypatch, 2, {1: [refuses]}) as (_, fleet):
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert type(fleet.failed) is error
+        assert str(fleet.failed) == "the disk is full"
+
+
+async def test_who_has_sent_what_never_came_is_replaced_and_who_says_so_is_not_a11(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loses = {"Start": "say(Lost(1 << 12 | 2, 'a frame from worker 1 never came'))"}  # worker 1's first owner
+    async with staged(monkeypatch, 2, {0: [loses]}) as (stage, fleet):
+        await stage.until(lambda: stage.lives.count(1) == 2 and fleet.complete)
+        assert "was killed, as a link of it is lost: a frame from worker 1 never came" in stage.told[0]
+        assert stage.lives == [0, 1, 1]
+
+
+async def test_what_is_said_of_an_owner_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = owner(1, 99)
+    says = {
+        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Parted({old}), Failing({old}, 5))\n"
+        f"say(Recovered({old}, 0), Beat())"
+    }
+    async with staged(monkeypatch, 2, {0: [says]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete and "Start" in stage.of(0))
+        fleet.hands[0].say(Drain())
+        await stage.until(lambda: "Drain" in stage.of(0))
+        assert (fleet.restarts.total, fleet.failed, stage.told) == (0, None, [])
+
+
+@pytest.mark.parametrize(("when", "error"), [("Begin", StartError), ("Start", WorkerError)])
+async def test_a_hello_that_is_refused_ends_the_run_with_its_sentence_f37(
+    monkeypatch: pytest.MonkeyPatch, when: str, error: type[Exception]
+) -> None:
+    refuses = {when: f"{GOOD.get(when, '')}\nsay(Refused(1 << 12 | 2, 'it speaks frames of version 9'))"}
+    async with staged(monkeypatch, 2, {0: [refuses]}) as (_, fleet):
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert type(fleet.failed) is error
+        assert str(fleet.failed) == "it speaks frames of version 9"
+
+
+async def test_a_replacement_with_another_plan_ends_the_run_f53(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"Begin": "say(Ready('here', 'another plan'))"}
+    async with staged(monkeypatch, 2, {1: [{}, other]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert isinstance(fleet.failed, WorkerError)
+        assert "worker 1 has made another topology than this process: its file has changed" in str(fleet.failed)
+
+
+async def test_a_replacement_whose_peer_is_busy_is_started_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "RELINK_S", 0.3)
+    async with staged(monkeypatch, 2, {1: [{}, {"Join": ""}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        dead = fleet.hands[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        assert fleet.restarts.total == 1
+
+
+async def test_workers_that_can_not_link_at_first_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "LINK_S", 0.5)
+    async with staged(monkeypatch, 2, {1: [{"Join": ""}]}) as (_, fleet):
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert str(fleet.failed) == "worker 1 could not link with the others within 0.5 s"
+        assert isinstance(fleet.failed, StartError)
+
+
+async def test_a_death_during_the_start_leaves_the_time_for_linking_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "LINK_S", 0.5)
+    async with staged(monkeypatch, 3, {1: [{"Join": ""}], 2: [{"Begin": "os._exit(9)"}, {}]}) as (stage, fleet):
+        await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
+        assert stage.lives.count(2) == 2
+        assert str(fleet.failed) == "worker 1 could not link with the others within 0.5 s"
+
+
+async def test_the_time_for_linking_does_not_run_while_one_that_died_is_being_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleets, "LINK_S", 0.5)
+    late = {"Begin": f"time.sleep(1.5); {GOOD['Begin']}"}
+    second = owner(2, 4)  # of worker 2's lives; the first one welcomes nobody
+    waits = {"Join": f"if any(peer.owner == {second} for peer in order.peers): say(Linked(joined))"}
+    async with staged(monkeypatch, 3, {1: [waits], 2: [{"Join": "os._exit(9)"}, late]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete or fleet.failed)
+        assert fleet.failed is None
+
+
+async def test_a_replacement_in_a_drain_is_told_to_drain_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(monkeypatch, 2) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        fleet.draining = True
+        dead = fleet.hands[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.hands[1] is not dead and "Start" in stage.of(1))
+        assert stage.of(1)[-2:] == ["Drain", "Start"]
+
+
+async def test_a_word_at_the_wrong_time_ends_who_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = {"Start": f"say(Ready('here', '{planned(2).fingerprint}'))"}
+    async with staged(monkeypatch, 2, {1: [again, {}]}) as (stage, _):
+        await stage.until(lambda: stage.told)
+        assert "it has said what it should not: worker 1 can't become READY as it is RUNNING" in stage.told[0]
+
+
+async def test_who_does_not_close_is_killed_in_time_and_nobody_is_replaced_any_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with staged(monkeypatch, 2, {1: [{"Close": ""}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        since = time.monotonic()
+        with caplog.at_level(logging.WARNING, "kedge"):
+            await fleet.close(0.5, asyncio.Event(), 0.5)
+        assert 0.4 < time.monotonic() - since < 2.0
+        assert sorted(stage.ends) == [(0, State.ENDED), (1, State.DEAD)]
+        assert stage.lives == [0, 1]
+        assert "worker 1 (pid" in caplog.text
+
+
+async def test_a_close_is_hurried_by_who_will_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(monkeypatch, 2, {1: [{"Close": ""}]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        hurry = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.3, hurry.set)
+        since = time.monotonic()
+        await fleet.close(60.0, hurry, 0.2)
+        assert time.monotonic() - since < 5.0

@@ -1,0 +1,371 @@
+"""Every mistake of a declaration, in one pass. Pure: reads the graph, changes nothing, raises nothing.
+
+What can be said of one component alone is here; what is said of a subscription is in `subscriptions`. The sentences
+that `signatures` and `graph` have found while declaring come in through `Declared.problems`.
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from topology import plan
+from topology.checks import inputs, instance_state
+from topology.codes.declarations import (
+    K201,
+    K202,
+    K203,
+    K204,
+    K205,
+    K206,
+    K207,
+    K208,
+    K209,
+    K210,
+    K211,
+    K228,
+    K231,
+    K232,
+    K233,
+    K235,
+    K236,
+    K237,
+    K238,
+    K248,
+    K251,
+)
+from topology.companions import Companion
+from topology.components import Bolt, Spout
+from topology.config import Config
+from topology.errors import DeclarationError, Mistake, Problem, did_you_mean
+from topology.graph import Declared, Graph, Place
+from topology.groupings import SLOTS
+from topology.records import is_record, record_problems
+from topology.signatures import called
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # also a folder, a table and a metric: nothing else is let in (S6)
+TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
+RECOVERIES: Final = ("checkpoint", "replay", "none")
+GIVEN_AGAIN: Final = ("same", "other ids", "never")
+CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyncio task of its own
+
+
+def require_valid(topology: Graph) -> None:
+    """Raises DeclarationError with every mistake of the declaration; returns if there is none."""
+    if found := mistakes(topology):
+        raise DeclarationError(topology.name, found)
+
+
+def mistakes(topology: Graph) -> list[Mistake]:
+    """All mistakes, in the order of the source."""
+    found = [(topology.place, problem) for problem in _of_topology(topology)]
+    named: dict[str, Declared] = {}
+    seen: set[type] = set()
+    for one in topology.components:
+        name = f"{one.name!r:.80}"
+        found += [(one.place, problem.of(name)) for problem in _of_component(one, topology, named, seen)]
+        found += [(place, problem.of(name)) for place, problem in inputs.problems(one, topology)]
+    found += _cycles(topology)
+    found += [(place, Problem(K237, text)) for place, text in _companion_problems(topology)]
+    return _in_order([topology.mistake(problem, place) for place, problem in found])
+
+
+def warnings(topology: Graph) -> list[Mistake]:
+    """What is no mistake, and yet gives wrong results after a replay: state in a bolt's attributes (B4).
+
+    For `kedge check`; a topology that follows no trees replays nothing, and has no such bolt. It has no dead letters
+    either, so who reads them is warned of there.
+    """
+    config: object = topology.config
+    if not isinstance(config, Config):
+        return []
+    if config.guarantee == "at-most-once":
+        return _in_order(
+            [
+                topology.mistake(
+                    Problem(K231, f"{one.name!r:.80} gets no dead letter: at most once, no message is followed"),
+                    read.place,
+                )
+                for one in topology.components
+                for read in one.inputs
+                if read.dead
+            ]
+        )
+    found = []
+    for one in topology.components:
+        found += [
+            topology.mistake(
+                Problem(
+                    K228,
+                    f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay "
+                    f"counts twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
+                ),
+                one.place,
+            )
+            for name in instance_state.kept(one)
+        ]
+    return _in_order(found)
+
+
+def _in_order(found: list[Mistake]) -> list[Mistake]:
+    """By line, within each file; files in the order in which they come up."""
+    files = list(dict.fromkeys(mistake.file for mistake in found))
+    return sorted(found, key=lambda mistake: (files.index(mistake.file), mistake.line))
+
+
+def _of_topology(topology: Graph) -> Iterator[Problem]:
+    yield from _name_problems(topology.name, "the topology's")
+    config: object = topology.config
+    if not isinstance(config, Config):
+        yield Problem(K202, f"config is a Config(…), not a {type(config).__name__}")
+    if not any(one.kind == "spout" for one in topology.components):
+        text = 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
+        yield Problem(K203, text)
+
+
+def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], seen: set[type]) -> Iterator[Problem]:
+    """What is wrong with one component. Notes it in `named`, and in `seen` the record classes looked at."""
+    if impossible := [*_name_problems(one.name, "its")]:
+        yield from impossible
+    elif one.name in named:
+        where = _where(named[one.name].place, one.place)
+        yield Problem(K204, f"a component of this name is declared already, {where}")
+    else:
+        named[one.name] = one
+    yield from _renaming_problems(one, topology)
+    yield from one.problems
+    yield from _number_problems(one)
+    if isinstance(one.prototype, Bolt) and one.kind == "bolt":
+        yield from (Problem(K207, text) for text in _bolt_problems(one))
+        yield from _state_problems(one, topology.config)
+        yield from _copy_problems(one)
+    if isinstance(one.prototype, Spout) and one.kind == "spout":
+        yield from _spout_problems(one)
+        yield from _copy_problems(one)
+    yield from _class_problems(one, seen)
+    if one.kind == "spout" and not any(
+        read.component == one.name and read.topology is topology and not read.dead
+        for reader in topology.components
+        for read in reader.inputs
+    ):
+        text = f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
+        yield Problem(K205, text)
+
+
+def _renaming_problems(one: Declared, topology: Graph) -> Iterator[Problem]:
+    """What is kept is filed under the former name: no two components may share one."""
+    former = one.renamed_from
+    if one.begins_empty:
+        if former is not None:
+            yield Problem(K251, f"begins_empty=True and renamed_from={former!r:.80} contradict each other")
+        elif one.begins_empty is not True or not (one.shape == "state" and one.prototype.recovery == "checkpoint"):
+            yield Problem(K251, f"begins_empty={one.begins_empty!r:.80}: True is for a bolt whose state is kept")
+    if former is None:
+        return
+    if impossible := [*_name_problems(former, "its former")]:
+        yield from (Problem(K235, f"renamed_from: {problem}") for problem in impossible)
+        return
+    if former == one.name:
+        yield Problem(K235, f"renamed_from={former!r} is the name that it has; leave it out")
+    for other in topology.components:
+        if other is one:
+            continue
+        if other.name == former:
+            text = f"renamed_from={former!r}: a component of this name is declared, {_where(other.place, one.place)}"
+            yield Problem(K235, f"{text}, and what is kept under the name is that one's")
+        elif other.renamed_from == former:
+            where = _where(other.place, one.place)
+            yield Problem(K235, f"renamed_from={former!r}: {other.name!r:.80} has been that, too, {where}")
+
+
+def _name_problems(name: object, whose: str) -> Iterator[Problem]:
+    if not isinstance(name, str):
+        yield Problem(K201, f"{whose} name is a text, not {type(name).__name__}")
+    elif not NAME.fullmatch(name):
+        better = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64]
+        hint = f", like {better!r}" if better else ""
+        text = f"{whose} name {name!r:.80} is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -{hint}"
+        yield Problem(K201, text)
+
+
+def _number_problems(one: Declared) -> Iterator[Problem]:
+    for what, value, most in (("tasks", one.tasks, TASKS_MAX), ("concurrency", one.concurrency, CONCURRENCY_MAX)):
+        if type(value) is not int or not 1 <= value <= most:
+            yield Problem(K206, f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}")
+
+
+_NO_THREAD = {
+    "execute": "it has `execute`, which works with the loop",
+    "state": "it has state, which changes on the loop",
+    "journal": "deterministic = False has its outputs kept on the loop",
+}
+
+
+def _bolt_problems(one: Declared) -> Iterator[str]:
+    """What a bolt that could be read, and its options, do not agree on."""
+    name = called(one.prototype)
+    method = "execute" if one.shape == "execute" else "process"
+    sync = hasattr(one.prototype, method) and not one.waits
+    if type(one.concurrency) is int and one.concurrency > 1 and sync and one.prototype.blocking is not True:
+        yield (
+            f"concurrency={one.concurrency} lets inputs wait side by side, and the `{method}` of {name} never waits; "
+            f"write async def {method}, or leave concurrency out"
+        )
+    if one.prototype.blocking is True and one.readable and (one.shape != "process" or one.waits):
+        what = "is async" if one.waits else _NO_THREAD[one.shape]
+        yield (
+            f"{name}.blocking is True, and {what}: only a plain `process(record)` can run in a thread; leave "
+            "blocking out, or put what blocks into a bolt of its own before this one"
+        )
+    ticks = callable(getattr(one.prototype, "tick", None))
+    if one.every is None and ticks:
+        yield f'{name} defines `tick`, and nothing says how often it is called; give every="10s"'
+    elif one.every is not None:
+        if not ticks:
+            yield f"every={one.every!r:.80} calls tick(self, now), which {name} does not define"
+        try:
+            plan.seconds(one.every)
+        except ValueError as error:
+            yield f"every: {error}"
+    for option in ("deterministic", "fires_at_end", "may_be_split", "remembers", "blocking"):
+        if type(value := getattr(one.prototype, option)) is not bool:
+            yield f"{name}.{option} is True or False, not {value!r:.80}"
+    if one.prototype.remembers is True and one.readable and one.shape != "execute":
+        yield f"{name}.remembers is True, and only a bolt with `execute` remembers its inputs itself; leave it out"
+
+
+def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
+    """What becomes of the state when a worker dies, and what the bolt holds for that (A19)."""
+    name, recovery, holds_max = called(one.prototype), one.prototype.recovery, one.prototype.holds_max
+    if recovery not in RECOVERIES:
+        hint = did_you_mean(recovery, RECOVERIES) if isinstance(recovery, str) else ""
+        yield Problem(K232, f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {recovery!r:.80}{hint}")
+    elif recovery != "checkpoint" and one.shape != "state" and one.readable:
+        text = f"{name}.recovery is {recovery!r}, and it keeps no state that could be lost; leave recovery out"
+        yield Problem(K232, text)
+    if type(holds_max) is not int or holds_max < 1:
+        yield Problem(K233, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
+        holds_max = 0
+    if recovery == "replay" and hasattr(one.prototype, "on_timer"):
+        text = f"{name}.recovery is 'replay', which rebuilds a state from inputs, and no input sets its timers again"
+        yield Problem(K232, f"{text}; leave recovery out")
+    if recovery != "replay" or not isinstance(config, Config):
+        return
+    if config.guarantee == "at-most-once":
+        text = f"{name}.recovery is 'replay', and with guarantee='at-most-once' nothing is replayed"
+        yield Problem(K232, f"{text}; make it 'none'")
+    elif (most := holds_max * one.tasks) >= config.max_pending:
+        yield Problem(
+            K233,
+            f"{name} may hold {most:,} inputs, holds_max, and its spouts have {config.max_pending:,} under way at "
+            f"most, max_pending: they would wait for each other for ever; make holds_max smaller",
+        )
+
+
+def _spout_problems(one: Declared) -> Iterator[Problem]:
+    given = one.prototype.given_again
+    if given not in GIVEN_AGAIN:
+        hint = did_you_mean(given, GIVEN_AGAIN) if isinstance(given, str) else ""
+        text = f"{called(one.prototype)}.given_again is one of {', '.join(GIVEN_AGAIN)}, not {given!r:.80}{hint}"
+        yield Problem(K236, text)
+    if type(last := one.prototype.ends_last) is not bool:
+        yield Problem(K238, f"{called(one.prototype)}.ends_last is True or False, not {last!r:.80}")
+    if type(shared := one.prototype.shared_ids) is not bool:
+        yield Problem(K248, f"{called(one.prototype)}.shared_ids is True or False, not {shared!r:.80}")
+    if type(ahead := one.prototype.reads_ahead) is not int or ahead < 1:
+        yield Problem(K248, f"{called(one.prototype)}.reads_ahead is a whole number from 1 on, not {ahead!r:.80}")
+
+
+def _companion_problems(topology: Graph) -> Iterator[tuple[Place, str]]:
+    """What is wrong with the processes beside it."""
+    named: dict[str, Place] = {}
+    for one, place in zip(topology.companions, topology.companion_places, strict=True):
+        given: object = one
+        if not isinstance(given, Companion):
+            yield place, f"a {type(given).__name__} is no companion; give an object of a class that is a Companion"
+            continue
+        name: object = getattr(one, "name", None)
+        if impossible := [*_name_problems(name, "a companion's")]:
+            yield from ((place, str(problem)) for problem in impossible)
+        elif one.name in named:
+            yield place, f"a companion {one.name!r} is declared already, {_where(named[one.name], place)}"
+        named.setdefault(one.name if isinstance(name, str) else "", place)
+        seconds: object = one.starting_s
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+            yield place, f"{called(one)}.starting_s is a number of seconds above 0, not {seconds!r:.80}"
+
+
+def _copy_problems(one: Declared) -> Iterator[Problem]:
+    """Each task gets a copy of what was given to the topology."""
+    try:
+        copy.deepcopy(one.prototype)
+    except Exception as error:
+        culprits = [name for name, value in vars(one.prototype).items() if not _copies(value)]
+        which = f"its attribute {culprits[0]!r}" if culprits else called(one.prototype)
+        text = f"{which} can't be copied for each task ({type(error).__name__}: {error})"
+        yield Problem(K208, f"{text}; take resources in `open`, not in the constructor")
+
+
+def _copies(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:
+        return False
+    return True
+
+
+def _class_problems(one: Declared, seen: set[type]) -> Iterator[Problem]:
+    """What is wrong with the record classes that it emits; each class is told of once."""
+    names: dict[str, type] = {}
+    for cls in one.streams:
+        if names.setdefault(cls.__name__, cls) is not cls:
+            text = (
+                f"it emits two classes called {cls.__name__}, of {names[cls.__name__].__module__} and of "
+                f"{cls.__module__}; streams are told apart by this name, so rename one"
+            )
+            yield Problem(K209, text)
+        if cls not in seen and is_record(cls):
+            seen.add(cls)
+            yield from _name_problems(cls.__name__, f"the record class {cls.__name__:.80}: its")
+            yield from (Problem(K210, text) for text in record_problems(cls))
+
+
+def _cycles(topology: Graph) -> list[tuple[Place, Problem]]:
+    """One mistake a cycle. Handles can't make one, since what a bolt reads is there before it; a made-up Input can."""
+    reads = {
+        one.name: {read.component for read in one.inputs if isinstance(read.component, str)}
+        for one in topology.components
+        if isinstance(one.name, str)
+    }
+    places = {one.name: one.place for one in topology.components if isinstance(one.name, str)}
+    if len(reads) < len(topology.components):
+        return []  # a name that comes twice, or is none, has been told of, and cycles can't be told from it
+    found = []
+    told: set[str] = set()
+    for name in reads:
+        cycle = _cycle(name, reads)
+        if cycle and told.isdisjoint(cycle):
+            told.update(cycle)
+            way = " → ".join([*cycle, name])
+            what = f"a cycle, {way}" if len(cycle) > 1 else f"{name!r:.80} reads what it emits itself"
+            text = f"{what}, so tuples would go round for ever; {K211.next.rstrip('.')}"
+            found.append((places[name], Problem(K211, text)))
+    return found
+
+
+def _cycle(start: str, reads: dict[str, set[str]]) -> list[str]:
+    """A shortest way of tuples from `start` back to it; empty where there is none."""
+    ways = [[start]]
+    met: set[str] = set()
+    for way in ways:
+        for source in sorted(reads.get(way[0], ())):
+            if source == start:
+                return [start, *way[:-1]]
+            if source not in met:
+                met.add(source)
+                ways.append([source, *way])
+    return []
+
+
+def _where(place: Place, seen_from: Place) -> str:
+    return f"in line {place.line}" if place.file == seen_from.file else f"in {place.file}:{place.line}"

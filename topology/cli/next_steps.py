@@ -1,0 +1,75 @@
+"""Command lines that are offered to be typed next, so that they can be pasted as they are: they name our command as the
+user has, and the state directory where it would not be found without.
+
+Knows words and folders; must not know what the commands do.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from topology.cli.redact import blind
+from topology.cli.state_dirs import HOME, state_dirs
+from topology.text import printable
+
+ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # for one run only,
+NEW_ID: Final = ("--run-id", "new")  # and these two words
+
+
+def again(argv: Sequence[str]) -> str:
+    """The command line once more."""
+    return f"{_command(argv[0])} {' '.join(map(quoted, blind(_for_good(argv[1:]))))}"
+
+
+def quoted(word: str) -> str:
+    """A word that a shell takes as this one, in one line and with nothing in it that a terminal obeys (S11)."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\{byte:03o}" for byte in os.fsencode(word))
+    return f"$'{''.join(plain)}'"
+
+
+def dead_list(directory: Path) -> str:
+    """The command that lists the dead letters in this state directory."""
+    return f"{_ours()} dead list{_found(directory, '--topology ')}"
+
+
+def stop(directory: Path, option: str = "") -> str:
+    """The command that stops the run on this state directory, with an option of its own."""
+    return f"{_ours()} stop{_found(directory, '')}{' ' * bool(option)}{option}"
+
+
+def _found(directory: Path, by: str) -> str:
+    """The words that lead to this state directory: none to the only one of this folder."""
+    if directory.parent != HOME:
+        return f" --state-dir {printable(quoted(str(directory)))}"
+    return "" if state_dirs() == [directory] else f" {by}{quoted(directory.name)}"
+
+
+def _ours() -> str:
+    """As the user has called us; as it is installed, where another program has."""
+    return _command(sys.argv[0]) if Path(sys.argv[0]).name in ("kedge", "kedge.py") else "kedge"
+
+
+def _command(typed: str) -> str:
+    if Path(typed).name == "kedge.py":
+        return "python -m kedge"
+    if shutil.which("kedge") == typed:
+        return "kedge"
+    path = Path(typed)
+    within = path.is_absolute() and path.is_relative_to(Path.cwd())
+    return quoted(str(path.relative_to(Path.cwd())) if within else typed)
+
+
+def _for_good(words: Sequence[str]) -> list[str]:
+    """Without options that are meant for one run only."""
+    pairs = zip(("", *words[:-1]), words, (*words[1:], ""), strict=True) if words else ()
+    return [
+        word
+        for before, word, after in pairs
+        if word not in ONCE and (before, word) != NEW_ID and (word, after) != NEW_ID
+    ]

@@ -1,0 +1,338 @@
+"""What a run is doing, from looks at its counters: of each component and worker the rates and latencies of the last
+seconds, the counts so far, and who is the limit.
+
+Pure: snapshots in, values out. Must not know how they are shown.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from topology.cli.output.numbers import counted
+from topology.graph import Graph
+from topology.plan import plan
+from topology.runtime.telemetry.bottleneck import STILL, Tasks, limit_of
+from topology.runtime.telemetry.histogram import Histogram
+from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts, added, input_s, together
+
+SPAN_S: Final = 4.0  # rates and latencies are those of about so long
+STALE_S: Final = 2.5  # processes tell their figures once a second; of one that has not for so long no rate is known
+SHORTEST_S: Final = 0.2  # that a rate is made of
+FIRST_S: Final = 0.5  # until it is judged for the first time who is the limit
+LOOKS_MAX: Final = 64  # that are kept of one worker
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a topology the figures need: each component's kind and tasks, in the order of the flow with the spouts
+    first; `tasks`: where those are."""
+
+    topology: str
+    kinds: Mapping[str, str]
+    tasks: Tasks
+    drain_timeout_s: float = 25.0
+
+    @classmethod
+    def of(cls, topology: Graph, workers: int) -> "Shape":
+        """That of a topology on so many workers."""
+        planned = plan(topology, workers)
+        tasks: dict[int, dict[str, int]] = {}
+        for (component, _), worker in planned.placement.items():
+            here = tasks.setdefault(worker, {})
+            here[component] = here.get(component, 0) + 1
+        kinds = {one.name: one.kind for one in planned.components.values()}
+        order = sorted(kinds, key=lambda name: kinds[name] != "spout")
+        return cls(topology.name, {name: kinds[name] for name in order}, tasks, topology.config.drain_timeout_s)
+
+    def starting(self) -> Snapshot:
+        """What is known before anybody has said anything."""
+        spouts = {name: SpoutCounts() for name, kind in self.kinds.items() if kind == "spout"}
+        bolts = {name: BoltCounts() for name, kind in self.kinds.items() if kind == "bolt"}
+        return Snapshot(self.topology, 0.0, len(self.tasks), spouts, bolts, limit="starting")
+
+    def count(self, component: str) -> int:
+        """How many tasks it has."""
+        return sum(here.get(component, 0) for here in self.tasks.values())
+
+
+@dataclass(frozen=True)
+class Now:
+    """A run at one moment: all of it, each worker, and the process of each that has one of its own. `away`: workers
+    that are being replaced; `deaths`: of each worker so far; `draining`: whether it was told to end; `patient`: and may
+    take however long it does."""
+
+    whole: Snapshot
+    workers: Mapping[int, Snapshot]
+    processes: Mapping[int, int] = field(default_factory=dict)
+    away: frozenset[int] = frozenset()
+    deaths: Mapping[int, int] = field(default_factory=dict)
+    draining: bool = False
+    patient: bool = False
+
+
+@dataclass(frozen=True)
+class Component:
+    """One component. Of a spout `in_hand` is what is pending, and latencies are those of whole trees; of a bolt
+    `latency_s` is the mean of one input (`input_s`). `busy`: the share of its loop's time that it takes in the worker
+    where it takes most, or of its places for inputs that wait, whichever is more. `grown`: which of the counters have
+    grown in the last seconds."""
+
+    name: str
+    kind: str
+    tasks: int
+    rate: float | None
+    busy: float | None
+    queued: int
+    in_hand: int
+    latency_s: float | None
+    p99_s: float | None
+    failed: int
+    replayed: int
+    dead: int
+    grown: frozenset[str] = frozenset()
+    away: bool = False  # whether a worker with tasks of it is being replaced
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker process. `pid`: None while it has none; `rate`: of what its spouts emit and its bolts execute."""
+
+    number: int
+    pid: int | None
+    away: bool
+    rate: float | None
+    busy: float | None
+    queued: int
+    deaths: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that is shown of a run. `stalled`: whether `limit` tells why nothing is acked, or who is away."""
+
+    topology: str
+    seconds: float
+    rate: float  # of what all spouts emit
+    counts: Mapping[str, int]  # of all spouts: acked, failed, replayed, dead, pending
+    latency: Histogram  # of all spouts' trees
+    components: tuple[Component, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    limit: str = ""
+    stalled: bool = False
+    draining: str = ""
+    deaths: int = 0
+
+
+class Window:
+    """The looks at one worker in the last seconds; they may come more often than there is news."""
+
+    def __init__(self) -> None:
+        self._looks: deque[Snapshot] = deque(maxlen=LOOKS_MAX)
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Takes note, if it is newer."""
+        looks = self._looks
+        if looks and snapshot.seconds <= looks[-1].seconds:
+            return
+        looks.append(snapshot)
+        while len(looks) > 2 and snapshot.seconds - looks[1].seconds >= SPAN_S:
+            looks.popleft()
+
+    @property
+    def newest(self) -> Snapshot:
+        return self._looks[-1]
+
+    @property
+    def oldest(self) -> Snapshot | None:
+        """None where there is only one look: then all has happened since the start."""
+        return self._looks[0] if len(self._looks) > 1 else None
+
+    @property
+    def span_s(self) -> float:
+        return self.newest.seconds - (self.oldest.seconds if self.oldest is not None else 0.0)
+
+
+class Rates:
+    """Makes `Figures` of each look. `limit_every_s`: how often it is judged who is the limit."""
+
+    def __init__(self, shape: Shape, limit_every_s: float) -> None:
+        self._shape = shape
+        self._limit_every_s = limit_every_s
+        self._windows: dict[int, Window] = {}
+        self._before: Mapping[int, Snapshot] = {}
+        self._limit_at = 0.0
+        self._limit = ""
+        self._drain_at: float | None = None
+
+    def of(self, now: Now) -> Figures:
+        """The figures at this moment."""
+        for worker, snapshot in now.workers.items():
+            self._windows.setdefault(worker, Window()).look(snapshot)
+        moving = {
+            worker: window
+            for worker, window in self._windows.items()
+            if window.span_s >= SHORTEST_S and now.whole.seconds - window.newest.seconds < STALE_S
+        }
+        whole = now.whole
+        limit = whole.limit or self._limit_of(whole.seconds, now.workers)
+        components = tuple(self._component(name, now, moving) for name in self._shape.kinds)
+        trees = together(_since(window, name) for window in moving.values() for name in window.newest.spouts)
+        return Figures(
+            self._shape.topology,
+            whole.seconds,
+            sum(one.rate or 0.0 for one in components if one.kind == "spout"),
+            totals(whole),
+            trees,
+            components,
+            tuple(self._worker(worker, now, moving.get(worker)) for worker in now.workers) if self._many(now) else (),
+            limit,
+            bool(whole.limit),
+            self._draining(now),
+            sum(now.deaths.values()),
+        )
+
+    def _many(self, now: Now) -> bool:
+        return bool(now.processes or now.away)
+
+    def _component(self, name: str, now: Now, moving: Mapping[int, Window]) -> Component:
+        tasks = self._shape.count(name)
+        away = any(self._shape.tasks.get(worker, {}).get(name) for worker in now.away)
+        if name in now.whole.spouts:
+            return self._spout(name, tasks, away, now, moving)
+        spans = [(_bolt(window.oldest, name), window.newest.bolts[name], window.span_s) for window in moving.values()]
+        grown = [_less(after, before) for before, after, _ in spans]
+        sum_ = added(BoltCounts, grown) if grown else BoltCounts()
+        task_s = sum(self._shape.tasks.get(worker, {}).get(name, 0) * one.span_s for worker, one in moving.items())
+        loop = max((less.busy_s / span for less, (_, _, span) in zip(grown, spans, strict=True)), default=0.0)
+        taken = sum_.taken_s / task_s if task_s else 0.0
+        bolt = now.whole.bolts[name]
+        return Component(
+            name,
+            "bolt",
+            tasks,
+            sum(less.executed / span for less, (_, _, span) in zip(grown, spans, strict=True)) if grown else None,
+            min(1.0, max(loop, taken)) if grown else None,
+            bolt.queued,
+            bolt.held,
+            input_s(sum_),
+            None,
+            bolt.failed,
+            0,
+            0,
+            frozenset(["failed"] if sum_.failed > 0 else []),
+            away,
+        )
+
+    def _spout(self, name: str, tasks: int, away: bool, now: Now, moving: Mapping[int, Window]) -> Component:
+        spans = [(_spout(window.oldest, name), window.newest.spouts[name], window.span_s) for window in moving.values()]
+        trees = together(_since(window, name) for window in moving.values())
+        spout = now.whole.spouts[name]
+        grown = ("failed", "replayed", "dead")
+        return Component(
+            name,
+            "spout",
+            tasks,
+            sum(max(0, after.emitted - before.emitted) / span for before, after, span in spans) if spans else None,
+            None,
+            0,
+            spout.pending,
+            trees.percentile(50),
+            trees.percentile(99),
+            spout.failed,
+            spout.replayed,
+            spout.dead,
+            frozenset(
+                one for one in grown if any(getattr(after, one) > getattr(before, one) for before, after, _ in spans)
+            ),
+            away,
+        )
+
+    def _worker(self, worker: int, now: Now, window: Window | None) -> Worker:
+        rate = busy = None
+        if window is not None and worker not in now.away:
+            before, after, span = window.oldest, window.newest, window.span_s
+            rate = max(0, _handled(after) - (_handled(before) if before else 0)) / span
+            busy = min(1.0, max(0.0, _busy_s(after) - (_busy_s(before) if before else 0.0)) / span)
+        queued = sum(one.queued for one in now.workers[worker].bolts.values())
+        pid, deaths = now.processes.get(worker), now.deaths.get(worker, 0)
+        return Worker(worker, pid, worker in now.away or pid is None, rate, busy, queued, deaths)
+
+    def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
+        if self._limit.startswith(STILL) and _all_handled(workers) > _all_handled(self._before):
+            self._limit, self._limit_at = "", 0.0  # it would stand beside a rate that says otherwise
+        every_s = self._limit_every_s if self._limit else FIRST_S
+        if seconds - self._limit_at >= every_s and workers:
+            self._limit = limit_of(self._before, workers, self._shape.tasks) or self._limit
+            self._limit_at, self._before = seconds, workers
+        return self._limit
+
+    def _draining(self, now: Now) -> str:
+        """ "12 messages left, at most 25 s", once the run was told to end; without the time where it has no limit."""
+        if not now.draining:
+            return ""
+        if self._drain_at is None:
+            self._drain_at = now.whole.seconds
+        left_s = max(0.0, self._shape.drain_timeout_s - (now.whole.seconds - self._drain_at))
+        pending, bolts = now.whole.total("pending"), now.whole.bolts.values()
+        inputs = sum(one.queued + one.held for one in bolts)  # all that is known where no tree is followed
+        left = counted(inputs, "input") if inputs and not pending else counted(pending, "message")
+        return f"draining: {left} left, {'however long it takes' if now.patient else f'at most {left_s:.0f} s'}"
+
+
+def totals(snapshot: Snapshot) -> dict[str, int]:
+    """What all spouts have counted."""
+    return {name: snapshot.total(name) for name in ("acked", "failed", "replayed", "dead", "pending")}
+
+
+def busy(workers: Mapping[int, Snapshot], shape: Shape) -> dict[str, float]:
+    """Each bolt's share over the whole run; see `Component.busy`."""
+    shares: dict[str, float] = {}
+    moving = [(worker, one) for worker, one in workers.items() if one.seconds >= SHORTEST_S]
+    for name in dict.fromkeys(name for _, one in moving for name in one.bolts):
+        task_s = sum(shape.tasks.get(worker, {}).get(name, 0) * one.seconds for worker, one in moving)
+        taken = sum(one.bolts[name].taken_s for _, one in moving) / task_s if task_s else 0.0
+        shares[name] = min(1.0, max(taken, *(one.bolts[name].busy_s / one.seconds for _, one in moving)))
+    return shares
+
+
+def _handled(snapshot: Snapshot) -> int:
+    """Records that spouts have emitted and bolts have executed."""
+    return snapshot.total("emitted") + sum(one.executed for one in snapshot.bolts.values())
+
+
+def _all_handled(workers: Mapping[int, Snapshot]) -> int:
+    return sum(map(_handled, workers.values()))
+
+
+def _busy_s(snapshot: Snapshot) -> float:
+    return sum(one.busy_s for one in snapshot.bolts.values())
+
+
+def _spout(snapshot: Snapshot | None, name: str) -> SpoutCounts:
+    return snapshot.spouts[name] if snapshot is not None else SpoutCounts()
+
+
+def _bolt(snapshot: Snapshot | None, name: str) -> BoltCounts:
+    return snapshot.bolts[name] if snapshot is not None else BoltCounts()
+
+
+def _less(after: BoltCounts, before: BoltCounts) -> BoltCounts:
+    """What has been counted between two looks."""
+    return BoltCounts(
+        executed=max(0, after.executed - before.executed),
+        failed=max(0, after.failed - before.failed),
+        busy_s=max(0.0, after.busy_s - before.busy_s),
+        waited=max(0, after.waited - before.waited),
+        waited_s=max(0.0, after.waited_s - before.waited_s),
+        taken_s=max(0.0, after.taken_s - before.taken_s),
+    )
+
+
+def _since(window: Window, spout: str) -> Histogram:
+    """The latencies of the last seconds."""
+    after = window.newest.latencies.get(spout)
+    if after is None:
+        return Histogram()
+    before = window.oldest.latencies.get(spout) if window.oldest is not None else None
+    return after.since(before) if before is not None else after

@@ -1,0 +1,155 @@
+"""What is said at the end of a run: how it ended, every component's counts, latencies, and the components' own words.
+
+Pure: a Report or a Topology in, lines out. Knows no terminal.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from topology.cli.output.numbers import duration, percent, short
+from topology.errors import KedgeError, advice
+from topology.graph import Graph
+from topology.runtime.run.report import Report
+from topology.runtime.telemetry.histogram import Histogram
+from topology.runtime.telemetry.metrics import RARE, Snapshot, input_s, percentiles_ms
+from topology.text import printable
+from topology.user_frames import described as described_error
+
+
+def described(topology: Graph) -> str:
+    """How many components there are."""
+    spouts = sum(one.kind == "spout" for one in topology.components)
+    bolts = len(topology.components) - spouts
+    return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
+
+
+COLUMNS_MAX: Final = 80  # of the table, where its numbers let it
+NAME_MAX: Final = 28  # characters of a component's name in it,
+NAME_MIN: Final = 12  # and these where that makes it too wide
+TITLES: Final = ("in", "out", "acked", "failed", "replays", "dead", "pending", "busy", "latency")
+
+
+def summary(
+    report: Report,
+    next: str,
+    *,
+    restarts: int | None = None,
+    limit: str = "",
+    busy: Mapping[str, float] | None = None,
+    dead_list: str = "kedge dead list",
+) -> Iterator[str]:
+    """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes;
+    `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
+    bolt took; `dead_list` the command that lists the letters that are kept, empty where none outlives the run."""
+    snapshot = report.snapshot
+    yield f"{snapshot.topology} {_ended(report)}"
+    yield from _table(snapshot, busy or {})
+    width = 7  # of what the lines below begin with
+    yield f"  {'latency':<{width}}  {latencies(snapshot.latency)}, from emission to last ack"
+    if restarts is not None:
+        times = {0: "none restarted", 1: "restarted once"}.get(restarts, f"restarted {restarts:,} times")
+        if restarts:  # all lives are added up, but what a process did after its last word, nobody knows
+            times += f"; the last second before {'that' if restarts == 1 else 'each'} may not be counted"
+        yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
+    if limit:
+        yield f"  {'limit':<{width}}  {printable(limit)}"
+    if kept := [f"{name}: {one.keys:,} key{'s' * (one.keys != 1)}" for name, one in snapshot.bolts.items() if one.keys]:
+        yield f"  {'state':<{width}}  {', '.join(kept)}"
+    if snapshot.letters:
+        letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
+        yield f"  {'dead':<{width}}  {letters}"
+    if any(snapshot.rare.values()):
+        yield f"  {'rare':<{width}}  {rarities(snapshot)}"
+    for name, lines in report.summaries.items():
+        yield f"{name}: {printable(lines[0])}"
+        yield from (f"  {printable(line)}" for line in lines[1:])
+    if report.exit_status:
+        yield f"exit status {report.exit_status}: {_why(report, dead_list)}"
+    if isinstance(error := report.error, KedgeError) and error.next:
+        yield printable(advice(error.next, error.code))
+    yield f"try next: {next}"
+
+
+def _table(snapshot: Snapshot, busy: Mapping[str, float]) -> Iterator[str]:
+    """A line of titles and one for each component: what it has taken in (spouts: read), given out, and so on. The
+    latency of a spout is the median of its trees, that of a bolt the mean of its inputs. Exact numbers, unless the
+    table is too wide then."""
+    rows = _rows(snapshot, busy, lambda count: f"{count:,}")
+    if _width(rows) > COLUMNS_MAX:
+        rows = _rows(snapshot, busy, short)
+    name_max = min(NAME_MAX, max(NAME_MIN, COLUMNS_MAX - _width([row[1:] for row in rows]) - 2))
+    for row in rows:
+        row[0] = row[0] if len(row[0]) <= name_max else f"{row[0][: name_max - 1]}…"
+    shown = [column for column in range(len(rows[0])) if column == 0 or any(row[column] for row in rows[1:])]
+    widths = [max(len(row[column]) for row in rows) for column in shown]
+    for row in rows:
+        name, *cells = (row[column] for column in shown)
+        line = name.ljust(widths[0]) + "".join(
+            f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True)
+        )
+        yield f"  {line.rstrip()}"
+
+
+def _rows(snapshot: Snapshot, busy: Mapping[str, float], number: Callable[[int], str]) -> list[list[str]]:
+    pending = any(spout.pending for spout in snapshot.spouts.values())
+    rows = [["", *TITLES]]
+    for name, spout in snapshot.spouts.items():
+        counts = (spout.acked, spout.failed, spout.replayed, spout.dead)
+        left = number(spout.pending) if pending else ""
+        latency = snapshot.latencies.get(name, Histogram()).percentile(50)
+        rows.append([printable(name), number(spout.emitted), "", *map(number, counts), left, "", duration(latency)])
+    for name, bolt in snapshot.bolts.items():
+        flow = (bolt.executed, bolt.emitted)
+        share = percent(busy[name]) if name in busy else ""
+        rows.append(
+            [printable(name), *map(number, flow), "", number(bolt.failed), "", "", "", share, duration(input_s(bolt))]
+        )
+    return rows
+
+
+def _width(rows: list[list[str]]) -> int:
+    """With two spaces before each column; empty ones are not shown."""
+    filled = (column for column in zip(*rows, strict=True) if any(column[1:]))
+    return sum(max(map(len, column)) + 2 for column in filled)
+
+
+def latencies(histogram: Histogram) -> str:
+    """The percentiles, each with its unit."""
+    return ", ".join(f"{name} {_ms(value)}" for name, value in percentiles_ms(histogram).items())
+
+
+def rarities(snapshot: Snapshot) -> str:
+    """What should hardly ever happen and has: "3 late or unknown acks, 1 stall of the loop"."""
+    happened = ((name, count) for name, count in snapshot.rare.items() if count)
+    return ", ".join(f"{count:,} {RARE[name] if count == 1 else name}" for name, count in happened)
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def _ended(report: Report) -> str:
+    if report.ended == "stopped" and report.aborted:
+        return f"was stopped after {report.snapshot.seconds:.1f} s, and has not drained within its drain_timeout_s"
+    how = {
+        "ended": "has read everything and ended",
+        "stopped": "was stopped and has drained",
+        "aborted": "was ended by force",
+        "failed": "has failed",
+    }[report.ended]
+    return f"{how} after {report.snapshot.seconds:.1f} s"
+
+
+def _why(report: Report, dead_list: str) -> str:
+    reasons = []
+    if (dead := report.snapshot.total("dead")) and report.dead:
+        reasons.append(f"{dead:,} dead, each logged above")
+    elif report.dead:  # whose worker has died before it could tell
+        reasons.append(f"{report.dead:,} dead{f', and kept: {dead_list}' if dead_list else ''}")
+    if report.aborted:
+        reasons.append(f"{report.aborted:,} not done at the end")
+    if report.error is not None:
+        reasons.append(printable(described_error(report.error)))
+    return "; ".join(reasons) or f"the run {_ended(report)}"

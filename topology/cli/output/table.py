@@ -1,0 +1,218 @@
+"""A run's figures as lines for a terminal of a given size: which columns and rows fit, and how each cell is written.
+
+Pure: figures in, lines of styled pieces out, none wider or more than asked for. Columns keep their width whatever the
+numbers do. Knows styles by name only, and no terminal.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+from topology.cli.output.numbers import clock, counted, duration, percent, rate, short
+from topology.cli.output.rates import Component, Figures, Worker
+from topology.text import printable
+
+NAME_MAX: Final = 28  # cells of a component's name; more is cut
+NAME_MIN: Final = 10  # that are kept for it while columns can be left out
+BUSY: Final = 0.8  # from here on a component is worth a look
+LIMIT_LINES: Final = 2  # that the sentence about the limit may take
+
+RULED: Final = 12  # lines from which on one is spent on a rule between the figures and what is logged above
+
+Piece = tuple[str, str]  # a text, and its style
+Line = list[Piece]
+
+
+@dataclass(frozen=True)
+class Column:
+    """`keep`: the lower, the later it is left out on a narrow terminal."""
+
+    title: str
+    width: int
+    keep: int
+    cell: Callable[[Component], Piece]
+
+
+def _grows(one: Component, name: str, count: int) -> Piece:
+    return short(count), ("red" if name == "dead" and count else "yellow" if name in one.grown else "")
+
+
+def _busy(one: Component) -> Piece:
+    if one.busy is None:
+        return "", ""
+    return percent(one.busy), "yellow" if one.busy >= BUSY else ""
+
+
+COLUMNS: Final = (
+    Column("in/s", 5, 0, lambda one: (rate(one.rate), "")),
+    Column("busy", 5, 3, _busy),
+    Column("queued", 6, 5, lambda one: (short(one.queued) if one.kind == "bolt" else "", "")),
+    Column("in hand", 7, 6, lambda one: (short(one.in_hand), "")),
+    Column("latency", 7, 4, lambda one: (duration(one.latency_s), "")),
+    Column("p99", 6, 7, lambda one: (duration(one.p99_s) if one.kind == "spout" else "", "")),
+    Column("failed", 6, 1, lambda one: _grows(one, "failed", one.failed)),
+    Column("replays", 7, 2, lambda one: _grows(one, "replayed", one.replayed) if one.kind == "spout" else ("", "")),
+    Column("dead", 5, 8, lambda one: _grows(one, "dead", one.dead) if one.kind == "spout" else ("", "")),
+)
+
+
+def lines(figures: Figures, columns: int, rows: int) -> list[Line]:
+    """At most `rows` lines, each of less than `columns` cells: of the run, of components and of workers, the limit.
+
+    Where there is no room for all, those with troubles are shown first, then the busiest, in their usual order, and how
+    many there are besides.
+    """
+    width, rows = max(columns - 1, 1), max(rows, 1)
+    limit = _limit(figures, width, LIMIT_LINES if rows >= RULED else 1)
+    end = [[(_cut(figures.draining, width), "bold yellow")]] if figures.draining else []
+    head = [_title(figures, width)]
+    if rows >= RULED:
+        head.insert(0, [("─" * width, "dim")])
+    left = rows - len(head) - len(limit) - len(end)
+    if left < 2:  # room for the most important only
+        return [*head, *end, *limit][:rows]
+    workers = list(figures.workers)
+    wanted = len(figures.components) + 1
+    for_workers = min(len(workers), max(left - wanted, left // 3))
+    if left - for_workers < 2:
+        for_workers = 0
+    body = _table(figures.components, width, left - for_workers)
+    return [*head, *body, *_of_workers(workers, width, min(for_workers, left - len(body))), *limit, *end]
+
+
+def _title(figures: Figures, width: int) -> Line:
+    """The run in one line: as much of it as there is room for."""
+    counts = figures.counts
+    wanted: list[tuple[int, str, str]] = [  # how soon it is left out, as Column.keep; text, style
+        (0, _cut(figures.topology, NAME_MAX), "bold"),
+        (1, clock(figures.seconds), ""),
+        (3, f"{rate(figures.rate)} records/s", ""),
+        (5, f"acked {short(counts['acked'])}", ""),
+        (6, f"pending {short(counts['pending'])}", ""),
+        *([(2, f"dead {short(counts['dead'])}", "bold red")] if counts["dead"] else []),
+        (7, f"p50 {duration(figures.latency.percentile(50))}", ""),
+        (8, f"p99 {duration(figures.latency.percentile(99))}", ""),
+    ]
+    if figures.workers:
+        away = sum(one.away for one in figures.workers)
+        wanted.append((9, counted(len(figures.workers), "worker"), ""))
+        wanted += [(3, f"{away} away", "bold red")] if away else []
+        wanted += [(4, counted(figures.deaths, "death"), "yellow")] if figures.deaths else []
+    while len(wanted) > 1 and sum(cell_len(text) + 2 for _, text, _ in wanted) - 2 > width:
+        wanted.remove(max(wanted))
+    line: Line = []
+    for _, text, style in wanted:
+        line += [("  ", "")] * bool(line) + [(_cut(text, width), style)]
+    return line
+
+
+def _table(components: Sequence[Component], width: int, rows: int) -> list[Line]:
+    """A line of titles, and one for each component, or for as many as there are rows."""
+    shown = _worst(components, rows - 1)
+    longest = max((cell_len(_name(one)) for one in components), default=NAME_MIN)
+    kept = list(COLUMNS)
+    while kept and min(longest, NAME_MIN) + sum(one.width + 2 for one in kept) > width:
+        kept.remove(max(kept, key=lambda one: one.keep))
+    if longest > (room := width - sum(one.width + 2 for one in kept)) and len(kept) > 5:  # names are worth a column
+        dropped = max(kept, key=lambda one: one.keep)
+        if room < NAME_MAX // 2:
+            kept.remove(dropped)
+    name = min(longest, NAME_MAX, max(1, width - sum(one.width + 2 for one in kept)))
+    found: list[Line] = [[(" " * name, ""), *(("  " + one.title.rjust(one.width), "dim") for one in kept)]]
+    for one in shown:
+        style = "bold red" if "dead" in one.grown else "yellow" if one.away or one.grown else ""
+        line: Line = [(set_cell_size(_cut(_name(one), name), name), style)]
+        for column in kept:
+            text, how = column.cell(one)
+            line.append(("  " + text.rjust(column.width), how))
+        found.append(line)
+    if len(shown) < len(components):
+        found.append([(_cut(f"… and {len(components) - len(shown):,} more", width), "dim")])
+    return found
+
+
+def _name(one: Component) -> str:
+    return printable(one.name) + (f" ×{one.tasks}" if one.tasks > 1 else "")
+
+
+def _worst(components: Sequence[Component], rows: int) -> list[Component]:
+    """As many as fit, with the line that tells of the others, in their order."""
+    if len(components) <= rows:
+        return list(components)
+    rows = max(rows - 1, 0)
+    chosen = sorted(range(len(components)), key=lambda one: _trouble(components[one]), reverse=True)[:rows]
+    return [components[one] for one in sorted(chosen)]
+
+
+def _trouble(one: Component) -> tuple[int, float, float]:
+    """How much it is worth a look. In steps, so that rows do not change places for nothing."""
+    grave = 3 * ("dead" in one.grown) + 2 * one.away + bool(one.grown)
+    return grave, round((one.busy or 0.0) * 5), round(len(str(one.queued)) if one.queued else 0)
+
+
+def _of_workers(workers: Sequence[Worker], width: int, rows: int) -> list[Line]:
+    shown = list(workers)
+    if len(shown) > rows:
+        away = sorted(workers, key=lambda one: (one.away, one.deaths, round((one.busy or 0) * 5)), reverse=True)
+        shown = sorted(away[: max(rows - 1, 0)], key=lambda one: one.number)
+    number = max((len(str(one.number)) for one in shown), default=1)
+    found: list[Line] = []
+    for one in shown:
+        line: Line = [(f"worker {one.number:<{number}}", "yellow" if one.away or one.deaths else "")]
+        if one.away:
+            line.append(("  is being replaced" + (f" by pid {one.pid}" if one.pid is not None else ""), "bold red"))
+        else:
+            line += [
+                (f"  pid {one.pid:<7}", ""),
+                (f"  {rate(one.rate):>5} handled/s", ""),
+                (f"  busy {percent(one.busy):>5}", "yellow" if (one.busy or 0.0) >= BUSY else ""),
+                (f"  queued {short(one.queued):>5}", ""),
+            ]
+        died = f"  died {'once' if one.deaths == 1 else f'{one.deaths:,} times'}" * bool(one.deaths)
+        found.append([*_fitting(line, width - len(died)), (died, "yellow")])
+    if rows and len(shown) < len(workers):
+        found.append([(_cut(f"… and {counted(len(workers) - len(shown), 'more worker')}", width), "dim")])
+    return found
+
+
+def _fitting(line: Line, width: int) -> Iterator[Piece]:
+    """Whole pieces, while there is room."""
+    used = 0
+    for text, style in line:
+        used += cell_len(text)
+        if used > width:
+            return
+        yield text, style
+
+
+def _limit(figures: Figures, width: int, most: int) -> list[Line]:
+    """The sentence, in a few lines at most."""
+    style = "yellow" if figures.stalled else "dim"
+    return [[(line, style)] for line in wrapped(printable(figures.limit), width, most)]
+
+
+def wrapped(text: str, width: int, most: int) -> list[str]:
+    """A text in at most so many lines of at most `width` cells; what is left over is told by "…"."""
+    found: list[str] = []
+    words = text.split()
+    while words and len(found) < most:
+        line = words.pop(0)
+        while words and cell_len(line) + 1 + cell_len(words[0]) <= width:
+            line += " " + words.pop(0)
+        if words and len(found) == most - 1:
+            line = f"{line} {' '.join(words)}"
+        if cell_len(line) > width and len(found) < most - 1:  # a word that is wider than the terminal
+            head = set_cell_size(line, width).rstrip()
+            words.insert(0, line[len(head) :])
+            line = head
+        found.append(_cut(line, width))
+    return found
+
+
+def _cut(text: str, width: int) -> str:
+    """The text, in at most `width` cells."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 1 else "…"

@@ -1,0 +1,85 @@
+"""Which state directory a command means: that of a topology by its name, of a file that declares it, or the only one.
+
+Knows folders and names, and neither what is in a state directory nor who uses it.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from topology.cli.command import given_as
+from topology.cli.state_dirs import HOME, NAME, state_dirs
+from topology.codes.command_line import K160, K161, K162, K163, K176
+from topology.errors import ConfigurationError, did_you_mean
+from topology.text import printable
+
+LISTED_MAX: Final = 20  # of them that a sentence names
+_FILE: Final = re.compile(r"[./\\:]")  # what a file or module has in its name, and no topology
+
+
+def _offered(incomplete: str) -> list[str]:
+    return [path.name for path in state_dirs() if path.name.startswith(incomplete)]
+
+
+_NAMED: Final = "NAME-OR-FILE"
+_HELP: Final = (
+    "The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless given."
+)
+TopologyArgument = Annotated[str | None, typer.Argument(metavar=_NAMED, help=_HELP, autocompletion=_offered)]
+TopologyOption = Annotated[str | None, typer.Option("--topology", metavar=_NAMED, help=_HELP, autocompletion=_offered)]
+WhereOption = Annotated[
+    Path | None,
+    typer.Option("--state-dir", metavar="DIR", help="Its state directory, where that is another than .kedge/NAME."),
+]
+
+
+def is_file(named: str) -> bool:
+    """Whether this names a file or a module that declares a topology, and not the topology itself."""
+    return _FILE.search(named) is not None
+
+
+def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: Any = None) -> Path:
+    """The state directory that is meant, which is there. `by`: the option that names a topology, where an argument does
+    not. `narrowed`: says of several which ones come into question.
+
+    A file is imported, as kedge run does, since nobody else knows what the topology in it is called. Raises
+    ConfigurationError where none is there, or several are.
+    """
+    if state_dir is not None:
+        if named is not None:
+            text = f"{given_as('--state-dir')} names one run, and {printable(named)!r} perhaps another"
+            raise ConfigurationError(text, code=K176)
+        if not state_dir.is_dir():
+            shown = printable(str(state_dir))
+            text = f"{shown!r} is no directory" if state_dir.exists() else f"there is no state directory {shown!r}"
+            raise ConfigurationError(text, code=K160)
+        return state_dir
+    there = state_dirs()
+    if named is not None:
+        return _named(named, there)
+    if not there:
+        raise ConfigurationError(f"no topology has run in this folder: there is nothing in {HOME}", code=K161)
+    if len(there) > 1 and narrowed is not None:
+        there = [path for path in there if narrowed(path)] or there
+    if len(there) > 1:
+        names = ", ".join(path.name for path in there[:LISTED_MAX])
+        more = f" and {len(there) - LISTED_MAX:,} more" if len(there) > LISTED_MAX else ""
+        text = f"several topologies have state in {HOME}: {names}{more}"
+        advice = f"name one of them: {by} {there[0].name}" if by else "name one of them"
+        raise ConfigurationError(text, code=K162, next=advice)
+    return there[0]
+
+
+def _named(named: str, there: list[Path]) -> Path:
+    name = named
+    if is_file(named):
+        from topology.cli.options import declared
+
+        name = declared(named, [], [])[0].name
+    if not NAME.fullmatch(name) or not (HOME / name).is_dir():
+        near = did_you_mean(name, [path.name for path in there])
+        text = f"topology {name!r:.80} has no state in {HOME}{near}"
+        raise ConfigurationError(text, code=K163, next=f"name one that has, or give its {given_as('--state-dir')}")
+    return HOME / name

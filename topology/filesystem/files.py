@@ -1,0 +1,226 @@
+"""The few file operations that the state directory is made of, so that a disk can be passed in that forgets, tears or
+runs full. All that is durable goes through them; SQLite's own go through the VFS that is named here.
+
+Every path is the state directory's or below it. Must not know what is in the files.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from topology.filesystem.sync import sync_file, sync_folder
+
+# What the system says where there is no room, a quota is reached, or nothing may be written any more (F16, F17, F19).
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+# And what else passes by itself, or once somebody has given it back: a descriptor, a right that was taken away. EIO is
+# none of them: what is on the disk is not known after it.
+AWAY: Final = FULL | {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+LOCK_AGAIN: Final = 10  # times that a lock is tried once more,
+LOCK_AGAIN_S: Final = 0.05  # each so much later
+_READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is at a path; a link is not followed."""
+
+    kind: Literal["file", "directory", "link", "other"]
+    uid: int  # its owner
+    ours: bool  # the owner is who runs this
+    shared: bool  # anybody may write to it
+    links: int  # names that a file has
+    size: int  # bytes
+
+
+class Lock(Protocol):
+    def release(self) -> None:
+        """Gives the lock back; may be called twice. It also goes with the process."""
+
+
+class Opened(Protocol):
+    """A file that is open to be synced, however many others write to it."""
+
+    def sync(self) -> None:
+        """What anybody has written to it until now is durable. Raises OSError, also for what has failed since it was
+        opened, or was synced last, in the background (F18)."""
+
+    def close(self) -> None:
+        """May be called twice."""
+
+
+class Files(Protocol):
+    """Operations that block. All raise OSError; nothing is durable before it is synced, by `create` for a file's
+    content, and by `sync_directory` for its name."""
+
+    @property
+    def vfs(self) -> str:
+        """The name of the apsw VFS that databases are opened with; empty: SQLite's own."""
+        ...
+
+    def look(self, path: Path) -> Look | None:
+        """What is there; None for nothing."""
+        ...
+
+    def make_directory(self, path: Path, mode: int) -> None:
+        """One directory, made with this mode. Raises FileExistsError."""
+
+    def create(self, path: Path, content: bytes) -> None:
+        """A new file of mode 0600 with this content, which is durable; its name is not yet. Raises FileExistsError."""
+
+    def open(self, path: Path) -> Opened:
+        """A file that is there."""
+        ...
+
+    def read(self, path: Path, bytes_max: int) -> bytes:
+        """The content of a plain file; OSError (EFBIG) where it is longer than `bytes_max`."""
+        ...
+
+    def names(self, path: Path) -> list[str]:
+        """What is in a directory, in order of the names."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """At once, and in place of what is at `new`."""
+
+    def remove(self, path: Path) -> None:
+        """Raises FileNotFoundError."""
+
+    def sync_directory(self, path: Path) -> None:
+        """The names in it are durable, and what was removed stays removed."""
+
+    def lock(self, path: Path) -> Lock:
+        """Locks a file, which is made where it is not there. Raises BlockingIOError where another process, or another
+        part of this one, has it for more than a moment."""
+        ...
+
+
+class DiskFiles:
+    """The real ones."""
+
+    @property
+    def vfs(self) -> str:
+        return ""
+
+    def look(self, path: Path) -> Look | None:
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return None
+        kinds: dict[int, Literal["file", "directory", "link"]] = {
+            stat.S_IFREG: "file",
+            stat.S_IFDIR: "directory",
+            stat.S_IFLNK: "link",
+        }
+        return Look(
+            kind=kinds.get(stat.S_IFMT(found.st_mode), "other"),
+            uid=found.st_uid,
+            ours=found.st_uid == os.geteuid(),
+            shared=bool(found.st_mode & stat.S_IWOTH),
+            links=found.st_nlink,
+            size=found.st_size,
+        )
+
+    def make_directory(self, path: Path, mode: int) -> None:
+        path.mkdir(mode=mode)
+
+    def create(self, path: Path, content: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            sync_file(file.fileno())
+
+    def open(self, path: Path) -> Opened:
+        return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+
+    def read(self, path: Path, bytes_max: int) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "not a plain file", str(path))
+            if found.st_size > bytes_max:
+                raise OSError(errno.EFBIG, f"{found.st_size:,} bytes are too many", str(path))
+            return file.read(bytes_max)
+
+    def names(self, path: Path) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        os.unlink(path)
+
+    def sync_directory(self, path: Path) -> None:
+        sync_folder(path)
+
+    def lock(self, path: Path) -> Lock:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        held = _Open(os.open(path, flags, 0o600))
+        try:
+            _flock(held.descriptor)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+
+def _flock(descriptor: int) -> None:
+    """Waits a little for a command that only looks whether a run has it, or lists dead letters."""
+    for _ in range(LOCK_AGAIN):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        select.select([], [], [], LOCK_AGAIN_S)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class _Open:
+    """A descriptor; a lock on it goes with it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def sync(self) -> None:
+        sync_file(self.descriptor)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    release = close
+
+
+def make_directories(files: Files, path: Path) -> None:
+    """The directory, mode 0700, and those above it; each new name is durable in the directory that has it. Leaves what
+    is there as it is."""
+    if files.look(path) is not None:
+        return
+    missing = [path]
+    while (above := missing[-1].parent) != missing[-1] and files.look(above) is None:
+        missing.append(above)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            files.make_directory(one, 0o700 if one == path else 0o777)
+        files.sync_directory(one.parent)
+
+
+def replace(files: Files, path: Path, content: bytes) -> None:
+    """The file has this content, durably, or what it had: a new file, synced, is renamed over it, and the directory is
+    synced. Raises OSError; then either may be there."""
+    beside = path.with_name(f".{path.name}.new")
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(beside)
+    files.create(beside, content)
+    files.rename(beside, path)
+    files.sync_directory(path.parent)

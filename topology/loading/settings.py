@@ -1,0 +1,221 @@
+"""Values from the command line and the environment, typed from annotations: `--set`, `--config`, `KEDGE_NAME`.
+
+Knows signatures and `Config`, and no topology, terminal or process. All mistakes are ConfigurationErrors that name the
+key and the type, and the value where that is known to be no secret: a mistyped key may have been a password's (S12).
+Reads nothing but what a secret's `env:NAME` or `file:PATH` names.
+"""
+
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+import msgspec
+
+from topology.codes.command_line import K106, K125, K126, K127, K128, K129
+from topology.config import Config
+from topology.errors import ConfigurationError, did_you_mean
+from topology.loading.durations import Duration
+from topology.secrets import Secret, holds_password, is_absent, is_reference, names_secret, resolved
+from topology.text import printable
+
+PREFIX: Final = "KEDGE_"
+STAND_IN: Final = Secret("not given")  # for a secret, where nothing runs
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Given(dict[str, str]):
+    """Values by their keys. `option`: what the user has called them by, `--set` or a variable."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__()
+        self.option = option
+
+
+def pairs(given: Sequence[str], option: str) -> Given:
+    """`key=value` texts as a mapping; a value may hold more equals signs, and be empty."""
+    found = Given(option)
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"{option} takes key=value, not {text!r}", code=K106)
+        if key in found:
+            raise ConfigurationError(f"{option} {key}=… is given twice", code=K106)  # the values may be secret (S12)
+        found[key] = value
+    return found
+
+
+def option_of(given: Mapping[str, str], otherwise: str) -> str:
+    """What the user has called these values by."""
+    return given.option if isinstance(given, Given) else otherwise
+
+
+def arguments(
+    factory: Callable[..., Any], given: Mapping[str, str], where: str, absent: list[str] | None = None
+) -> dict[str, Any]:
+    """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences. `absent`:
+    what is only declared does without its secrets; one that is not there is STAND_IN, and a sentence of it is added."""
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    except Exception as error:  # whatever an annotation that is text raises
+        raise ConfigurationError(f"the parameters of {where} can't be read: {error}", code=K125) from error
+    named = {one.name: one for one in parameters if one.kind in _NAMED}
+    further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
+    values = {}
+    option = option_of(given, "--set")
+    for key, value in given.items():
+        parameter = named.get(key, further)
+        if parameter is None:
+            text = f"{option} {key}=…: {where} takes no {key!r}{_known(key, named)}"  # the value may be secret (S12)
+            raise ConfigurationError(text, code=K126)
+        kind = _kind(parameter)
+        if wants_secret(kind):
+            values[key] = _secret(value, kind, f"{option} {key}=…", absent)
+        else:
+            values[key] = _converted(value, kind, f"{option} {key}={value}")
+    for one in parameters:
+        required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
+        if required and one.name not in values and absent is not None and one.kind in _NAMED and _is_secret(one):
+            absent.append(f"{where}: there is no value for {one.name!r}")
+            values[one.name] = STAND_IN
+        elif required and one.name not in values:
+            text = f"{where} needs a value for {one.name!r}"
+            raise ConfigurationError(text, code=K127, next=f"give it, --set {one.name}=…, or give it a default")
+    return values
+
+
+def configured(config: Config, given: Mapping[str, str], environment: Mapping[str, str]) -> Config:
+    """The topology's configuration with what `--config` says in it, and below that what `KEDGE_…` says.
+
+    What is no Config, whatever its type says, stays as it is: `topology.checks.declaration` has a sentence for that.
+    """
+    declared: object = config
+    if not isinstance(declared, Config):
+        return config
+    kinds = typing.get_type_hints(Config)
+    changes: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        text = environment.get(PREFIX + name.upper())
+        if text is not None:
+            changes[name] = _converted(text, kind, f"{PREFIX}{name.upper()}={text}")
+    option = option_of(given, "--config")
+    for name, text in given.items():
+        if name not in kinds:
+            sentence = f"{option} {name}={text}: there is no setting {name!r}{_known(name, kinds)}"
+            raise ConfigurationError(sentence, code=K129)
+        changes[name] = _converted(text, kinds[name], f"{option} {name}={text}")
+    return dataclasses.replace(config, **changes)
+
+
+def _known(key: str, known: Collection[str]) -> str:
+    """The end of a sentence about an unknown key: what was meant, and all that there is."""
+    meant = did_you_mean(key, known)
+    return f"{meant} It takes {', '.join(known)}" if meant else f"; it takes {', '.join(known) or 'none'}"
+
+
+def _kind(parameter: inspect.Parameter) -> Any:
+    """The type that a value must have: the annotation, else that of a plain default, else text."""
+    if parameter.annotation is not parameter.empty:
+        return parameter.annotation
+    kind = type(parameter.default)
+    return kind if kind in (bool, int, float, str) else str
+
+
+def plain_secrets(factory: Callable[..., Any], given: Mapping[str, str]) -> list[str]:
+    """The keys whose values are secrets themselves, or have a password in them, and are no references: whoever lists
+    processes reads them."""
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters
+    except Exception:  # `arguments` says what is wrong
+        return []
+    return [
+        key
+        for key, value in given.items()
+        if holds_password(value)
+        or (key in parameters and wants_secret(_kind(parameters[key])) and value and not is_reference(value))
+    ]
+
+
+def shown_settings(given: Mapping[str, str]) -> list[str]:
+    """Of settings of another program's, the keys whose values are secrets themselves, and no references."""
+    return [
+        key
+        for key, value in given.items()
+        if holds_password(value) or (names_secret(key) and value and not is_reference(value))
+    ]
+
+
+def looked_up(given: Mapping[str, str], called: str) -> dict[str, str]:
+    """The same, with the text of each secret that is given as env:NAME or file:PATH. Raises ConfigurationError, which
+    shows none; blocks while it reads."""
+    return {
+        key: resolved(value, f"{called} {key}=…").reveal() if names_secret(key) and is_reference(value) else value
+        for key, value in given.items()
+    }
+
+
+def wants_secret(kind: Any) -> bool:
+    """Whether a parameter of this type is given as env:NAME or file:PATH: Secret, or a union with it."""
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return any(wants_secret(one) for one in typing.get_args(kind))
+    return kind is Secret
+
+
+def _is_secret(parameter: inspect.Parameter) -> bool:
+    return wants_secret(_kind(parameter))
+
+
+def _secret(text: str, kind: Any, what: str, absent: list[str] | None) -> Secret | None:
+    """The secret that is named. `null` is None where the parameter may be None, as for other types."""
+    if text == "null" and type(None) in typing.get_args(kind):
+        return None
+    if absent is not None and is_absent(text):
+        absent.append(f"{what}: {printable(text)} is not there")
+        return STAND_IN
+    return resolved(text, what)
+
+
+def _converted(text: str, kind: Any, what: str) -> Any:
+    """The text as a value of this type. Numbers and `true`, `false`, `null` as in JSON; enums and literals by value."""
+    try:
+        return msgspec.convert(text, kind, strict=False, dec_hook=_path)
+    except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}", code=K128) from error
+
+
+def _path(kind: Any, text: Any) -> Any:
+    """What msgspec asks for types that it does not know."""
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(text)
+    raise NotImplementedError
+
+
+def described(kind: Any) -> str:
+    """A type in the words of someone who types its values: "a whole number", "'a' or 'b'"."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    if kind is Duration:
+        return Duration.in_words
+    if isinstance(kind, type) and kind in words:
+        return words[kind]
+    if origin is typing.Annotated:
+        return f"{described(inner[0])} within its limits"
+    if origin is Literal:
+        return _either([repr(one) for one in inner])
+    if origin in (typing.Union, types.UnionType):
+        return _either([described(one) for one in inner])
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _either([repr(one.value) for one in kind])
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return "a path"
+    return f"a {kind if origin else getattr(kind, '__name__', kind)}"
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

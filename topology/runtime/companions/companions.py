@@ -1,0 +1,211 @@
+"""The companions of a run: begun with it, heard, begun again where they die, and ended with it.
+
+In the process that people have started, whether the components run there or in workers. Must not know what a companion
+is for, nor how its process is started.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from topology.codes.runtime import K551, K552, K553, K554
+from topology.companions import Companion
+from topology.errors import KedgeError, WorkerError
+from topology.runtime.companions.process import Beside
+from topology.runtime.os_process.restarts import Restarts
+from topology.runtime.pausable_wait import first_of
+from topology.text import escaped
+from topology.user_frames import described
+
+STOP_S: Final = 10.0  # how long a companion may take to end when it is told to,
+HURRY_S: Final = 2.0  # and once the run was told to end at once
+LINE_MAX: Final = 2_000  # characters of a line that are told
+LAST_MAX: Final = 10  # lines of stderr that are told of a death
+FOLDER: Final = "companions"  # where their stderr is kept, in the run's folder for files
+READY, STATUS, FAILED = "ready", "status", "failed"  # what it says, as the first word of a line
+
+logger = logging.getLogger("kedge")
+
+
+class Companions:
+    """Make it in a running loop; `begin`, and in the end `close`, whatever happened. `folder` makes the run's folder
+    for files, `told` is given lines for people. `failed` is set, and `over` with it, where the run can't go on."""
+
+    def __init__(
+        self,
+        companions: Sequence[Companion],
+        folder: Callable[[], Path],
+        *,
+        max_restarts: int,
+        told: Callable[[str], None],
+    ) -> None:
+        self.failed: KedgeError | None = None
+        self.over = asyncio.Event()
+        self._folder = folder
+        self._told = told
+        self._all = [_Watched(one, self, max_restarts) for one in companions]
+
+    def begin(self) -> None:
+        """Starts all of them, and waits for none. Raises what `launch` raises for the user, and StartError where there
+        is no folder for files."""
+        for one in self._all:
+            one.begin()
+            if self.failed is not None:
+                raise self.failed
+
+    async def close(self, hurry: asyncio.Event, within_s: float = STOP_S) -> None:
+        """Tells all to end, and returns once all are reaped. Who has not ended within that time is killed, and so is
+        who has not HURRY_S after `hurry` was set. Cancelled, it kills at once."""
+        there = [one.process for one in self._all if one.stop() and one.process is not None]
+        if not there:
+            return
+        everyone: asyncio.Future[Any] = asyncio.gather(*(process.reaped.wait() for process in there))
+        hurried: asyncio.Future[Any] = asyncio.ensure_future(hurry.wait())
+        try:
+            await first_of({everyone, hurried}, within_s)
+            if hurry.is_set():
+                await first_of({everyone}, min(HURRY_S, within_s))
+        finally:
+            hurried.cancel()
+            for one in self._all:
+                one.kill()
+            await everyone
+
+    def starting(self) -> list[str]:
+        """The names of those that are to be ready, and are not."""
+        return [one.name for one in self._all if one.starts]
+
+    def fail(self, error: KedgeError) -> None:
+        """The run can't go on; the first reason counts."""
+        if self.failed is None:
+            self.failed = error
+            self.over.set()
+
+    def tell(self, name: str, text: str) -> None:
+        """A line for people, about a companion, or of it."""
+        self._told(f"{name}: {escaped(text[:LINE_MAX])}")
+
+    def launched(self, companion: Companion, said: Callable[[str], None], ended: Callable[[], None]) -> Beside:
+        """A new process of it. Raises what `launch` raises, StartError, and OSError."""
+        folder = self._folder()
+        logs = folder / FOLDER
+        logs.mkdir(mode=0o700, exist_ok=True)
+        return Beside(companion.launch(folder), logs / f"{companion.name}.log", said=said, ended=ended)
+
+
+class _Watched:
+    """One of them, over all of its processes."""
+
+    def __init__(self, companion: Companion, all_of_them: Companions, max_restarts: int) -> None:
+        self.process: Beside | None = None
+        self._companion = companion
+        self.name = companion.name
+        self._all = all_of_them
+        self._restarts = Restarts(max_restarts)
+        self._most = max_restarts
+        self._loop = asyncio.get_running_loop()
+        self._begun_at = 0.0
+        self._ready = self._failed = self._closing = False
+        self._timer: asyncio.TimerHandle | None = None  # until it should be ready, or until it begins again
+
+    def begin(self) -> None:
+        """Starts a process of it; what keeps it from that for good ends the run."""
+        self._ready = False
+        try:
+            self.process = self._all.launched(self._companion, self._said, self._ended)
+        except OSError as error:  # too few descriptors or processes
+            self._again(f"could not be started: {error.strerror or error}")
+            return
+        except KedgeError as error:
+            self._all.fail(error)
+            return
+        except Exception as error:
+            text = f"the companion {self.name!r} could not be launched: {described(error)}"
+            self._all.fail(WorkerError(text, code=K553))
+            return
+        self._begun_at = self._loop.time()
+        self._timer = self._loop.call_later(self._companion.starting_s, self._late)
+        self._all.tell(self.name, f"it starts (pid {self.process.pid})")
+
+    def _late(self) -> None:
+        if self.process is not None:
+            text = f"it has not said within {self._companion.starting_s:g} s that it is ready, and is still waited for"
+            self._all.tell(self.name, f"{text}; what it writes to stderr is in {self.process.log}")
+
+    @property
+    def starts(self) -> bool:
+        """Whether it is to be ready, and is not; it may have died, and be about to begin again."""
+        done = self.process is not None and self.process.reaped.is_set() and self._timer is None
+        return not self._ready and not self._closing and not done
+
+    # -- what it says
+
+    def _said(self, line: str) -> None:
+        word, _, text = line.strip().partition(" ")
+        if word == READY and not text:
+            self._is_ready()
+        elif word == STATUS and text:
+            self._all.tell(self.name, text)
+        elif word == FAILED and text:
+            self._failed = True
+            self._all.fail(WorkerError(f"{self.name}: {escaped(text[:LINE_MAX])}", code=K551))
+        elif line.strip():
+            logger.info("%s: %s", self.name, escaped(line[:LINE_MAX]))
+
+    def _is_ready(self) -> None:
+        if not self._ready:
+            self._ready = True
+            self._forget_timer()
+            self._all.tell(self.name, f"it is ready, after {self._loop.time() - self._begun_at:.1f} s")
+
+    # -- its end
+
+    def _ended(self) -> None:
+        """Its process is gone, and all that it had started."""
+        process = self.process
+        assert process is not None, "it has ended"
+        self._forget_timer()
+        if self._closing or self._failed:
+            return
+        if process.status == 0:
+            self._all.tell(self.name, "it is done, and has ended")
+            return
+        self._again(f"(pid {process.pid}) {process.why}")
+        for line in process.last[-LAST_MAX:]:
+            self._all.tell(self.name, f"| {line}")
+
+    def _again(self, why: str) -> None:
+        """Begins it anew after its back-off, unless that was one death too many."""
+        self._ready = False
+        after_s = self._restarts.died(0, self._loop.time())
+        if after_s is None:
+            text = f"the companion {self.name!r} {why}, and max_restarts = {self._most} allows no further restart"
+            self._all.fail(WorkerError(f"{text} within a minute", code=K552))
+            return
+        soon = f" in {after_s:g} s" if after_s else ""
+        self._all.tell(self.name, f"it {why}; it is started again{soon} ({K554})")
+        self._timer = self._loop.call_later(after_s, self.begin)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- the end of the run
+
+    def stop(self) -> bool:
+        """Tells it to end; whether there is anything to wait for."""
+        self._closing = True
+        self._forget_timer()
+        if self.process is None or self.process.reaped.is_set():
+            return False
+        self.process.terminate()
+        return True
+
+    def kill(self) -> None:
+        """Ends it at once, where it has not ended."""
+        if self.process is not None and not self.process.reaped.is_set():
+            logger.warning("%s (pid %d) does not end, and is killed", self.name, self.process.pid)
+            self.process.kill()

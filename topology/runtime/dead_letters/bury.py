@@ -1,0 +1,286 @@
+"""Buries dead messages: each letter is kept in one commit with the mark that passes its message (E2), within a bound.
+
+Until that commit is kept the message stays pending and is not done (E3), and nobody is told. While the letters are at
+their bound further dead messages wait, still pending, and the spouts pause: nothing is ever dropped (F16). Whose letter
+is replayed, dropped or served is told here too, and durable before anybody acts on it. A run that keeps no state buries
+at once; it keeps, in memory, only letters that somebody reads, and only until they are processed.
+
+Must not know spouts, nor how a letter is served or replayed.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acker.ledger import Tree
+from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.dead_letters.letter import altered, size_of
+from topology.storage.values import Changes, Letter
+
+BYTES_MAX: Final = 256 << 20  # of the letters of one worker
+GROUP_BYTES_MAX: Final = 32 << 20  # of letters that become durable in one commit; further ones are in the next
+
+
+@dataclass
+class Burial:
+    """A message that is dead and not yet buried. `numbers` are those of the message; `over` is called with the letter
+    once it is kept."""
+
+    letter: Letter
+    tree: Tree
+    numbers: frozenset[int]
+    over: Callable[[Letter], None]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has no letter yet; else it was replayed by hand, and its letter is replaced."""
+        return not self.letter.name
+
+
+class Burying:
+    """Of one worker; a `keeping.Part`, which has to gather before the marks do. `serve` is called with the names of
+    letters that somebody reads.
+
+    Spouts wait while it is `full`, and `why` says so; `has_room` is called when they may go on.
+    """
+
+    def __init__(self, worker: int, keeper: Keeper, max_dead: int, serve: Callable[[str], None]) -> None:
+        self.keeps = keeper.store is not None
+        self._worker = worker
+        self._keeper = keeper
+        self._max = max_dead
+        self._serve = serve
+        loaded = keeper.store.loaded if keeper.store is not None else None
+        self.letters = loaded.letters if loaded else 0  # those that are kept, and those on their way
+        self._bytes = loaded.letter_bytes if loaded else 0
+        self._next = loaded.next_letter if loaded else 1
+        self._waiting: deque[Burial] = deque()
+        self._taken: list[Burial] = []  # there is room for them; gathered, or about to be
+        self._changed: dict[str, Letter] = {}  # letters to be kept, those of `_taken` too, as they are now
+        self._gone: dict[str, int] = {}  # name → the bytes that its letter had
+        self._held: list[frozenset[int]] = []  # numbers of messages that are done once the next commit is kept
+        self._waiters: list[asyncio.Future[None]] = []
+        self._sent: tuple[int, dict[str, Letter], dict[str, int], list[frozenset[int]], list[asyncio.Future[None]]]
+        self._sent = 0, {}, {}, [], []  # what the commit under way has of all these
+        self._numbers: dict[str, frozenset[int]] = {}  # of this life's dead, while their letters are there (E1)
+        self._live: dict[str, tuple[Letter | None, int]] = {}  # letters under way, as they are now; by how many
+        self._memory: dict[str, Letter] = {}  # where nothing is kept
+        self.has_room: Callable[[], None] = lambda: None  # called when there is room again
+        self.left = {*loaded.unserved, *loaded.replaying} if loaded else set[str]()  # of earlier lives, not ended yet
+        self._origins = Counter[int](loaded.dead_origins if loaded else ())  # of the letters that are kept
+        self._removed: dict[str, int] = {}  # letters that go → their origins
+        self._dead: frozenset[int] | None = None
+
+    # -- messages that are dead
+
+    def bury(self, burial: Burial, *, read: bool) -> None:
+        """Keeps its letter, as soon as there is room. `read`: somebody reads the letters of its spout."""
+        if not self.keeps and not read:
+            burial.over(burial.letter)
+            return
+        burial.letter = altered(burial.letter, served=not read)
+        if burial.is_new:
+            self._waiting.append(burial)
+        else:  # it needs no room, and waits for none
+            self._bytes += size_of(burial.letter) - self._replaced(burial.letter)
+            self._changed[burial.letter.name] = burial.letter
+            self._update(burial.letter.name, burial.letter)
+            self._taken.append(burial)
+        if self.keeps:
+            self._keeper.want()
+        else:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Without a store: what there is room for is over at once, and is served from memory."""
+        self._take()
+        taken, self._taken = self._taken, []
+        for burial in taken:
+            self._memory[burial.letter.name] = burial.letter
+            self._over(burial)
+
+    def _take(self) -> None:
+        """Names letters that there is room for, as many as one commit should have."""
+        size = sum(size_of(one.letter) for one in self._taken)
+        while self._waiting and size < GROUP_BYTES_MAX:
+            if self.full:
+                break
+            burial = self._waiting.popleft()
+            burial.letter = altered(burial.letter, name=f"{self._worker}-{self._next}")
+            if self.keeps:
+                self._changed[burial.letter.name] = burial.letter
+                self._origins[burial.letter.origin] += 1
+                self._dead = None
+            self._taken.append(burial)
+            self._next += 1
+            self.letters += 1
+            self._bytes += size_of(burial.letter)
+            size += size_of(burial.letter)
+
+    def _replaced(self, letter: Letter) -> int:
+        before, _ = self._live.get(letter.name, (None, 0))
+        return size_of(before) if before is not None else 0
+
+    def _over(self, burial: Burial) -> None:
+        letter = burial.letter
+        if self.keeps:
+            self._numbers[letter.name] = self._numbers.get(letter.name, frozenset()) | burial.numbers
+        burial.over(letter)
+        if not letter.served:
+            self._serve(letter.name)
+
+    # -- letters that change
+
+    def change(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
+        """Keeps the letter as it is now. `done`: numbers of messages that are done once it is kept."""
+        if not self.keeps:
+            if letter.served:
+                self._forget(letter.name, size_of(letter))
+            return
+        self._changed[letter.name] = letter
+        self._update(letter.name, letter)
+        self._held.append(done)
+        self._keeper.want()
+
+    def remove(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
+        """The letter is gone: replayed, or dropped."""
+        self._gone[letter.name] = size_of(letter)
+        self._removed[letter.name] = letter.origin
+        self._update(letter.name, None)
+        self._held.append(done)
+        self._keeper.want()
+
+    def durable(self) -> asyncio.Future[None]:
+        """Done once all that was said here so far is kept; who waits no longer need not cancel it."""
+        self._waiters.append(future := asyncio.get_running_loop().create_future())
+        self._keeper.want()
+        return future
+
+    def now(self, letter: Letter) -> Letter | None:
+        """A letter that was read from the store as it is now; None where it is gone."""
+        _, changed, gone, _, _ = self._sent
+        name = letter.name
+        if name in self._gone or name in gone:
+            return None
+        return self._changed.get(name) or changed.get(name) or letter
+
+    # -- letters under way: the one place where two of what changes them meet
+
+    def take(self, letter: Letter) -> None:
+        """Somebody works on this letter, until `release`; meanwhile `current` knows it as it is then."""
+        now, count = self._live.get(letter.name, (letter, 0))
+        self._live[letter.name] = now, count + 1
+
+    def current(self, name: str) -> Letter | None:
+        """A letter that was taken, as it is now; None where it is gone."""
+        return self._live[name][0]
+
+    def release(self, name: str) -> None:
+        """Nobody works on it any more who has taken it once."""
+        letter, count = self._live.pop(name)
+        if count > 1:
+            self._live[name] = letter, count - 1
+
+    def _update(self, name: str, letter: Letter | None) -> None:
+        if name in self._live:
+            self._live[name] = letter, self._live[name][1]
+
+    async def load(self, names: Sequence[str]) -> list[Letter]:
+        """The letters of these names that are there, as they are now. Raises StoreBroken."""
+        if self._keeper.store is None:
+            return [self._memory[name] for name in names if name in self._memory]
+        store = self._keeper.store
+        found = await self._keeper.call(lambda: store.letters(names, limit=len(names)))
+        return [now for letter in found if (now := self.now(letter)) is not None]
+
+    # -- commits (`keeping.Part`)
+
+    def gather(self, changes: Changes) -> None:
+        if not self.keeps:
+            return
+        self._take()
+        changes.letters += (letter for name, letter in self._changed.items() if name not in self._gone)
+        for burial in self._taken:
+            burial.tree.value = 0  # done, in this very commit: the marks are gathered next (E2)
+        changes.gone += self._gone
+        self._sent = len(self._taken), self._changed, self._gone, self._held, self._waiters
+        self._changed, self._gone, self._held, self._waiters = {}, {}, [], []
+
+    def kept(self) -> None:
+        if not self.keeps:
+            return
+        count, changed, gone, _, waiters = self._sent
+        self._sent = 0, {}, {}, [], []
+        buried, self._taken = self._taken[:count], self._taken[count:]
+        for burial in buried:
+            self._over(burial)
+        self.left -= {letter.name for letter in changed.values() if letter.served and not letter.replaying}
+        for name, size in gone.items():
+            self._numbers.pop(name, None)
+            self.left.discard(name)
+            origin = self._removed.pop(name)
+            self._origins[origin] -= 1
+            if self._origins[origin] <= 0:
+                del self._origins[origin]
+            self._dead = None
+            self._forget(name, size)
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
+        if self._waiting and not self.full:
+            self._keeper.want()
+
+    def not_kept(self) -> None:
+        _, changed, gone, held, waiters = self._sent
+        self._sent = 0, {}, {}, [], []
+        self._changed = {**changed, **self._changed}
+        self._gone = {**gone, **self._gone}
+        self._held = [*held, *self._held]
+        self._waiters = [*waiters, *self._waiters]
+
+    def _forget(self, name: str, size: int) -> None:
+        self._memory.pop(name, None)
+        self.letters -= 1
+        self._bytes = max(0, self._bytes - size)
+        if not self.full:
+            if not self.keeps and self._waiting:
+                self._remember()
+            self.has_room()
+
+    # -- what others ask
+
+    @property
+    def full(self) -> bool:
+        """Whether the letters are at their bound: spouts pause then."""
+        return self.letters >= self._max or self._bytes >= BYTES_MAX
+
+    @property
+    def why(self) -> str:
+        """What spouts wait for, for people."""
+        held = f"{self.letters:,}" if self.letters >= self._max else f"{self._bytes >> 20:,} MiB"
+        if self.keeps:
+            return f"the dead letters are full ({held}): `kedge dead list`, replay or drop some"
+        return f"the dead letters that nobody has processed yet are at their bound ({held})"
+
+    def trees(self) -> list[Any]:
+        """Those messages' trees."""
+        return [one.tree for one in (*self._waiting, *self._taken)]
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are dead, and whose letters are not kept yet."""
+        return len(self._waiting) + len(self._taken)
+
+    @property
+    def dead(self) -> frozenset[int]:
+        """The origins of all messages here that may be replayed by hand: what is remembered of them is kept (E1)."""
+        if self._dead is None:
+            self._dead = frozenset(self._origins)
+        return self._dead
+
+    def unfinished(self) -> set[int]:
+        """Numbers of messages that count as not done: nothing of them may be forgotten (E1, D17)."""
+        burials: Iterable[Burial] = (*self._waiting, *self._taken)
+        return set().union(*self._numbers.values(), *(one.numbers for one in burials), *self._held, *self._sent[3])

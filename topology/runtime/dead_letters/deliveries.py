@@ -1,0 +1,323 @@
+"""Dead letters under way: trees that are begun for letters, not for messages of a source, and replayed as those are.
+
+What is common to the two kinds, letters that subscribers get (`serving`) and letters that are replayed by hand
+(`reviving`). Each tree is in the ledger of its own worker, and ends there (A16). So many letters are under way at once;
+the others stay in the store. Must not know stores, nor what becomes of a letter.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Protocol
+
+from acker.ledger import Ledger
+from acker.roots import RootSource, message_of
+from topology.config import Config
+from topology.errors import Reject
+from topology.runtime.dead_letters.bury import Burying
+from topology.runtime.dead_letters.letter import altered
+from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
+from topology.runtime.links.peer import RemoteQueue
+from topology.runtime.tasks.executor import Executor
+from topology.runtime.tasks.interfaces import Reader
+from topology.runtime.tasks.outbox import Outbox, Staged
+from topology.runtime.tasks.pending import Pending, Replays
+from topology.runtime.tasks.retry_policy import GivingUp
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.storage.values import Letter
+from topology.user_frames import described
+
+UNDER_WAY_MAX: Final = 64  # letters of one kind that are under way at once in one worker
+DEATHS_MAX: Final = 5  # of other workers while one letter was under way; then it is given up: it may be what kills them
+ALONE_MAX: Final = 2  # deaths of its own worker while it was under way alone; then it is what kills that
+
+
+@dataclass(frozen=True)
+class Way:
+    """How letters of one spout leave: their outbox, who reads it, and all tasks that what it emits can reach."""
+
+    outbox: Outbox
+    readers: Sequence[Reader]
+    below: Sequence[Executor | RemoteQueue]
+
+
+class Errand(Pending, kw_only=True):
+    """A letter under way. `message.record` is what is emitted for it, as the pair says; `lost` counts the times that a
+    worker or a link was lost meanwhile."""
+
+    letter: Letter
+    origin: int
+    identity: int
+    way: Way
+    first: int  # root
+    lost: int = 0
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The message numbers that it has had."""
+        return frozenset((message_of(self.root), *self.renamed))
+
+
+class Home(Protocol):
+    """The worker, as far as it is seen from here."""
+
+    ledger: Ledger[Any]
+    roots: RootSource
+    config: Config
+    reporter: Reporter
+    dead_ways: dict[str, Way]
+
+    def reported(self, failure: Failure) -> None: ...
+    def recovered(self, trees: Sequence[Any]) -> None: ...
+
+
+class Errands:
+    """Letters of one kind. `add` names; `run` it as a task. Stands for the spout of its trees.
+
+    `open` is how many are not finished; `waiting` how many of them are in no ledger. `trees` has the first roots of
+    those that have begun, of both kinds. While `careful` one letter is under way at a time, of both kinds (`alone`),
+    and says so durably before it begins: its worker has died, and a letter may be why (E7).
+    """
+
+    component = "dead letters"
+
+    def __init__(self, home: Home, burying: Burying, random: Random, trees: set[int], alone: asyncio.Lock) -> None:
+        self.home = home
+        self.careful = False
+        self._alone = alone
+        self._is_alone = False
+        self._trees = trees
+        self.burying = burying
+        self.draining = False
+        self.emitted = 0  # trees that were begun; only grows
+        self._names: deque[str] = deque()
+        self._open: set[str] = set()
+        self._once_more: set[str] = set()
+        self._under_way: dict[str, Errand] = {}
+        self._for_room: list[Errand] = []  # the one that waits until its tuples have room
+        self._replays = Replays(random, self._again)
+        self._giving_up = GivingUp(home.config)
+        self._ended_at: float | None = None  # loop time
+        self._held = False
+        self._work = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    # -- what a kind of letters has of its own
+
+    @abstractmethod
+    def errand(self, letter: Letter) -> Errand | None:
+        """The tree to be begun for this letter; None where there is nothing to do for it any more."""
+
+    @abstractmethod
+    def deadly(self, letter: Letter, why: str) -> None:
+        """The letter is what its worker has died of; it is not begun."""
+
+    @abstractmethod
+    def done(self, tree: Errand) -> None:
+        """All of its tree was processed."""
+
+    @abstractmethod
+    def spent(self, tree: Errand, failure: Failure) -> None:
+        """It was tried as often as it may be."""
+
+    def tried(self, tree: Errand, failure: Failure) -> None:
+        """One attempt has failed, the last one or another."""
+
+    def again(self, tree: Errand) -> None:
+        """One more attempt begins."""
+
+    # -- the way of a letter
+
+    @property
+    def open(self) -> int:
+        return len(self._open)
+
+    @property
+    def begun(self) -> int:
+        """Those that have begun and are not finished."""
+        return len(self._under_way)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._open) - len(self._under_way) + len(self._replays)
+
+    def later(self) -> list[Pending]:
+        """Those that wait for another attempt, or for room: they have numbers, which are not done (D5)."""
+        return [*self._replays.trees(), *self._for_room]
+
+    def add(self, name: str) -> None:
+        """Takes on the letter of this name; where it is under way, once more after that."""
+        if name in self._under_way:
+            self._once_more.add(name)
+        elif name not in self._open:
+            self._open.add(name)
+            self._names.append(name)
+            self._work.set()
+
+    async def run(self) -> None:
+        """Begins one after the other, until cancelled. Raises StoreBroken."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            self.careful = self.careful and bool(self._open)
+            while self._names and not self._held and (room := self._room()) > 0:
+                count = min(len(self._names), room)
+                names = [self._names.popleft() for _ in range(count)]
+                letters = await self.burying.load(names)
+                for letter in letters:  # taken at once: each may be changed or dropped while the one before it waits
+                    self.burying.take(letter)
+                self._open.difference_update({*names}.difference(letter.name for letter in letters))
+                for letter in letters:
+                    await self._begun(letter.name)
+
+    def _room(self) -> int:
+        return (1 if self.careful else UNDER_WAY_MAX) - len(self._under_way)
+
+    async def _charged(self, name: str) -> Letter | None:
+        """The letter; while careful, once it says durably that it is under way alone. None where it is gone, or has
+        killed."""
+        letter = self.burying.current(name)
+        if not self.careful or letter is None:
+            return letter
+        if letter.begun >= ALONE_MAX:
+            self.deadly(letter, f"its worker has died {letter.begun} times while it was under way alone")
+            return None
+        await self._alone.acquire()
+        self._is_alone = True
+        if (letter := self.burying.current(name)) is not None:
+            self.burying.change(altered(letter, begun=letter.begun + 1))
+            await self.burying.durable()
+        return self.burying.current(name)
+
+    async def _begun(self, name: str) -> None:
+        """Begins one that was taken, once there is room for its tuples."""
+        letter = await self._charged(name)
+        tree = self.errand(letter) if letter is not None else None
+        if tree is None:
+            self._open.discard(name)
+            self.burying.release(name)
+            self._over_alone()
+            return
+        self._under_way[name] = tree
+        self._trees.add(tree.root)
+        self._for_room = [tree]
+        while (full := next((one for one in tree.way.below if one.full), None)) is not None:
+            await full.room()
+        self._for_room = []
+        if self._held:
+            self._replays.put([tree])
+        else:
+            self._emit(tree)
+            self._hand_on(tree)
+
+    def _emit(self, tree: Errand) -> None:
+        """Chooses all targets, begins the tree, then lets its first tuples leave (A6)."""
+        staged: Staged = []
+        outbox = tree.way.outbox
+        self.emitted += 1
+        try:
+            tree.value = outbox.stage(staged, tree.message.record, tree.origin, tree.identity, tree.root, ())
+        except BaseException as error:
+            failure = Failure(Reason.EMIT, outbox.component, described(error), error)
+            self.home.reported(failure)
+            self.failed_tree(tree, failure)
+            return
+        outbox.emitted += 1
+        if not tree.value:  # a custom grouping chose nobody
+            self.completed([tree])
+            return
+        self.home.ledger.begin(tree)
+        outbox.send(staged)
+
+    def _hand_on(self, tree: Errand) -> None:
+        for reader in tree.way.readers:
+            if reader.queue:
+                reader.wake()
+
+    def _again(self, trees: Sequence[Pending]) -> None:
+        for tree in trees:
+            assert isinstance(tree, Errand), "only letters wait here"
+            self.again(tree)
+            root = self.home.roots.next_attempt(tree.root)
+            if message_of(root) != message_of(tree.root):
+                tree.renamed = (*tree.renamed, message_of(tree.root))
+            tree.root = root
+            self._emit(tree)
+            self._hand_on(tree)
+
+    # -- what became of it (as a spout is told)
+
+    def completed(self, trees: Sequence[Errand]) -> None:
+        for tree in trees:
+            self._finished(tree, self.done)
+
+    def failed_tree(self, tree: Errand, failure: Failure) -> None:
+        self.tried(tree, failure)
+        if failure.reason in OWN:
+            tree.own += 1
+            tree.failing = tree.failing or self._loop.time()
+        else:
+            tree.others += 1
+            tree.lost += failure.reason is Reason.PEER_LOST
+        now = self._loop.time()
+        failing_s = now - tree.failing if tree.own else 0.0
+        ended_s = now - self._ended_at if self._ended_at is not None else None
+        spent = self._giving_up.spent(
+            failure, tree.own, tree.others, failing_s, ended_s=ended_s, draining=self.draining
+        )
+        at_once = failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject)
+        if at_once or spent or tree.lost > DEATHS_MAX:
+            self.home.recovered([tree])
+            self._finished(tree, lambda one: self.spent(one, failure))
+        else:
+            self._replays.add(tree)
+
+    def _finished(self, tree: Errand, what: Callable[[Errand], None]) -> None:
+        name = tree.letter.name
+        del self._under_way[name]
+        self._trees.discard(tree.first)
+        self._over_alone()
+        self._open.discard(name)
+        what(tree)
+        self.burying.release(name)
+        if name in self._once_more:
+            self._once_more.discard(name)
+            self.add(name)
+        self._work.set()
+
+    def _over_alone(self) -> None:
+        if self._is_alone:
+            self._is_alone = False
+            self._alone.release()
+        self._work.set()
+
+    # -- while somebody else is to be alone (E7), and the end
+
+    def hold(self) -> None:
+        """Nothing leaves until `release`."""
+        self._held = True
+        self._replays.hold()
+
+    def release(self) -> None:
+        self._held = False
+        self._replays.release()
+        self._work.set()
+
+    def ends(self) -> None:
+        """All sources have ended: what waits for another attempt need not wait for so long."""
+        if self._ended_at is None:
+            self._ended_at = self._loop.time()
+            if self._giving_up.timed:
+                self._replays.hurry()
+
+    def drain(self) -> None:
+        """What waits for another attempt is tried now."""
+        self.draining = True
+        self._replays.all_now()
+
+    def close(self) -> None:
+        """Tries nothing any more."""
+        self._replays.close()

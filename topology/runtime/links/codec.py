@@ -1,0 +1,284 @@
+"""The byte form of frames: a header of fixed size, and bodies of typed msgpack. Anything else raises FrameError.
+
+A header is read before anything behind it; a body is read by type only, within bounds that are checked first, so that
+garbage is cheap (S3). Numbers travel as columns, and the records of one stream as one array that one call makes; that
+array is opaque to the rest of the body, so a record that can't be read fails its own trees and nothing else (A12).
+Must not know sockets, sessions, ledgers, or what a worker does with a content.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import repeat, zip_longest
+from operator import attrgetter
+from struct import Struct
+from types import GenericAlias
+from typing import Any, Final
+
+import msgspec
+
+from acker.anchoring import MAX_ROOTS
+from acker.roots import UNTRACKED, WORKERS
+from topology.components import Source, Tuple
+from topology.plan import Plan, Subscription
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.links.columns import (
+    BODY_BYTES,
+    COLUMN_MAX,
+    DEAD_MAX,
+    ENTRY_BYTES,
+    RECORD_BYTES_MAX,
+    TEXT_MAX,
+    TUPLE_BYTES,
+    UNFINISHED_MAX,
+    Body,
+    Group,
+    array_header,
+    bounded,
+    columns,
+    failed_of,
+    fails_of,
+    group_of,
+    numbers,
+    others_of,
+    pair_columns,
+    pairs_of,
+    portions,
+    progress_of,
+    put_progress,
+)
+from topology.runtime.links.protocol import FRAME_VERSION, Content, Failed, Frame, FrameError, Greeting, Kind
+from topology.text import printable
+from topology.user_frames import described, text_of
+
+MAGIC: Final = b"\xe5K"  # no text begins so, nor does a ZMTP greeting
+GREETING_BYTES_MAX: Final = 4096  # of a greeting's body: a fingerprint and a few versions
+
+
+_header: Final = Struct("<2sBBQIIQQ")
+
+# What a transport should take at most, and never meets: the parts of a body that are all as large as they can be.
+FRAME_BYTES_MAX: Final = (
+    (RECORD_BYTES_MAX + TUPLE_BYTES + 16 * MAX_ROOTS + ENTRY_BYTES)  # one record
+    + 8 * COLUMN_MAX * (2 + 1 + 1 + 2)  # acks, touches, queued, depths
+    + (BODY_BYTES + 8 * COLUMN_MAX)  # fails
+    + 8 * (UNFINISHED_MAX + DEAD_MAX + COLUMN_MAX + 2 * WORKERS)  # progress
+    + _header.size
+    + 4 * ENTRY_BYTES
+)
+
+_KINDS: Final = {int(kind): kind for kind in Kind}
+_decode_greeting: Final = msgspec.msgpack.Decoder(Greeting).decode
+
+
+def pack(frame: Frame) -> bytes:
+    """The bytes of a frame, whose body is a Greeting, or bytes that a WireCodec has made."""
+    kind, run, sender, receiver, session, number, body = msgspec.structs.astuple(frame)
+    header = _header.pack(MAGIC, FRAME_VERSION, kind, run, sender, receiver, session, number)
+    return header + (body if kind == Kind.CONTENT else _encode(body))
+
+
+def unpack(data: bytes | memoryview) -> Frame:
+    """The frame of these bytes; the body of a CONTENT stays as it is, a view of them. Raises FrameError."""
+    size = len(data)
+    if size < _header.size:
+        raise FrameError(f"{size} bytes are too few for a frame")
+    if size > FRAME_BYTES_MAX:
+        raise FrameError(f"a frame of {size:,} bytes is over the limit of {FRAME_BYTES_MAX:,}")
+    magic, version, number_of_kind, run, sender, receiver, session, number = _header.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameError(f"what begins with {bytes(data[:8])!r} is no frame of Kedge")
+    if version != FRAME_VERSION:
+        raise FrameError(
+            f"a frame has version {version}, and this worker reads version {FRAME_VERSION}; "
+            "run all workers with one version of Kedge"
+        )
+    kind = _KINDS.get(number_of_kind)
+    if kind is None:
+        raise FrameError(f"a frame is of kind {number_of_kind}, which there is not")
+    body: Any = memoryview(data)[_header.size :]
+    if kind is not Kind.CONTENT:
+        if len(body) > GREETING_BYTES_MAX:
+            raise FrameError(f"a greeting of {len(body):,} bytes is over the limit of {GREETING_BYTES_MAX:,}")
+        try:
+            body = _decode_greeting(body)
+        except Exception as error:  # msgspec's own, UnicodeDecodeError, RecursionError
+            raise FrameError(f"a greeting can't be read: {printable(text_of(error))}") from None
+    return Frame(kind, run, sender, receiver, session, number, body)
+
+
+# -- bodies
+
+
+_encode: Final = msgspec.msgpack.Encoder(uuid_format="bytes", decimal_format="string").encode  # as in topology.records
+_decode_body: Final = msgspec.msgpack.Decoder(Body).decode
+_decode_parts: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+class _Reading:
+    """How the tuples of one subscription are read."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        cls = subscription.cls
+        self.stream = cls.__name__
+        self.emitter = subscription.emitter
+        self.subscriber = subscription.subscriber
+        self.source = Source(self.emitter, self.stream, subscription.tag, subscription.key)
+        self.decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(GenericAlias(list, (cls,))).decode
+        self.decode_one: Callable[[msgspec.Raw], Any] = msgspec.msgpack.Decoder(cls).decode
+
+    def undecodable(self, error: Exception) -> Failure:
+        text = f"a record of {self.emitter}[{self.stream}] can't be decoded: {text_of(error)[:TEXT_MAX]}"
+        return Failure(Reason.UNDECODABLE, self.subscriber, text)
+
+
+class WireCodec:
+    """`links.Codec` for the workers of one plan. Pure; made once, and usable for as long as one likes.
+
+    Tuples of one task and source keep their order, over several bodies too. Root 0 among what has failed stands for a
+    tuple that belongs to no tree, and so can only be told of.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._components = [component for component, _ in plan.placement]  # by address
+        self._readings = [_Reading(one) for one in plan.subscriptions]
+        self._indexes = {
+            (one.source.component, one.source.stream, one.source.tag): index for index, one in enumerate(self._readings)
+        }
+
+    # -- encoding
+
+    def encode(self, content: Content) -> tuple[list[Any], Failed]:
+        """The bodies of one or more frames, at least of one, none above FRAME_BYTES_MAX with its header; and the trees
+        of tuples whose records have no byte form, or too long a one. Progress comes with the last body."""
+        failed: Failed = []
+        groups: list[Group] = []
+        for address, tuples in content.batches:
+            for source, alike in _by_source(tuples):
+                groups += self._groups(address, source, alike, failed)
+        parts: Iterator[tuple[Any, ...]] = zip_longest(
+            portions(groups, attrgetter("cost"), BODY_BYTES),
+            pair_columns(content.acks),
+            columns(content.touches),
+            columns(content.queued),
+            pair_columns(content.depths),
+            portions(fails_of(content.fails), attrgetter("cost"), BODY_BYTES),
+        )
+        bodies = [
+            Body(tuples or [], acks or b"", touches or b"", queued or b"", depths or b"", fails or [])
+            for tuples, acks, touches, queued, depths, fails in parts
+        ] or [Body([], b"", b"", b"", b"", [])]
+        if content.progress is not None:
+            put_progress(bodies[-1], bounded(content.progress))
+        return [_encode(body) for body in bodies], failed
+
+    def _groups(self, address: int, source: Source, tuples: list[Tuple[Any]], failed: Failed) -> list[Group]:
+        index = self._indexes[source.component, source.stream, source.tag]
+        if len(tuples) * TUPLE_BYTES < BODY_BYTES:
+            try:
+                records = _encode([tup.record for tup in tuples])
+            except Exception:  # which record it was is found below
+                pass
+            else:
+                group = group_of(address, index, tuples, records)
+                if group.cost <= BODY_BYTES:
+                    return [group]
+        groups = []
+        for some in portions([*self._encoded(source, tuples, failed)], _tuple_bytes, BODY_BYTES - ENTRY_BYTES):
+            records = array_header(len(some)) + b"".join(data for _, data in some)
+            groups.append(group_of(address, index, [tup for tup, _ in some], records))
+        return groups
+
+    def _encoded(self, source: Source, tuples: list[Tuple[Any]], failed: Failed) -> Iterator[tuple[Tuple[Any], bytes]]:
+        """The tuples whose records have a byte form, each with it; the trees of the others go into `failed`."""
+        for tup in tuples:
+            try:
+                data = _encode(tup.record)
+            except Exception as error:  # of msgspec, or of what a user's type does when it is looked at
+                text = f"a record of {source.stream} can't be encoded: {described(error)[:TEXT_MAX]}"
+                failure = Failure(Reason.EMIT, source.component, text)
+            else:
+                if len(data) <= RECORD_BYTES_MAX:
+                    yield tup, data
+                    continue
+                text = f"a record of {source.stream} has {len(data):,} bytes, and may have {RECORD_BYTES_MAX:,}"
+                failure = Failure(Reason.OVERSIZED, source.component, text)
+            _fail([tup], failure, failed)
+
+    # -- decoding
+
+    def decode(self, body: Any) -> tuple[Content, Failed]:
+        """The content of one body; and the trees of records in it that can't be read, each record's alone where the
+        array that they stand in can be (A12). Raises FrameError for what no WireCodec of this plan makes."""
+        try:
+            read = _decode_body(body)
+        except Exception as error:  # msgspec's own, UnicodeDecodeError, RecursionError
+            raise FrameError(f"the body of a frame can't be read: {printable(text_of(error))}") from None
+        failed: Failed = []
+        batches = [(group.address, self._tuples(group, failed)) for group in read.groups]
+        progress = progress_of(read)
+        acks, depths, touches = pairs_of(read.acks), pairs_of(read.depths), set(numbers(read.touches))
+        queued = set(numbers(read.queued))
+        return Content(batches, acks, failed_of(read.fails), touches, progress, depths, queued), failed
+
+    def _tuples(self, group: Group, failed: Failed) -> list[Tuple[Any]]:
+        reading = self._reading(group)
+        values = numbers(group.columns)
+        count, rest = divmod(len(values), 3)
+        if rest or not group.records.startswith(array_header(count)):  # so that what is read below is bounded, too
+            raise FrameError("the columns of a group of tuples disagree in length with one another or with its records")
+        roots, origins, identities = values[:count], values[count : 2 * count], values[2 * count :]
+        others = others_of(group.others, count) if group.others else repeat(())
+        try:
+            records = reading.decode(group.records)
+        except Exception:  # msgspec's own, RecursionError, or what a user's type raises when it is made
+            tuples = map(Tuple, repeat(None), origins, identities, roots, others, repeat(reading.source))
+            return _readable(group.records, list(tuples), reading, failed)
+        return list(map(Tuple, records, origins, identities, roots, others, repeat(reading.source)))
+
+    def _reading(self, group: Group) -> _Reading:
+        """How this group is read. Raises FrameError where the plan has no such subscription or task of its bolt."""
+        address, subscription = group.address, group.subscription
+        if not 0 <= subscription < len(self._readings):
+            raise FrameError(f"tuples are of subscription {subscription}; the plan has {len(self._readings)}")
+        if not 0 <= address < len(self._components):
+            raise FrameError(f"tuples are for task {address}; the plan has {len(self._components)}")
+        reading = self._readings[subscription]
+        if self._components[address] != reading.subscriber:
+            raise FrameError(f"tuples for {reading.subscriber!r} are addressed to {self._components[address]!r}")
+        return reading
+
+
+def _by_source(tuples: list[Tuple[Any]]) -> list[tuple[Source, list[Tuple[Any]]]]:
+    """The tuples by their source, in order within each."""
+    sources = [tup.source for tup in tuples]
+    if sources and sources.count(sources[0]) == len(sources):
+        return [(sources[0], tuples)]
+    found: dict[tuple[str, str, int], tuple[Source, list[Tuple[Any]]]] = {}
+    for source, tup in zip(sources, tuples, strict=True):
+        found.setdefault((source.component, source.stream, source.tag), (source, []))[1].append(tup)
+    return [*found.values()]
+
+
+def _tuple_bytes(encoded: tuple[Tuple[Any], bytes]) -> int:
+    tup, data = encoded
+    return TUPLE_BYTES + 16 * len(tup.others) + len(data)
+
+
+def _readable(records: bytes, tuples: list[Tuple[Any]], reading: _Reading, failed: Failed) -> list[Tuple[Any]]:
+    """The tuples, which have no records yet, whose records can be read one by one; the trees of the others go into
+    `failed`: all of them where it can't be seen where one record ends."""
+    try:
+        parts = _decode_parts(records)
+    except Exception as error:  # msgspec's own, RecursionError
+        _fail(tuples, reading.undecodable(error), failed)
+        return []
+    found = []
+    for tup, part in zip(tuples, parts, strict=True):
+        try:
+            found.append(msgspec.structs.replace(tup, record=reading.decode_one(part)))
+        except Exception as error:  # as above, or what a user's type raises when it is made
+            _fail([tup], reading.undecodable(error), failed)
+    return found
+
+
+def _fail(tuples: list[Tuple[Any]], failure: Failure, failed: Failed) -> None:
+    failed += [(root, failure) for tup in tuples for root in tup.roots or (UNTRACKED,)]

@@ -1,0 +1,244 @@
+"""The parts of a frame's body: typed structs, numbers in columns, records in arrays, and the bounds of each.
+
+Columns are unsigned 64-bit numbers, little-endian whatever the host. `struct` makes them: as fast as `array` for 128
+numbers, faster for a few or a dict's, and nothing is swapped. Must not know a plan, nor where a body comes from.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from itertools import groupby, islice
+from struct import pack, unpack
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from acker.anchoring import MAX_ROOTS
+from acker.progress import NUMBER_BITS, Progress
+from acker.roots import INCARNATIONS, NUMBERS, WORKERS
+from topology.components import Tuple
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.links.protocol import Failed, FrameError
+
+COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; more go into the next frame
+UNFINISHED_MAX: Final = 524_288  # messages that one Progress lists: 4 MiB
+DEAD_MAX: Final = 65_536  # origins of dead messages that it lists
+
+RECORD_BYTES_MAX: Final = 16 << 20  # of one record; several wait in sockets' buffers, and each may be copied twice
+BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a record that is larger has more, and is alone
+TUPLE_BYTES: Final = 3 * 8  # of a tuple's columns
+ENTRY_BYTES: Final = 64  # around a group or a failure; more than msgpack needs
+TEXT_MAX: Final = 2_000  # characters of a failure's text
+TRACE_MAX: Final = 10_000  # characters of a failure's traceback: its end, which names what was raised
+
+T = TypeVar("T")
+
+
+class _Part(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
+    """Fields in order, no more and no fewer."""
+
+
+class Group(_Part):
+    """Tuples of one subscription for one task, in order."""
+
+    address: int
+    subscription: int  # its index in the plan
+    columns: Annotated[bytes, msgspec.Meta(max_length=BODY_BYTES)]  # all roots, then all origins, then all identities
+    others: bytes  # pairs of numbers: the index of a tuple, and a further root of it
+    records: Annotated[bytes, msgspec.Meta(max_length=RECORD_BYTES_MAX + 5)]  # one msgpack array
+
+    @property
+    def cost(self) -> int:
+        """How many bytes it takes, at most."""
+        return ENTRY_BYTES + len(self.columns) + len(self.others) + len(self.records)
+
+
+class Fails(_Part):
+    """Roots that fail for one reason."""
+
+    roots: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
+    reason: Reason
+    component: Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
+    text: Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
+    trace: Annotated[str, msgspec.Meta(max_length=TRACE_MAX)]
+
+    @property
+    def cost(self) -> int:
+        """As of a group."""
+        return ENTRY_BYTES + len(self.roots) + sum(len(one.encode()) for one in (self.component, self.text, self.trace))
+
+
+class Body(_Part):
+    """A Content, or a part of it."""
+
+    groups: Annotated[list[Group], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
+    acks: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
+    touches: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
+    queued: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
+    depths: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
+    fails: Annotated[list[Fails], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
+    newest: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS * NUMBERS)] | None = None  # of Progress
+    unfinished: Annotated[bytes, msgspec.Meta(max_length=8 * UNFINISHED_MAX)] = b""
+    first: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS)] = 0
+    caught_up: bool = False
+    dead: Annotated[bytes, msgspec.Meta(max_length=8 * DEAD_MAX)] = b""
+    settled: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
+    number: Annotated[int, msgspec.Meta(ge=0, lt=NUMBERS)] = 0
+    heard: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
+    refused: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)] = b""  # a worker keeps no more sub-trees
+
+
+# -- columns
+
+
+def column(numbers: Sequence[int]) -> bytes:
+    """The bytes of these numbers."""
+    return pack(f"<{len(numbers)}Q", *numbers)
+
+
+def numbers(data: bytes) -> tuple[int, ...]:
+    """The numbers of a column. Raises FrameError where the bytes are none."""
+    count, rest = divmod(len(data), 8)
+    if rest:
+        raise FrameError(f"{len(data)} bytes are no column of 64-bit numbers")
+    return unpack(f"<{count}Q", data)
+
+
+def columns(values: Iterable[int]) -> list[bytes]:
+    """As few columns as the bound allows; none for nothing."""
+    following = iter(values)
+    return [column(part) for part in iter(lambda: list(islice(following, COLUMN_MAX)), [])]
+
+
+def pair_columns(pairs: Mapping[int, int]) -> list[bytes]:
+    """As `columns`, for pairs: in each column the keys and then the values."""
+    if not pairs:
+        return []
+    if len(pairs) <= COLUMN_MAX:
+        return [pack(f"<{2 * len(pairs)}Q", *pairs, *pairs.values())]
+    following = iter(pairs.items())
+    parts = iter(lambda: dict(islice(following, COLUMN_MAX)), {})
+    return [pack(f"<{2 * len(part)}Q", *part, *part.values()) for part in parts]
+
+
+def pairs_of(data: bytes) -> dict[int, int]:
+    """The pairs of a column. Raises FrameError where the bytes are none."""
+    if not data:
+        return {}
+    found = numbers(data)
+    half, rest = divmod(len(found), 2)
+    if rest:
+        raise FrameError(f"a column of pairs has an odd count of numbers, {len(found)}")
+    return dict(zip(found[:half], found[half:], strict=True))
+
+
+def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T]]:
+    """The items in order, in lists that cost at most so much together, where a single item does not cost more."""
+    found: list[list[T]] = []
+    room = 0
+    for item in items:
+        needed = cost(item)
+        if needed > room:
+            found.append([])
+            room = most
+        found[-1].append(item)
+        room -= needed
+    return found
+
+
+def bounded(progress: Progress) -> Progress:
+    """The same progress, but up to an older message where more are unfinished than a frame may list: what is done
+    above it is forgotten later, and nothing too early. The same holds where more are dead: then nothing of earlier
+    lives is."""
+    if len(progress.dead) > DEAD_MAX:
+        progress = progress._replace(dead=frozenset(), caught_up=False)
+    if len(progress.unfinished) <= UNFINISHED_MAX:
+        return progress
+    current = progress.newest >> NUMBER_BITS
+
+    def age(message: int) -> tuple[int, int]:
+        """Smaller is older: by incarnation, counted round, up to the newest message's; then by number."""
+        return ((message >> NUMBER_BITS) - current - 1) % INCARNATIONS, message
+
+    oldest = nsmallest(UNFINISHED_MAX, progress.unfinished, age)
+    return progress._replace(newest=oldest[-1], unfinished=frozenset(oldest))
+
+
+def put_progress(body: Body, progress: Progress) -> None:
+    """Adds a bounded progress to a body."""
+    body.newest, body.unfinished = progress.newest, column([*progress.unfinished])
+    body.first, body.caught_up = progress.first, progress.caught_up
+    body.dead, body.settled = column([*progress.dead]), column([*progress.settled])
+    body.number, body.heard, body.refused = progress.number, column([*progress.heard]), column([*progress.refused])
+
+
+def progress_of(body: Body) -> Progress | None:
+    """The progress that it has, if any. Raises FrameError."""
+    if body.newest is None:
+        return None
+    unfinished, dead, settled = (frozenset(numbers(one)) for one in (body.unfinished, body.dead, body.settled))
+    heard, refused = frozenset(numbers(body.heard)), frozenset(numbers(body.refused))
+    return Progress(body.newest, unfinished, body.first, body.caught_up, dead, settled, body.number, heard, refused)
+
+
+# -- tuples
+
+
+def group_of(address: int, subscription: int, tuples: list[Tuple[Any]], records: bytes) -> Group:
+    """These tuples, none of which is left out of `records`."""
+    values = [tup.root for tup in tuples]
+    values += [tup.origin for tup in tuples]
+    values += [tup.identity for tup in tuples]
+    further = b""
+    others = [tup.others for tup in tuples]
+    if any(others):
+        further = column([number for index, roots in enumerate(others) for root in roots for number in (index, root)])
+    return Group(address, subscription, column(values), further, records)
+
+
+def others_of(data: bytes, count: int) -> list[tuple[int, ...]]:
+    """The further roots of each of `count` tuples. Raises FrameError."""
+    found: list[tuple[int, ...]] = [()] * count
+    values = numbers(data)
+    if len(values) % 2:
+        raise FrameError(f"the further roots of tuples are {len(values)} numbers, which are no pairs")
+    for index, root in zip(values[::2], values[1::2], strict=True):
+        if index >= count or len(found[index]) >= MAX_ROOTS:
+            raise FrameError("a further root is of a tuple that is not there, or has too many")
+        found[index] += (root,)
+    return found
+
+
+def array_header(count: int) -> bytes:
+    """How msgpack begins an array of so many."""
+    if count < 16:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
+
+
+# -- failures
+
+
+def fails_of(failed: Failed) -> list[Fails]:
+    """Each failure once for all the roots that follow one another with it; its exception stays here, as text."""
+    found = []
+    for _, alike in groupby(failed, key=lambda one: id(one[1])):
+        some = list(alike)
+        failure = some[0][1]
+        component, text = _told(failure.component)[:TEXT_MAX], _told(failure.text)[:TEXT_MAX]
+        trace = _told(failure.traceback())[-TRACE_MAX:]
+        found += [Fails(roots, failure.reason, component, text, trace) for roots in columns(root for root, _ in some)]
+    return found
+
+
+def failed_of(fails: list[Fails]) -> Failed:
+    """The roots, each with its failure. Raises FrameError."""
+    found: Failed = []
+    for one in fails:
+        failure = Failure(one.reason, one.component, one.text, None, one.trace)
+        found += [(root, failure) for root in numbers(one.roots)]
+    return found
+
+
+def _told(text: str) -> str:
+    """A text that has a byte form: a lone surrogate, which UTF-8 can't carry, becomes its escape."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,367 @@
+"""All links of one worker: joins and leaves peers, takes hellos, and gives what arrives to whom it is for.
+
+What a peer says acts on the worker through `Home`. Must not know what carries a frame, nor how a tree is replayed.
+"""
+
+import asyncio
+import logging
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from acker.floors import Floors
+from acker.ledger import Ledger
+from acker.progress import Progress
+from acker.roots import worker_of
+from topology.components import Tuple
+from topology.plan import Plan
+from topology.runtime.failures import Failure
+from topology.runtime.links.peer import Peer, RemoteQueue
+from topology.runtime.links.protocol import (
+    FRAME_VERSION,
+    Carrier,
+    Codec,
+    Content,
+    Dropped,
+    Failed,
+    Frame,
+    FrameError,
+    Greeting,
+    Kind,
+)
+from topology.runtime.tasks.executor import Executor, drive
+from topology.version import version
+
+BEAT_S: Final = 0.5  # between frames of a link that has nothing to say
+SILENT_S: Final = 3 * BEAT_S  # without any frame of a peer
+
+logger = logging.getLogger("kedge")
+
+
+class Home(Protocol):
+    """The worker, as far as its links see it."""
+
+    ledger: Ledger[Any]
+    floors: Floors
+    executors: dict[tuple[str, int], Executor]
+
+    def completed(self, trees: list[Any]) -> None: ...
+    def fail(self, root: int, failure: Failure) -> None: ...
+    def reported(self, failure: Failure) -> None: ...
+    def touch(self, root: int) -> None: ...
+    def progressed(self, progress: Progress) -> None: ...
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a worker's links are made of, and who is told of them.
+
+    run      This run, as all of its workers know it.
+    lost     Called with the owner of which a frame never came, and a sentence.
+    refused  Called with the owner of a hello that can't be welcomed, and a sentence.
+    """
+
+    run: int
+    carrier: Carrier
+    codec: Codec
+    lost: Callable[[int, str], None]
+    refused: Callable[[int, str], None]
+
+
+def greeting_of(plan: Plan) -> Greeting:
+    """What the workers of a plan have to agree on."""
+    program = f"Kedge {version()}, Python {platform.python_version()}"
+    return Greeting(FRAME_VERSION, plan.fingerprint, program)
+
+
+class Peers:
+    """All peers of one worker. `malformed` and `foreign` count the frames that were dropped before they were read."""
+
+    def __init__(
+        self,
+        home: Home,
+        plan: Plan,
+        mine: int,
+        wiring: Wiring,
+    ) -> None:
+        self.malformed = self.foreign = 0
+        self.on_linked: Callable[[], None] = lambda: None  # called when all that were joined have welcomed this worker
+        self._home = home
+        self._mine = mine
+        self._addresses = list(plan.placement)
+        self._run = wiring.run
+        self._greeting = greeting = greeting_of(plan)
+        self._carrier = wiring.carrier
+        self._codec = wiring.codec
+        self._lost = wiring.lost
+        self._refused = wiring.refused
+        self._refusals: set[tuple[int, int]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._beaten = self._loop.time()
+        self._closed = False
+        self._progress: Progress | None = None  # told last
+        self.by_worker = {
+            worker: Peer(
+                worker,
+                mine,
+                run=wiring.run,
+                greeting=greeting,
+                carrier=wiring.carrier,
+                codec=wiring.codec,
+                failed=self._fail_all,
+            )
+            for worker in plan.workers
+            if worker != mine >> 12
+        }
+
+    # -- who is there
+
+    def join(self, worker: int, owner: int, address: str) -> None:
+        """Begins a session with a worker; what is for it leaves once it has welcomed this one. One that is joined under
+        another owner, or in another session, is left first."""
+        peer = self.by_worker[worker]
+        if peer.owner is not None:
+            self._leave(peer.owner)
+        self._home.floors.begins(worker, owner)
+        self._carrier.connect(worker, address)
+        peer.join(owner)
+        if self._progress is not None:  # a new life has to know, and others say only what is news
+            peer.tell_progress(self._progress)
+
+    def gone(self, owner: int) -> None:
+        """Closes the link to an owner that is dead; nothing happens where it was left before."""
+        self._home.floors.ends(owner)
+        self._leave(owner)
+
+    def _leave(self, owner: int) -> None:
+        for worker, peer in self.by_worker.items():
+            if peer.owner == owner:
+                self._carrier.disconnect(worker)
+                peer.part()
+
+    @property
+    def linked(self) -> bool:
+        """Whether all peers that are there have welcomed this worker."""
+        return all(peer.welcomed for peer in self.by_worker.values() if peer.owner is not None)
+
+    def writable(self, worker: int) -> None:
+        """The carrier has room again for frames to this worker."""
+        self.by_worker[worker].writable()
+
+    # -- what goes out
+
+    def ack(self, worker: int, root: int, value: int) -> None:
+        """Sends an ack to a tree's home; to nobody where that worker is away: its trees are gone with it."""
+        peer = self.by_worker.get(worker)
+        if peer is not None and peer.owner is not None:
+            peer.ack(root, value)
+
+    def fail(self, root: int, failure: Failure) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.fail(root, failure)
+
+    def touch(self, root: int) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.touch(root)
+
+    def queued(self, root: int) -> None:
+        peer = self.by_worker.get(worker_of(root))
+        if peer is not None and peer.owner is not None:
+            peer.tell_queued(root)
+
+    def tell_progress(self, progress: Progress) -> None:
+        """Tells all that are there, and whoever is joined later."""
+        self._progress = progress
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                peer.tell_progress(progress)
+
+    def queue(self, worker: int, at: tuple[str, int]) -> RemoteQueue:
+        """The queue of a task that runs on another worker."""
+        peer = self.by_worker[worker]
+        address = self._addresses.index(at)
+        if address not in peer.queues:
+            peer.queues[address] = RemoteQueue(peer, at[0], address)
+        return peer.queues[address]
+
+    def touch_waiting(self) -> None:
+        """Touches the trees of what waits for a peer that is away, or takes no more: that is no loss either (A9)."""
+        for tup in self.held_up():
+            for root in tup.roots:
+                self._home.touch(root)
+
+    def held_up(self) -> list[Tuple[Any]]:
+        """The tuples that wait for a peer that is away, or takes no more."""
+        return [tup for peer in self.by_worker.values() for tup in peer.held_up()]
+
+    def silent(self, now: float) -> bool:
+        """Whether a peer that is there has said nothing for so long that its loop must stand still: the time in which
+        it does counts for no deadline, as tuples may be in its queues (A9)."""
+        return any(
+            now - peer.heard_at > SILENT_S for peer in self.by_worker.values() if peer.welcomed and peer.receiving
+        )
+
+    def check(self, now: float, stood_still_s: float) -> None:
+        """Notices sessions that wait for a frame that will not come. Called several times a second; `stood_still_s` is
+        for how long this worker's own loop did not turn before, which says nothing of others (A10).
+
+        Sends a frame now and then, empty or not, so that a loss is noticed where nothing else would follow it.
+        """
+        beat = now - self._beaten >= BEAT_S
+        if beat:
+            self._beaten = now
+        for peer in self.by_worker.values():
+            if peer.welcomed and beat:
+                peer.send_now()
+            peer.heard_at += stood_still_s
+            session = peer.receiving
+            if session is None or session.lost:
+                continue
+            session.shift(stood_still_s)
+            if session.overdue(now):
+                self._lost(session.sender, f"a frame from worker {peer.worker} never came")
+        if self.by_worker:
+            self.tell_full()  # queues are filled by others than peers, too
+
+    def dropped(self) -> Dropped:
+        """What was turned away so far, here and by the carrier."""
+        carried = self._carrier.dropped()
+        return carried._replace(malformed=carried.malformed + self.malformed, foreign=carried.foreign + self.foreign)
+
+    def close(self) -> None:
+        """Leaves everyone; nothing leaves any more."""
+        self._closed = True
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                self._leave(peer.owner)
+
+    # -- what comes in
+
+    def received(self, frame: Frame) -> None:
+        """Reads a frame, and those that waited for it. Drops, and counts, what is not for this session (A15)."""
+        peer = self.by_worker.get(frame.sender >> 12)
+        known = peer is not None and frame.sender == peer.owner and frame.receiver == self._mine
+        if peer is None or not known or frame.run != self._run:
+            self.foreign += not self._is_usual(frame)
+        elif frame.kind == Kind.HELLO:
+            self._greeted(peer, frame)
+        elif frame.kind == Kind.WELCOME:
+            if peer.welcome(frame.session) and self.linked:
+                self.on_linked()
+        else:
+            self._content(peer, frame)
+
+    def _is_usual(self, frame: Frame) -> bool:
+        """Whether a healthy run drops such a frame, too: the hello of one that is not joined yet, which comes again;
+        and what a peer has sent before it has heard that this worker has left everyone."""
+        peer = self.by_worker.get(frame.sender >> 12)
+        if peer is None or (frame.run, frame.receiver) != (self._run, self._mine):
+            return False
+        return frame.sender == peer.newest if self._closed else frame.kind == Kind.HELLO and frame.sender > peer.newest
+
+    def _greeted(self, peer: Peer, frame: Frame) -> None:
+        theirs: Greeting = frame.body
+        if (theirs.version, theirs.plan) != (self._greeting.version, self._greeting.plan):
+            if (frame.sender, frame.session) not in self._refusals and len(self._refusals) < 1_000:
+                self._refusals.add((frame.sender, frame.session))
+                self._refused(
+                    frame.sender,
+                    f"worker {peer.worker} speaks frames of version {theirs.version} for plan {theirs.plan:.8} "
+                    f"({theirs.program}); here it is version {self._greeting.version} for plan "
+                    f"{self._greeting.plan:.8} ({self._greeting.program})",
+                )
+            return
+        before = peer.receiving
+        peer.greeted(frame)
+        peer.heard_at = self._loop.time()
+        if peer.receiving is not before:
+            for address, at in enumerate(self._addresses):
+                executor = self._home.executors.get(at)
+                if executor is not None and executor.told_full:
+                    peer.tell_depth(address, executor.waiting)
+
+    def _content(self, peer: Peer, frame: Frame) -> None:
+        session = peer.receiving
+        if session is None:
+            self.foreign += 1
+            return
+        if not session.takes(frame):
+            return
+        try:
+            content = self._codec.decode(frame.body)
+        except FrameError as error:  # its number stays open: what is missing is noticed, and replayed
+            self.malformed += 1
+            if self.malformed == 1:
+                logger.warning("a malformed frame from worker %d is dropped: %s", peer.worker, error)
+            return
+        peer.heard_at = now = self._loop.time()
+        size = frame.body.nbytes if isinstance(frame.body, memoryview) else 0
+        for ready, failed in session.accept(frame.number, content, now, size):
+            self._read(peer, ready)
+            if failed:
+                self._fail_all(failed)
+        if session.lost:
+            self._lost(session.sender, f"too many frames came from worker {peer.worker} before one that is missing")
+
+    def _read(self, peer: Peer, content: Content) -> None:
+        fed: list[Executor] = []
+        for address, tuples in content.batches:
+            executor = self._home.executors[self._addresses[address]]
+            executor.queue.extend(tuples)
+            fed.append(executor)
+        if content.acks:
+            ack = self._home.ledger.ack
+            done = [tree for root, value in content.acks.items() if (tree := ack(root, value)) is not None]
+            if done:
+                self._home.completed(done)
+        for root, failure in content.fails:
+            self._home.fail(root, failure)
+        for root in content.touches:
+            self._home.touch(root)
+        for root in content.queued:
+            self._home.ledger.renew(root)
+        if content.progress is not None:
+            self._home.progressed(content.progress)
+        for address, depth in content.depths.items():
+            queue = peer.queues.get(address)
+            if queue is not None:
+                queue.told(depth)
+        if fed:
+            drive(fed)
+            self.tell_full()
+
+    def _fail_all(self, failed: Failed) -> None:
+        for root, failure in failed:
+            self._home.reported(failure)
+            if root:  # else it belonged to no tree
+                self._home.fail(root, failure)
+
+    def tell_full(self) -> None:
+        """Tells all peers which queues are full now, whoever has filled them, and later that they have drained: spouts
+        that feed them, be it by way of others, pause meanwhile."""
+        for executor in self._home.executors.values():
+            if not executor.told_full and executor.full:
+                executor.told_full = True
+                self._tell_depth(executor)
+                self._wait_until_drained(executor)
+
+    def _wait_until_drained(self, executor: Executor) -> None:
+        drained = self._loop.create_future()
+        executor.waiting_room.append(drained)
+        drained.add_done_callback(lambda _: self._drained(executor))
+
+    def _drained(self, executor: Executor) -> None:
+        if executor.full:  # again, since it was seen to have drained
+            self._wait_until_drained(executor)
+        else:
+            executor.told_full = False
+            self._tell_depth(executor)
+
+    def _tell_depth(self, executor: Executor) -> None:
+        address = self._addresses.index((executor.component, executor.task))
+        for peer in self.by_worker.values():
+            if peer.owner is not None:
+                peer.tell_depth(address, executor.waiting)

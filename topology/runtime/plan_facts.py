@@ -1,0 +1,40 @@
+"""Facts of a plan that several rooms go by: which bolts remember inputs, and which may begin sub-trees. Pure."""
+
+from typing import Final
+
+from acker.agreed_floors import AgreedFloors
+from acker.floors import Floors
+from topology.graph import Declared
+from topology.plan import Plan
+
+REMEMBERING: Final = ("state", "journal")  # shapes of bolts
+
+
+def remembers_itself(one: Declared) -> bool:
+    """Whether this is a bolt whose own code remembers inputs, and asks for floors."""
+    return one.shape == "execute" and bool(getattr(one.prototype, "remembers", False))
+
+
+def _remembers(one: Declared) -> bool:
+    return one.shape in REMEMBERING or remembers_itself(one)
+
+
+def remembers(plan: Plan) -> bool:
+    """Whether some bolt remembers the inputs that it has had: one with state, one that is not deterministic, or one
+    that says so."""
+    return any(map(_remembers, plan.components.values()))
+
+
+def begins_sub_trees(plan: Plan, name: str) -> bool:
+    """Whether this is a bolt that may begin a sub-tree for its inputs, with one below it that remembers its own: only
+    those have to know what is stale. What timers and dead letters begin trees for is in a store, and not in inputs that
+    may be stale: it has one cause, whose home announces the trees as unfinished while it can come again."""
+    if plan.components[name].shape != "execute":
+        return False
+    return any(_remembers(plan.components[below]) for below in plan.below(name))
+
+
+def floors_of(plan: Plan) -> Floors:
+    """What a worker will know of all homes of messages."""
+    beginners = {worker for (name, _), worker in plan.placement.items() if begins_sub_trees(plan, name)}
+    return AgreedFloors(plan.workers, beginners) if beginners else Floors(plan.workers)

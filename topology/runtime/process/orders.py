@@ -1,0 +1,304 @@
+"""What a worker process does on its loop: builds, opens, and obeys its supervisor's orders, one after the other.
+
+Orders come from `pulse`, and answers go back through it. Must not know threads, signals, or how the process ends.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from topology.codes.runtime import K572
+from topology.components import no_folder
+from topology.errors import KedgeError
+from topology.filesystem.files import DiskFiles
+from topology.plan import Plan
+from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.clock import LoopClock
+from topology.runtime.control.messages import (
+    Begin,
+    Broke,
+    Close,
+    Closed,
+    Done,
+    Drain,
+    Fail,
+    Failing,
+    Flush,
+    Gone,
+    Join,
+    Linked,
+    Look,
+    Looked,
+    Lost,
+    Order,
+    Parted,
+    Probe,
+    Ready,
+    Recovered,
+    Refused,
+    SourcesEnded,
+    Start,
+    Status,
+    TrialOver,
+    TrialTurn,
+    TrialWanted,
+)
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.links.carrier import WireCarrier
+from topology.runtime.links.codec import WireCodec
+from topology.runtime.links.peers import Wiring
+from topology.runtime.links.zeromq import Keys
+from topology.runtime.poison.trials import Fallen
+from topology.runtime.poison.turns import TurnsOfOne
+from topology.runtime.process.heartbeat import Pulse, safe
+from topology.runtime.process.supervisor_notes import Lent
+from topology.runtime.run import run_dir
+from topology.runtime.run.component_files import Folder
+from topology.runtime.telemetry import metrics
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.facts import facts_of
+from topology.runtime.worker.shutdown import CLOSE_S
+from topology.runtime.worker.worker import Worker
+from topology.storage.dead_questions import DeadAsk
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import StoreBroken
+from topology.user_frames import described
+
+CHECK_S: Final = 0.25  # between two looks at whether the links have overlooked something
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Life:
+    """One worker between Begin and its last word. Make it in a running loop. Raises StartError where its address can't
+    be bound, and whatever the making of the worker raises; nothing is left bound then.
+
+    `die` is called with what has broken in the runtime, and ends the process. `unlink` and `leave` may be called by any
+    thread, and `closed` be waited for by any.
+    """
+
+    def __init__(self, begin: Begin, plan: Plan, pulse: Pulse, lent: Lent, die: Callable[[BaseException], NoReturn]):
+        self.closed = threading.Event()
+        self.ready = False  # whether all is open, and the supervisor knows
+        self.abandoned = False  # whether there is nobody any more who could be answered
+        self._pulse = pulse
+        self._die = die
+        self.loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._summaries: dict[str, list[str]] = {}
+        self._joined: set[int] = set()
+        random = Random(begin.seed)
+        self._directory = begin.directory
+        self._address = address = _address_of(begin, random)
+        self._carrier = WireCarrier(
+            begin.run,
+            lambda frame: self.worker.peers.received(frame),
+            lambda worker: self.worker.peers.writable(worker),
+            peers=len(plan.workers) - 1,
+            keys=Keys(begin.public, begin.secret, begin.keys) if begin.public else None,
+        )
+        store: SqliteStore | None = None
+        try:
+            store = _store_of(begin)
+            self.worker = Worker(
+                plan,
+                worker=begin.worker,
+                incarnation=begin.incarnations[0],
+                renew=lent.renew,
+                topology_id=begin.topology_id or plan.topology,
+                store=store,
+                folder=Folder(Path(begin.folder)) if begin.folder else no_folder,
+                clock=LoopClock(self.loop),
+                random=random,
+                notes=lent,
+                key=begin.key,
+                reporter=Reporter(),
+                wiring=Wiring(
+                    begin.run,
+                    self._carrier,
+                    WireCodec(plan),
+                    lost=lambda owner, why: pulse.say(Lost(owner, safe(why))),
+                    refused=lambda owner, text: pulse.say(Refused(owner, safe(text))),
+                ),
+            )
+            self.worker.peers.on_linked = self._linked
+            self.worker.keeper.more_comes = lambda: self._carrier.at_hand
+            self._address = self._carrier.bind(address)
+        except BaseException:
+            self._carrier.close()
+            if store is not None:
+                store.close()
+            raise
+        if store is not None:
+            pulse.commits = lambda: store.commits
+        pulse.snapshot = lambda: metrics.packed(self.worker.snapshot())
+        self._turns = TurnsOfOne(partial(pulse.say, TrialWanted()), partial(pulse.say, TrialOver()))
+        pulse.attach(self.loop, self._obey)
+        self._check()
+
+    async def live(self) -> None:
+        """Opens, runs, and closes everything. Raises what keeps it from starting, once that is closed."""
+        try:
+            await self._open()
+            if not self._closing.is_set():
+                self._pulse.say(Ready(self._address, self.worker.plan.fingerprint))
+                self.ready = True
+                settle_heap()
+                self._spawn(self._tell_broken(), "stopping")
+                await self._closing.wait()
+                if not self.abandoned:
+                    self._summaries = self.worker.summaries()
+        finally:
+            await self._close()
+        if isinstance(self.worker.broken, StoreBroken):  # found at its last commit: nobody may take this for done
+            self._die(self.worker.broken)
+
+    async def _open(self) -> None:
+        """Opens every component, unless it is told to close meanwhile. An `open` that ignores its cancellation is left
+        behind after CLOSE_S."""
+        opening = self.loop.create_task(self.worker.open(), name="open")
+        closing = self.loop.create_task(self._closing.wait())
+        try:
+            await asyncio.wait({opening, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            opening.cancel()
+            closing.cancel()
+            await asyncio.wait({opening, closing}, timeout=CLOSE_S)
+        if not opening.done():
+            self.worker.reported(Failure(Reason.CUT_OFF, "open", "it ignores that it was cancelled"))
+        elif not opening.cancelled():
+            opening.result()
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self.worker.close()
+        self._carrier.close()
+
+    def _check(self) -> None:
+        self._carrier.check(self.loop.time())
+        self.loop.call_later(CHECK_S, self._check)
+
+    def last_word(self) -> Closed:
+        """What there is to say once all is closed."""
+        said = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
+        worker, caught_up = self.worker, self.worker.markings.caught_up
+        kept = worker.kept and (caught_up or not worker.keeper.loaded.deaths)
+        return Closed(metrics.packed(worker.snapshot()), worker.aborted, said, kept, caught_up)
+
+    def abandon(self) -> None:
+        """Closes without a word: nobody listens any more."""
+        self.abandoned = True
+        self._closing.set()
+
+    def unlink(self) -> None:
+        """Takes this worker's socket away; the directory stays, as another may come. May be called twice."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._address.removeprefix("ipc://"))
+
+    def leave(self) -> None:
+        """Takes this worker's files away, and the run's directory with the last of them: nobody else will."""
+        run_dir.leave(self._directory, self._address)
+
+    # -- orders
+
+    def _obey(self, order: Order) -> None:
+        """Does what it is told; called on the loop, in order. What takes its time is a task of its own."""
+        match order:
+            case Probe(number):
+                self._pulse.say(Status(number, _encode(self.worker.status())))
+            case Look(number, root):
+                self._pulse.say(Looked(number, facts_of(self.loop.time(), [self.worker], root)))
+            case Join():
+                self._join(order)
+            case Gone(owner):
+                self.worker.peers.gone(owner)
+                self._pulse.say(Parted(owner))
+            case Fail(owner, why, killed, ran):
+                recovered = partial(self._recovered, owner)
+                self._pulse.say(Failing(owner, self.worker.fail_for(why, recovered, Fallen(owner, killed, ran))))
+            case TrialTurn():
+                self._turns.granted()
+            case Start(killed):
+                self.worker.trials.turns = self._turns
+                self.worker.start(killed=killed)
+                self._spawn(self._tell_sources_ended(), "sources ended")
+            case Flush():
+                self._spawn(self._flush(order), "flush")
+            case DeadAsk():
+                self._spawn(self._answer(order), "dead letters")
+            case Drain():
+                self.worker.drain()
+            case Close():
+                self._closing.set()
+            case _:
+                raise ValueError(f"a {type(order).__name__} is no order for a worker that has begun")
+
+    def _join(self, order: Join) -> None:
+        for at in order.peers:
+            self._joined.add(at.worker)
+            self.worker.peers.join(at.worker, at.owner, at.address)
+        if not order.peers and self.worker.peers.linked:  # nobody is going to welcome it
+            self._linked()
+
+    def _linked(self) -> None:
+        self._pulse.say(Linked(len(self._joined)))
+
+    def _recovered(self, owner: int, left: int) -> None:
+        self._pulse.say(Recovered(owner, left))
+
+    # -- what takes its time
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._die(error)
+
+    async def _flush(self, order: Flush) -> None:
+        await self.worker.flush_component(order.component)
+        self._pulse.say(Done(order.number))
+
+    async def _answer(self, ask: DeadAsk) -> None:
+        self._pulse.say(await self.worker.dead(ask))
+
+    async def _tell_sources_ended(self) -> None:
+        await self.worker.sources_ended.wait()
+        self._pulse.say(SourcesEnded())
+
+    async def _tell_broken(self) -> None:
+        """A source that has raised ends the run, and so does a sink whose file is damaged, as it would be for this
+        one's successor; a dead task of the runtime ends this process, at once (A14)."""
+        await self.worker.stopping.wait()
+        broken = self.worker.broken
+        code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
+        if broken is not None and not self.worker.can_drain and code != str(K572):
+            self._die(broken)
+        self._pulse.say(Broke(safe(described(broken)) if broken is not None else "", code))
+
+
+def _address_of(begin: Begin, random: Random) -> str:
+    """Where this life binds."""
+    if begin.links != "ipc":
+        return begin.links
+    return run_dir.socket_path(begin.directory, begin.worker, begin.incarnations[0], random)
+
+
+def _store_of(begin: Begin) -> SqliteStore | None:
+    """The store of this life, which the supervisor has found to be sound. Raises StartError."""
+    if not begin.store:
+        return None
+    return SqliteStore(DiskFiles(), Path(begin.store), owner=(begin.worker, begin.incarnations[0]), checked=True)

@@ -1,0 +1,6 @@
+"""Bounds of the queue of a task, wherever that task is. Values alone."""
+
+from typing import Final
+
+QUEUE_HIGH: Final = 1024  # tuples that wait for a task; above this number, the spouts that feed the task pause
+QUEUE_LOW: Final = 512  # at this number, the spouts resume

@@ -1,0 +1,147 @@
+"""What executors share that work on one input a key at a time, whatever the concurrency (D3): a later input of a key
+that is under way waits for it, and stale inputs are refused (D5). Must not know what a key's state is made of.
+"""
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+from acker.floors import Floors
+from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, message_of
+from topology.components import Tuple
+from topology.records import Record
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.queue_limits import QUEUE_HIGH
+from topology.runtime.tasks.executor import Executor
+
+Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
+LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of the clockwork
+PARKED_MAX: Final = QUEUE_HIGH  # inputs that may wait for a key that is under way; then no more are taken
+
+
+class OneAKey(Executor):
+    """Subclasses define `begin`, which begins one input, parks it by `park`, or refuses it, and `done`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.floors: Floors = settings.get("floors") or Floors(())  # the worker's: which messages are done
+        self.stale = 0  # tuples of finished trees, refused (D5)
+        self.busy: dict[Hashable, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
+        self.is_cut_off = False
+        self._parked = 0  # inputs that wait for a key
+        self._states: dict[int, tuple[Hashable, Any]] = {}  # id of an input under way → its key and state
+        self._tidied_at = 0
+
+    @abstractmethod
+    def begin(self, tup: Tuple[Any]) -> None:
+        """Begins this input, where it is neither stale nor known, and its key is free. Does not raise."""
+
+    @abstractmethod
+    def done(self, tup: Tuple[Any], records: Sequence[Record], state: Any) -> None:
+        """The input has been processed: lets its effect be. All or, where it raises, nothing."""
+
+    @abstractmethod
+    def forget(self, looked_at: int) -> None:
+        """Looks at so many of the inputs that are remembered, in turn; forgets those that are over (D4, D15)."""
+
+    def slice(self, count: int) -> int:
+        taken = 0
+        while taken < count and len(self.under_way) < self.concurrency and self._parked < PARKED_MAX:
+            self.begin(self.queue.popleft())
+            taken += 1
+        return taken
+
+    def park(self, key: Hashable, tup: Tuple[Any]) -> None:
+        """This input waits until its key is free."""
+        self.busy[key].append(tup)
+        self._parked += 1
+
+    def wait(self, tup: Tuple[Any], outputs: Any, key: Hashable, state: Any) -> None:
+        """The input is under way, and its key is taken until `finish`."""
+        self.busy[key] = deque()
+        self._states[id(tup)] = key, state
+        self.begin_waiting(tup, outputs)
+
+    def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
+        key, state = self._states.pop(id(tup))
+        try:
+            if error is not None:
+                raise error
+            self.done(tup, outputs, state)
+        except BaseException as raised:
+            self.raised(tup, raised)
+        self._free(key)
+
+    def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
+        super().fail_input(tup, error, reason, text)
+        under_way = self._states.pop(id(tup), None)
+        if under_way is not None:  # cut off, or over its time limit
+            self._free(under_way[0])
+
+    def _free(self, key: Hashable) -> None:
+        """Goes on with the inputs that waited for this key, in their order, up to one that is under way again."""
+        waiting = self.busy.pop(key, deque())
+        while waiting and not self.is_cut_off:
+            self._parked -= 1
+            self.begin(waiting.popleft())
+            if key in self.busy:
+                self.busy[key] = waiting
+                break
+        self.wake()
+
+    def cut_off(self) -> None:
+        self.is_cut_off = True
+        super().cut_off()
+
+    @property
+    def workable(self) -> bool:
+        return super().workable and self._parked < PARKED_MAX
+
+    @property
+    def waiting(self) -> int:
+        return len(self.queue) + self._parked
+
+    @property
+    def quiet(self) -> bool:
+        return super().quiet and not self.busy
+
+    def held(self) -> list[Tuple[Any]]:
+        return [tup for waiting in self.busy.values() for tup in waiting]
+
+    def touch_waiting(self) -> None:
+        """As others do; and what is held here has no hard cap, wherever its home is: nobody has forgotten it (A19)."""
+        super().touch_waiting()
+        for tup in self.held():
+            for root in tup.roots:
+                self.home.queued(root)
+
+    def tidy(self) -> None:
+        if self.executed == self._tidied_at:  # idle: while inputs come, each of them forgets some
+            self.forget(LOOKED_AT_A_TURN)
+        self._tidied_at = self.executed
+
+    def refuse(self, tup: Tuple[Any]) -> None:
+        """Lets go of a stale input. Where it belongs to others' trees too, as a join's result does, those can't be
+        complete without it: they fail at once, and not when they time out (D15)."""
+        self.stale += 1
+        if tup.others:
+            failure = Failure(Reason.STALE, self.component, "it was joined with what is done, or of an earlier life")
+            for root in tup.roots:
+                if not self.floors.refuses(message_of(root)):
+                    self.home.fail(root, failure)
+
+    def is_stale(self, tup: Tuple[Any]) -> bool:
+        """Whether one of its trees is finished."""
+        if tup.others:
+            return any(map(self.floors.refuses, messages_of(tup)))
+        return bool(tup.root) and self.floors.refuses(tup.root >> NUMBER_SHIFT)
+
+
+def messages_of(tup: Tuple[Any]) -> Messages:
+    """The messages that an input belongs to. That of a sub-tree is named twice, as it stands for several: of an earlier
+    life, nobody knows which they were (E1, A16)."""
+    if tup.others:
+        return tuple(map(message_of, tup.roots))
+    message = tup.root >> NUMBER_SHIFT
+    return (message, message) if tup.root & LAST_ATTEMPT == LAST_ATTEMPT else (message,)

@@ -1,0 +1,71 @@
+"""The executor of a bolt with `recovery = "replay"`: its state is in memory alone, and rebuilt from its inputs.
+
+An input of a key stays unacked until that key is cleared, so that its source gives it again after a crash (A19). Its
+outputs leave at once, anchored to it. How many are held is bounded: there the sources wait. Must not know stores.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from topology.components import Tuple
+from topology.records import Record
+from topology.runtime.state.in_memory import KeyedExecutor, KeyState, Pair
+from topology.runtime.state.keyed_executor import messages_of
+
+
+class HoldingExecutor(KeyedExecutor):
+    """As KeyedExecutor, but for when it acks."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._held: dict[bytes, dict[Pair, tuple[Tuple[Any], int]]] = {}  # key → its inputs, and what each has sent
+        self._count = 0
+
+    def done(self, tup: Tuple[Any], records: Sequence[Record], state: KeyState) -> None:
+        sent = self.outbox.emit(records, tup) if records else 0
+        state.merge()
+        if tup.root:
+            self.file(tup, records, messages_of(tup))
+            self._hold(state.key, tup, sent)
+        if state.key not in self.values:
+            self._release(state.key)
+
+    def ack_input(self, tup: Tuple[Any], sent: int) -> None:
+        """Of an input that is known. While its key has a state it is held again, in place of the attempt before, whose
+        tree is over."""
+        key = tup.source.key(tup.record) if tup.source.key is not None else b""
+        if tup.root and key in self.values:
+            self._hold(key, tup, sent)
+        else:
+            super().ack_input(tup, sent)
+
+    def _hold(self, key: bytes, tup: Tuple[Any], sent: int) -> None:
+        held = self._held.setdefault(key, {})
+        pair = tup.origin, tup.identity
+        self._count += pair not in held
+        held[pair] = tup, sent
+
+    def _release(self, key: bytes) -> None:
+        held = self._held.pop(key, {})
+        self._count -= len(held)
+        for tup, sent in held.values():
+            super().ack_input(tup, sent)
+        if self.waiting_room and not self.full:
+            self._let_in()
+
+    def inputs_ended(self) -> None:
+        """Nothing that is held matters any more."""
+        for key in [*self._held]:
+            self._release(key)
+
+    @property
+    def full(self) -> bool:
+        return super().full or self._count >= self.bolt.holds_max
+
+    @property
+    def why_full(self) -> str:
+        held = f"{self._count:,} inputs that it holds until their keys are cleared (holds_max)"
+        return held if self._count >= self.bolt.holds_max else ""
+
+    def held(self) -> list[Tuple[Any]]:
+        return [*super().held(), *(tup for held in self._held.values() for tup, _ in held.values())]

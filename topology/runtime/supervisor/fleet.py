@@ -1,0 +1,382 @@
+"""All worker processes of a run: who is there, who is told of whom, and who comes in place of a dead one.
+
+    spawned ─ Ready ─► ready ─ Linked ─► linked ─ Start ─► running ─ Close ─► closing ─ Closed, reaped ─► ended
+       └──────────────────┴────────────────┴─ reaped ─► dead ─ after a back-off ─► a new process, spawned
+
+A worker that gets ready is told of all that are ready, and they of it: at the first start as after a death. At the
+first start nobody is started before everybody is linked; later each one is when it is. A process that ends otherwise
+than by Close is dead, and another one is begun; what else its death brings is `deaths`'. Must not know how a run ends,
+nor what figures and notes are for.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from topology.codes.code import Code
+from topology.codes.runtime import K531
+from topology.codes.startup import K405, K406, K407, K408, K421, K422, K424, K436, K468, K478
+from topology.errors import KedgeError, StartError, WorkerError
+from topology.plan import Plan
+from topology.runtime.control.messages import (
+    Beat,
+    Begin,
+    CannotStart,
+    Close,
+    Closed,
+    Drain,
+    Failing,
+    Join,
+    Linked,
+    Lost,
+    Parted,
+    PeerAt,
+    Ready,
+    Recovered,
+    Refused,
+    SourcesEnded,
+    Start,
+    TrialOver,
+    TrialTurn,
+    TrialWanted,
+    Word,
+)
+from topology.runtime.os_process.orphans import Orphans
+from topology.runtime.os_process.output import Output
+from topology.runtime.os_process.restarts import PAUSED_S, Health, Restarts, Vigil
+from topology.runtime.pausable_wait import first_of
+from topology.runtime.poison.turns import TurnsOfAll
+from topology.runtime.supervisor.deaths import Deaths, Told
+from topology.runtime.supervisor.worker_handle import PRESENT, Hand, State, as_it_was
+from topology.runtime.tasks.bolt_threads import no_room
+
+LINK_S: Final = 30.0  # how long workers may take to link at the first start,
+RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
+
+# Why a replacement can't start as long as something around it is away: descriptors, threads, a place for its socket,
+# its store, a server.
+OUTSIDE: Final = frozenset(map(str, (K421, K422, K424, K436, K468, K478)))
+
+logger = logging.getLogger("kedge")
+
+
+class Watcher(Protocol):
+    """Who is told what happens to workers."""
+
+    def heard(self, hand: Hand, word: Word) -> None:
+        """A word that is not about the process itself."""
+
+    def left(self, hand: Hand) -> None:
+        """Its process is reaped; the state says how it ended."""
+
+    def running(self, hand: Hand) -> None:
+        """Its tasks are started."""
+
+
+class Fleet:
+    """The processes. Make it in a running loop; `begin`, `look` each LOOK_S, and in the end `close`, whatever happened.
+
+    `failed` is set, and `over` with it, where it can't go on: ConfigurationError or StartError before all are started.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        began: Callable[[int], Begin],
+        environment: Mapping[str, str],
+        watcher: Watcher,
+        told: Told,
+        output: Output | None = None,
+    ) -> None:
+        self.hands: dict[int, Hand] = {}  # of each worker the process that is there, or was last
+        self.started = False  # whether all were started once
+        self.draining = False
+        self.closing = False
+        self.failed: KedgeError | None = None
+        self.over = asyncio.Event()
+        self.restarts = Restarts(plan.config.max_restarts)
+        self._plan = plan
+        self._began = began
+        self._environment = environment
+        self._watcher = watcher
+        self._told = told
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
+        self._away: dict[int, tuple[float, str]] = {}  # worker → since when, and what it waits for from outside
+        self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
+        self._turns = TurnsOfAll(
+            lambda owner: next(one for one in self.hands.values() if one.owner == owner).say(TrialTurn()),
+            lambda: self.complete and self._deaths.settled,
+            self._loop.time,
+        )
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._deaths = Deaths(plan, self.hands, later=self._later, now=self._loop.time, told=told)
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._orphans = Orphans()
+
+    def begin(self) -> None:
+        """Starts all processes. What comes of them is told later."""
+        for worker in self._plan.workers:
+            self._spawn(worker)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all workers run."""
+        return self._all(State.RUNNING)
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Workers that are being replaced."""
+        return frozenset(self._away)
+
+    def _all(self, *states: State) -> bool:
+        return len(self.hands) == len(self._plan.workers) and all(one.state in states for one in self.hands.values())
+
+    def ailing(self) -> list[str]:
+        """Who is being replaced, who has no link yet, and whose loop is blocked: one sentence each."""
+        now = self._loop.time()
+        away = [
+            f"worker {one} is being replaced, for {now - at:.0f} s" + (f": it {why}" if why else "")
+            for one, (at, why) in self._away.items()
+        ]
+        alone = [
+            f"worker {one.worker} has no link with all others yet, for {now - one.asked_at:.0f} s"
+            for one in self.hands.values()
+            if one.state is State.RUNNING and not one.met
+        ]
+        return [*away, *alone, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Returns once this holds; asked again whenever a worker has begun, ended, or said that its sources have."""
+        while not condition():
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
+
+    def _changed(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def fail(self, error: KedgeError) -> None:
+        """The run can't go on; the first reason counts."""
+        if self.failed is None and not self.closing:
+            self.failed = error
+            self.over.set()
+
+    def _fail(self, text: str, code: Code) -> None:
+        self.fail(WorkerError(text, code=code) if self.started else StartError(text, code=code))
+
+    # -- coming
+
+    def _spawn(self, worker: int) -> None:
+        if self.closing:
+            return
+        try:
+            begin = self._began(worker)
+            self._orphans.begin(begin.directory)
+            hand = Hand(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
+            self._orphans.add(hand.pid)
+        except (KedgeError, OSError) as error:  # too few descriptors or processes (F15), no room to count a start (F16)
+            if isinstance(error, KedgeError) and not self.started:
+                return self.fail(error)
+            if isinstance(error, OSError) and error.errno == errno.EAGAIN and not self.started:
+                return self.fail(no_room(f"worker {worker} could not be started: no more processes can be made"))
+            text = f"could not be started: {(isinstance(error, OSError) and error.strerror) or error}"
+            self._told(f"worker {worker} {text}")
+            self._again(worker, text, outside=self.started)
+        else:
+            self.hands[worker] = hand
+            self.vigil.expect(worker, self._loop.time())
+
+    def _heard(self, hand: Hand, word: Word) -> None:
+        match word:
+            case Beat(blocked_s, where):
+                self.vigil.beat(hand.worker, blocked_s, where, self._loop.time())
+            case Ready(address, plan):
+                self._ready(hand, address, plan)
+            case Linked(peers):
+                hand.met = hand.met or peers >= len(hand.joined)
+                if hand.state is State.READY and hand.met:
+                    self._linked(hand)
+            case CannotStart():
+                hand.ends_as(f"could not start: {word.text}", outside=self.started and word.code in OUTSIDE)
+                if not self.started:
+                    self.fail(as_it_was(word))
+                elif word.trace not in ("", self._trace_told):
+                    self._trace_told = word.trace  # a replacement that comes to the same end says no more
+                    logger.warning("worker %d could not start (%s)\n%s", hand.worker, word.code or K408, word.trace)
+            case TrialWanted():
+                self._turns.wanted(hand.owner)
+            case TrialOver():
+                self._turns.over(hand.owner)
+            case SourcesEnded():
+                hand.sources_ended = True
+                self._changed()
+            case Lost(owner, why):
+                self._lost(owner, why)
+            case Refused(owner, text):
+                if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
+                    self._fail(text, K407)
+            case Parted() | Failing() | Recovered():
+                self._deaths.heard(hand, word)
+            case _:
+                if isinstance(word, Closed) and hand.state is State.CLOSING:
+                    hand.become(State.ENDED)
+                self._watcher.heard(hand, word)
+
+    def _ready(self, hand: Hand, address: str, plan: str) -> None:
+        if hand.state is State.CLOSING:
+            return
+        if plan != self._plan.fingerprint:
+            self._fail(
+                f"worker {hand.worker} has made another topology than this process: its file has changed since the run "
+                "began, or does not make the same one each time (by a clock, chance, or the environment)",
+                K405,
+            )
+            return
+        others = [one for one in self.hands.values() if one.state in PRESENT]
+        hand.address = address
+        hand.become(State.READY)
+        for other in others:
+            self._join(other, [hand])
+        self._join(hand, others)
+        if not others:
+            self._linked(hand)
+
+    def _join(self, hand: Hand, others: list[Hand]) -> None:
+        if hand.state is State.LINKED:
+            hand.become(State.READY)
+        hand.asked_at, hand.met = self._loop.time(), not (hand.joined or others)
+        hand.joined |= {one.owner for one in others}
+        if others:
+            hand.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
+
+    def _linked(self, hand: Hand) -> None:
+        hand.become(State.LINKED)
+        if self.started:
+            self._start(hand)
+        elif self._all(State.LINKED):
+            self.started = True
+            for one in self.hands.values():
+                self._start(one)
+
+    def _start(self, hand: Hand) -> None:
+        if self.draining:
+            hand.say(Drain())  # what it reads now, nobody would wait for
+        hand.say(Start(self._deaths.killed(hand.worker)))
+        hand.become(State.RUNNING)
+        now = self._loop.time()
+        self.vigil.started(hand.worker, now)
+        self._turns.begun()
+        self._away.pop(hand.worker, None)
+        self._deaths.back(hand)
+        self._watcher.running(hand)
+        self._changed()
+
+    # -- watching
+
+    def look(self) -> None:
+        """Kills who is silent, or blocked for too long, and tells of who is blocked. Called each LOOK_S."""
+        self._turns.look()
+        now = self._loop.time()
+        pauses = self.vigil.pauses
+        unwell = self.vigil.look(now)
+        if self.vigil.pauses > pauses:  # words of theirs may wait to be read
+            for hand in self.hands.values():
+                hand.asked_at = now
+        for worker, health, text in unwell:
+            hand = self.hands[worker]
+            if health is Health.SLOW:
+                self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
+            else:
+                hand.kill(text)
+        present = self._all(*PRESENT)  # a link to one that is being replaced has to wait for that
+        for hand in [one for one in self.hands.values() if one.state is State.READY]:
+            if self.started and now - hand.asked_at > RELINK_S:
+                self._start(hand)
+            elif not self.started and present and now - hand.asked_at > LINK_S:
+                self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s", K406)
+
+    def _lost(self, owner: int, why: str) -> None:
+        """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
+        for hand in self.hands.values():
+            if hand.owner == owner and hand.state in PRESENT:
+                hand.kill(f"a link of it is lost: {why}")
+
+    # -- going
+
+    def _ended(self, hand: Hand) -> None:
+        """It is reaped. What that means depends on whether it was told to close."""
+        self.vigil.forget(hand.worker)
+        self._orphans.reaped(hand.pid)
+        if hand.state is not State.ENDED:
+            hand.become(State.DEAD)
+        self._watcher.left(hand)
+        if not self.closing:
+            self._died(hand)
+        elif hand.state is State.DEAD and self.failed is None:
+            self._told(f"worker {hand.worker} (pid {hand.pid}) {hand.why}, while the run ended")
+        self._changed()
+
+    def _died(self, hand: Hand) -> None:
+        self._turns.over(hand.owner)
+        self._deaths.died(hand, started=self.started, draining=self.draining)
+        self._again(hand.worker, hand.why, outside=hand.outside)
+
+    def _again(self, worker: int, why: str, *, outside: bool) -> None:
+        """Begins a worker anew after its back-off, unless that was one death too many."""
+        now = self._loop.time()
+        since, _ = self._away.get(worker, (now, ""))
+        self._away[worker] = since, why if outside else ""
+        after_s = self.restarts.died(worker, now, outside=outside)
+        if after_s is None:
+            self._fail(self.restarts.verdict(why), K531 if self.started else K408)
+        elif self.failed is None:
+            self._later(after_s, lambda: self._spawn(worker))
+
+    def _later(self, after_s: float, call: Callable[[], None], *, again: bool = True) -> None:
+        def due() -> None:
+            self._timers.discard(handle)
+            if again and self._loop.time() - handle.when() > PAUSED_S:  # nobody was heard meanwhile: once more (F68)
+                self._later(after_s, call, again=False)
+            else:
+                call()
+
+        handle = self._loop.call_later(after_s, due)
+        self._timers.add(handle)
+
+    # -- the end
+
+    async def close(self, within_s: float, hurry: asyncio.Event, hurried_s: float) -> None:
+        """Tells everyone to close, and returns once all are reaped. Who has not closed within that time is killed, and
+        so is who has not so long after `hurry` was set. Cancelled, it kills at once."""
+        self.closing = True
+        for timer in self._timers:
+            timer.cancel()
+        self._deaths.tell_all()
+        for hand in self.hands.values():
+            if not hand.reaped.is_set():
+                hand.become(State.CLOSING)
+                hand.say(Close())
+        everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.hands.values()))
+        hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
+        try:
+            await first_of({everyone, hurried}, within_s)
+            if hurry.is_set():
+                await first_of({everyone}, min(hurried_s, within_s))
+        finally:
+            hurried.cancel()
+            for hand in self.hands.values():
+                if not hand.reaped.is_set():
+                    logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
+                    hand.kill("it did not close")
+            await everyone
+            self._orphans.close()

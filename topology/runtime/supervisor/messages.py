@@ -1,0 +1,137 @@
+"""What workers say while a run goes on, and what becomes of it: figures, entries of the log, notes, last words;
+and what nobody knows of any more where one is gone. The supervisor's ear.
+
+Must not know how a process is started, replaced or ended, nor how the run ends.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from topology.codes.catalogue import CODES
+from topology.codes.runtime import K521, K532, K572
+from topology.errors import StartError, WorkerError
+from topology.plan import Plan
+from topology.runtime.commits.manifest_updates import Noting
+from topology.runtime.control.messages import (
+    Broke,
+    Closed,
+    Done,
+    Incarnations,
+    Log,
+    Looked,
+    Metrics,
+    NeedIncarnation,
+    Note,
+    Noted,
+    Status,
+    Word,
+    unpacked_entry,
+)
+from topology.runtime.supervisor.fleet import Fleet
+from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.provisioning import Provisions
+from topology.runtime.supervisor.queries import WorkerCrew
+from topology.runtime.supervisor.worker_handle import Hand, State
+from topology.runtime.telemetry.log_entries import record_of
+from topology.runtime.telemetry.metrics import unpacked
+from topology.storage.dead_questions import DeadAnswer
+
+logger = logging.getLogger("kedge")
+
+
+class Hearing:
+    """A `fleet.Watcher`; `attach` it before the fleet begins. `seconds`: for how long the run has gone on.
+
+    broken     What a worker could not go on for, or None; then `broke` is set.
+    aborted    Messages that workers had not done when they closed; `summaries` are what their components said then.
+    kept       Whether all workers have kept what they had done,
+    caught_up  and all sources have, with what an earlier run may have read.
+    """
+
+    def __init__(
+        self, plan: Plan, figures: Figures, provisions: Provisions, noting: Noting, seconds: Callable[[], float]
+    ) -> None:
+        self.broken: BaseException | None = None
+        self.broke = asyncio.Event()
+        self.aborted = 0
+        self.kept = self.caught_up = True
+        self.summaries: dict[str, list[str]] = {}
+        self._plan = plan
+        self._figures = figures
+        self._provisions = provisions
+        self._noting = noting
+        self._seconds = seconds
+        self._unknown: dict[int, WorkerError] = {}  # worker → that it has died, and nobody reads again what it had read
+
+    def attach(self, fleet: Fleet, crew: WorkerCrew) -> None:
+        """Who comes and goes, and who waits for answers."""
+        self._fleet = fleet
+        self._crew = crew
+
+    @property
+    def unknown(self) -> WorkerError | None:
+        """Of which worker nobody knows whether all that it had is done."""
+        return next(iter(self._unknown.values()), None)
+
+    def heard(self, hand: Hand, word: Word) -> None:
+        match word:
+            case Metrics(snapshot, commits):
+                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
+                self._noting.seen(hand.worker, commits)
+            case Status() | Looked() | Done() | DeadAnswer():
+                self._crew.answered(hand, word)
+            case Log():
+                self._log(hand.worker, word)
+            case Broke(text, code) if code == str(K572):
+                self._fleet.fail(WorkerError(text, code=K572))  # there is nothing to drain into
+            case Broke(text, code):
+                self.broken = self.broken or (WorkerError(text, code=CODES.get(code, K521)) if text else None)
+                self.broke.set()
+            case Note(number, name, text):
+                hand.say(Noted(number, *self._provisions.keep(name, text)))
+            case NeedIncarnation():
+                try:
+                    hand.say(Incarnations((self._provisions.next_incarnation(),)))
+                except StartError as error:
+                    hand.kill(str(error))
+            case Closed(snapshot, aborted, summaries, kept, caught_up):
+                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
+                self.aborted += aborted
+                self.kept = self.kept and kept
+                self.caught_up = self.caught_up and caught_up
+                again = f" (since worker {hand.worker} came back)" if self._figures.deaths.get(hand.worker) else ""
+                for name, (first, *lines) in ((name, lines) for name, lines in summaries.items() if lines):
+                    self.summaries.setdefault(name, []).extend([f"{first}{again}", *lines])  # of this life alone
+            case _:
+                raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
+
+    def _log(self, worker: int, word: Log) -> None:
+        if logger.isEnabledFor(word.level):
+            logger.handle(record_of(unpacked_entry(word, worker)))
+
+    def left(self, hand: Hand) -> None:
+        """Its process is gone, and with it what it has not said."""
+        self._crew.left(hand.worker)
+        if hand.address.startswith("ipc://"):
+            with contextlib.suppress(OSError):  # a directory that is read-only must not keep its successor away (F71)
+                Path(hand.address.removeprefix("ipc://")).unlink()
+        if not self._fleet.closing:
+            self._figures.died(hand.worker)
+        elif hand.state is State.DEAD:
+            self._figures.cut_off(hand.worker)
+        placed = self._plan.placement.items()
+        reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == hand.worker)
+        if hand.state is State.DEAD and (self._fleet.closing or reads) and self._fleet.started:
+            ending = self._fleet.closing or self._fleet.draining
+            when = "while the run ended" if ending else "and did not read on before the run ended"
+            text = f"worker {hand.worker} {hand.why} {when}; whether all that it had was done is not known"
+            self._unknown.setdefault(hand.worker, WorkerError(text, code=K532))
+
+    def running(self, hand: Hand) -> None:
+        """Its tasks are started: unless the run is to end, it reads its sources."""
+        if not self._fleet.draining:
+            self._figures.resumed(hand.worker)
+            self._unknown.pop(hand.worker, None)

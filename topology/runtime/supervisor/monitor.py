@@ -1,0 +1,58 @@
+"""Looks at a run on several processes once a second: its counters, and never silently why nothing is acked.
+
+Workers are asked only once nothing has been acked for a while. Must not know what is done about it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from topology.runtime.supervisor.fleet import Fleet
+from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.queries import WorkerCrew
+from topology.runtime.telemetry.metrics import Snapshot
+from topology.runtime.telemetry.stall import LOOK_S, SILENT_S, Facts, StallWatch
+
+
+class Looking:
+    """`snapshot` is the last one, None before any worker has said something. `seconds`: for how long the run has gone
+    on; `starting`: companions that are not ready."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        crew: WorkerCrew,
+        figures: Figures,
+        seconds: Callable[[], float],
+        starting: Callable[[], Sequence[str]],
+    ) -> None:
+        self.snapshot: Snapshot | None = None
+        self._fleet = fleet
+        self._crew = crew
+        self._figures = figures
+        self._seconds = seconds
+        self._starting = starting
+        self._stall = StallWatch()
+
+    async def forever(self) -> None:
+        """Until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        facts = Facts(0.0, (), ())
+        while True:
+            await asyncio.sleep(LOOK_S)
+            snapshot = self._figures.all()
+            if snapshot is None:
+                continue
+            self.snapshot = replace(snapshot, seconds=self._seconds())
+            if self._fleet.started:
+                if self._stall.silent_s > SILENT_S - 2 * LOOK_S:
+                    facts = await self._crew.facts(self._figures.facts)
+                    snapshot = self._figures.all() or snapshot  # that may have taken two seconds
+                told = self._starting()
+                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, told)  # type: ignore[misc]
+
+    def limit(self) -> str:
+        """Who is away or blocked, and what limits the run."""
+        now = self._figures.all()
+        text = self._stall.text_with(now) if now is not None else self._stall.text
+        return "; ".join(filter(None, [*self._fleet.ailing(), text]))

@@ -1,0 +1,141 @@
+"""What each worker process is given at its start, and asks for later: settings, keys, incarnations, notes.
+
+Incarnations and notes are durable where there is a state directory: the supervisor is its one writer. Must not know
+what a worker does with them.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from acker.identity import KEY_BYTES
+from topology.codes.settings import K302, K303
+from topology.errors import ConfigurationError, NotesAway, StartError
+from topology.runtime.control.messages import Begin
+from topology.runtime.links.zeromq import new_keys
+from topology.storage.directory.state_dir import StateDir
+
+RUN_BITS: Final = 63  # of the number that the frames of one run carry
+PORT_MAX: Final = 65_535
+
+
+class Provisions:
+    """Makes a `Begin` for each process. Raises StartError where links want keys that this libzmq can't make, and
+    ConfigurationError for a path that workers can't be told of."""
+
+    def __init__(
+        self,
+        *,
+        workers: int,
+        numbers: Iterable[int],
+        loader: str,
+        arguments: Mapping[str, Any],
+        links: str,
+        directory: Path,
+        state: StateDir | None,
+        random: Random,
+        log_level: int,
+        topology_id: str = "",
+        stores: Mapping[int, Path] = MappingProxyType({}),
+        folder: Path,
+    ) -> None:
+        self._workers = workers
+        self._loader = loader
+        self._arguments = dict(arguments)
+        self._links = links
+        self._numbers = list(numbers)
+        self._directory = directory
+        self._state = state
+        self._random = random
+        self._log_level = log_level
+        self._topology_id = topology_id
+        self._stores = dict(stores)
+        self._folder = folder
+        self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
+        self._run = random.getrandbits(RUN_BITS)
+        self._incarnation = random.getrandbits(12)  # of a run that keeps no state
+        self._notes: dict[str, str] = dict(state.notes) if state is not None else {}
+        self._keys = {} if links == "ipc" else new_keys(self._numbers)
+        for path in (*sys.path, str(directory), str(folder)):
+            if not _is_text(path):
+                raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=K302)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a worker's environment has besides ours: the same order of sets in all workers, in each run (B5)."""
+        return {"PYTHONHASHSEED": str(hash_seed(self._key))}
+
+    def begin(self, worker: int) -> Begin:
+        """For a new process. Counts its incarnation, and a spare one. Raises StartError where that can't be kept."""
+        public, secret = self._keys.get(worker, (b"", b""))
+        return Begin(
+            worker=worker,
+            incarnations=(self.next_incarnation(), self.next_incarnation()),
+            run=self._run,
+            workers=self._workers,
+            loader=self._loader,
+            arguments=self._arguments,
+            sys_path=list(sys.path),
+            directory=str(self._directory),
+            links=address_of(self._links, self._numbers.index(worker)),
+            key=self._key,
+            notes=self._notes,
+            seed=self._random.getrandbits(64),
+            public=public,
+            secret=secret,
+            keys={number: pair[0] for number, pair in self._keys.items()},
+            log_level=self._log_level,
+            topology_id=self._topology_id,
+            store=str(self._stores.get(worker, "")),
+            folder=str(self._folder),
+        )
+
+    def next_incarnation(self) -> int:
+        """Blocks for an fsync. Raises StartError."""
+        if self._state is not None:
+            return self._state.next_incarnation()
+        self._incarnation += 1
+        return self._incarnation
+
+    def keep(self, name: str, text: str) -> tuple[str, bool]:
+        """Keeps a note. Returns why it could not, or nothing; and whether it may be tried again. Blocks for an
+        fsync."""
+        if self._state is not None:
+            try:
+                self._state.set(name, text)
+            except StartError as error:
+                return str(error), isinstance(error, NotesAway)
+        self._notes[name] = text
+        return "", False
+
+
+def address_of(links: str, position: int) -> str:
+    """Where a worker binds: each has a port of its own, counted from the one that was given. Raises
+    ConfigurationError where there are none left."""
+    parts = urlsplit(links)
+    if parts.scheme != "tcp" or not parts.port:
+        return links
+    port = parts.port + position
+    if port > PORT_MAX:
+        raise ConfigurationError(f"--links {links}: worker {position} would have port {port}", code=K303)
+    return f"tcp://{parts.netloc.rpartition(':')[0]}:{port}"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def hash_seed(key: bytes) -> int:
+    """The seed of str hashes that goes with a state directory: unknown outside (S20), and never 0, which would be
+    none."""
+    digest = hashlib.blake2b(key, digest_size=8, person=b"kedge hash seed").digest()
+    return 1 + int.from_bytes(digest, "little") % (2**32 - 1)

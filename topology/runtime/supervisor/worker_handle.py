@@ -1,0 +1,274 @@
+"""One worker process, as its supervisor sees it: how it is started, told things, heard, killed and reaped.
+
+Nothing here waits for the process: what it does not read is kept, within a bound. Must not know what the words mean,
+nor what is done about a death.
+"""
+
+import asyncio
+import contextlib
+import enum
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+
+from acker.roots import owner
+from topology.codes.catalogue import CODES
+from topology.errors import ConfigurationError, KedgeError, StartError
+from topology.runtime.control.messages import OUTSIDE, Begin, CannotStart, Order, Unpacker, Word, packed
+from topology.runtime.os_process.output import Lines, Output
+from topology.runtime.os_process.reap import UNKNOWN, how_it_ended, until_dead
+from topology.runtime.os_process.worker_command import command
+
+OUT_BYTES_MAX: Final = 64 * 1024 * 1024  # orders that may wait for a worker that does not read
+PARTING_S: Final = 2.0  # how long a process may live on without its control socket, and its last lines may take
+BIG_BYTES: Final = 1 << 30  # memory worth a word in the account of a death
+CANNOT_START: Final[Mapping[str, type[KedgeError]]] = {
+    "ConfigurationError": ConfigurationError,
+    "DeclarationError": ConfigurationError,  # its list of mistakes is in the text
+}
+_READ_BYTES: Final = 64 * 1024
+_HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class State(enum.Enum):
+    """Where a worker process is in its life."""
+
+    SPAWNED = enum.auto()  # it loads, builds and opens
+    READY = enum.auto()  # it is open; others are told of it, and it is linking with them
+    LINKED = enum.auto()  # everyone it was told of has welcomed it
+    RUNNING = enum.auto()  # its tasks are started
+    CLOSING = enum.auto()  # it was told to close
+    ENDED = enum.auto()  # it has said its last word, and is gone
+    DEAD = enum.auto()  # it is gone without one
+
+
+MAY_BECOME: Final[Mapping[State, frozenset[State]]] = {
+    State.SPAWNED: frozenset({State.READY, State.CLOSING, State.DEAD}),
+    State.READY: frozenset({State.LINKED, State.RUNNING, State.CLOSING, State.DEAD}),
+    State.LINKED: frozenset(
+        {State.READY, State.RUNNING, State.CLOSING, State.DEAD}
+    ),  # READY: there is one more to meet
+    State.RUNNING: frozenset({State.CLOSING, State.DEAD}),
+    State.CLOSING: frozenset({State.ENDED, State.DEAD}),
+    State.ENDED: frozenset(),
+    State.DEAD: frozenset(),
+}
+PRESENT: Final = frozenset({State.READY, State.LINKED, State.RUNNING})  # those that others know, and are told of
+
+
+class Hand:
+    """One process. Made in a running loop; raises OSError where it can't be started.
+
+    heard   Called with each word, on the loop, in order, and before `ended`.
+    ended   Called once it is reaped. Then `why` says how it ended: "was killed by SIGKILL".
+    output  Where given, is told the lines of the process; else stdout and stderr are ours.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        environment: Mapping[str, str],
+        *,
+        heard: Callable[["Hand", Word], None],
+        ended: Callable[["Hand"], None],
+        output: Output | None = None,
+    ) -> None:
+        self.worker = begin.worker
+        self.keeps = bool(begin.store)  # whether what it does is kept for its successor
+        self.owner = owner(begin.worker, begin.incarnations[0])
+        self.state = State.SPAWNED
+        self.address = ""
+        self.joined: set[int] = set()  # owners that it was told of, and that live
+        self.asked_at = 0.0  # when it was told of one last,
+        self.met = True  # and whether all of them have welcomed it since
+        self.sources_ended = False
+        self.why = ""
+        self.killed = False  # from outside: by SIGKILL, whoever sent it, or by a disk that is broken
+        self.ran = False  # whether its tasks were ever started
+        self.outside = False  # whether it could not start for want of room, or the like
+        self.reaped = asyncio.Event()
+        self._heard = heard
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._killed_as = ""  # the reason why we have killed it
+        self._last_words = ""  # what it said itself about its end
+        self._is_reaped = False
+        self._reaping = threading.Lock()  # held while the process is reaped, or killed: its number is its own till then
+        self._unpacker = Unpacker(orders=False)
+        self._out = bytearray(packed(begin))
+        self._timer: asyncio.TimerHandle | None = None
+        self._control, theirs = socket.socketpair()
+        try:
+            self._control.setblocking(False)
+            self._process = _spawned(theirs.fileno(), environment, piped=output.streams if output is not None else ())
+            self.pid = self._process.pid
+            self._start_reaper()
+        except BaseException:
+            self._control.close()  # which ends the process, if there is one
+            raise
+        finally:
+            theirs.close()
+        self._lines = self._relayed(output) if output is not None else []
+        self._loop.add_reader(self._control, self._read)
+        self._write()
+
+    def become(self, state: State) -> None:
+        """The next state of its life. Raises ValueError where it can't follow."""
+        if state not in MAY_BECOME[self.state]:
+            raise ValueError(f"worker {self.worker} can't become {state.name} as it is {self.state.name}")
+        self.state = state
+        self.ran |= state is State.RUNNING
+
+    # -- telling it
+
+    def say(self, order: Order) -> None:
+        """Sends an order, or keeps it until there is room. A process that reads nothing is killed at OUT_BYTES_MAX."""
+        if self._control.fileno() < 0:
+            return
+        self._out += packed(order)
+        if len(self._out) > OUT_BYTES_MAX:
+            self.kill("it does not read what it is told")
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        while self._out:
+            try:
+                sent = self._control.send(self._out[:_READ_BYTES])
+            except (BlockingIOError, InterruptedError):
+                self._loop.add_writer(self._control, self._write)
+                return
+            except OSError:  # it is gone, or about to be
+                self._out.clear()
+                break
+            del self._out[:sent]
+        self._loop.remove_writer(self._control)
+
+    def kill(self, reason: str = "") -> None:
+        """Ends it at once; `ended` is called later. The first reason counts."""
+        with self._reaping:
+            if not self._is_reaped:
+                self._killed_as = self._killed_as or reason
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+
+    def ends_as(self, words: str, *, outside: bool = False) -> None:
+        """It has said itself why it is about to end."""
+        self._last_words, self.outside = words, outside
+
+    # -- hearing it
+
+    def _read(self) -> bool:
+        """Takes what is there. False once there is no more: nothing at the moment, or for ever."""
+        try:
+            data = self._control.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._control)
+            if not self._is_reaped and self._timer is None:
+                self._timer = self._loop.call_later(PARTING_S, self.kill, "it has closed its control socket")
+            return False
+        try:
+            for word in self._unpacker.fed(data):
+                self._heard(self, word)  # type: ignore[arg-type]  # made for words
+        except ValueError as error:
+            self._loop.remove_reader(self._control)
+            self.kill(f"it has said what it should not: {error}")
+            return False
+        return True
+
+    def _start_reaper(self) -> None:
+        try:
+            threading.Thread(target=self._reap, name=f"kedge reaper {self.pid}", daemon=True).start()
+        except RuntimeError as error:  # no more threads
+            self._process.kill()
+            self._process.wait()
+            raise OSError(errno.EAGAIN, str(error)) from error
+
+    def _reap(self) -> None:
+        """Waits for the end of the process, in a thread of its own."""
+        try:
+            until_dead(self.pid)
+            with self._reaping:
+                self._is_reaped = True
+                _, status, usage = os.wait4(self.pid, 0)
+            code, peak = os.waitstatus_to_exitcode(status), usage.ru_maxrss
+        except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
+            code, peak = UNKNOWN, 0
+        self._is_reaped = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(self._over, code, peak)
+
+    def _over(self, status: int, peak: int) -> None:
+        self._process.returncode = status
+        while self._read():  # what it said before it died is there, and counts
+            pass
+        self.close()
+        self.killed = bool(self._killed_as) or status in (-signal.SIGKILL, OUTSIDE)
+        self.why = self._account(status, peak if sys.platform == "darwin" else peak * 1024)
+        for lines in self._lines:
+            lines.end_soon(PARTING_S)
+        self.reaped.set()
+        self._ended(self)
+
+    def _account(self, status: int, peak_bytes: int) -> str:
+        if self._killed_as:
+            text = f"was killed, as {self._killed_as}"
+        elif self._last_words:
+            text = self._last_words
+        else:
+            text = how_it_ended(status)
+        if peak_bytes > BIG_BYTES or (status == -signal.SIGKILL and not self._killed_as):
+            text += f" (it had used {peak_bytes / 2**20:,.0f} MiB of memory at most)"
+        return text
+
+    def close(self) -> None:
+        """Gives up the control socket: the process ends itself then, if it has not ended. May be called twice."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._control.fileno() >= 0:
+            self._loop.remove_reader(self._control)
+            self._loop.remove_writer(self._control)
+            self._control.close()
+
+    async def quiet(self) -> None:
+        """Returns once it is reaped and its last lines are told."""
+        await self.reaped.wait()
+        for lines in self._lines:
+            await lines.ended.wait()
+
+    def _relayed(self, output: Output) -> list[Lines]:
+        streams = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
+        return [
+            Lines(stream, partial(output.told, self.worker, name)) for name, stream in streams if stream is not None
+        ]
+
+
+def as_it_was(word: CannotStart) -> KedgeError:
+    """The error that a worker could not start for, as it was there."""
+    error = CANNOT_START.get(word.kind, StartError)(word.text, code=CODES.get(word.code), next=word.next)
+    error.trace = word.trace
+    return error
+
+
+def _spawned(fd: int, environment: Mapping[str, str], *, piped: Collection[str]) -> "subprocess.Popen[bytes]":
+    """Starts the process, with SIGINT and SIGTERM held back: they come to the whole group, and would kill it before it
+    can say that it leaves them to us. It lets them in again itself."""
+    stdout, stderr = (subprocess.PIPE if name in piped else None for name in ("stdout", "stderr"))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    try:
+        return subprocess.Popen(
+            command(fd), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, pass_fds=[fd], env=dict(environment)
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

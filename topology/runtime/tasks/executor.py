@@ -1,0 +1,432 @@
+"""Executors: each drives one bolt task. A queue, and a loop that takes a slice of it, works, and yields.
+
+The hot path's second half: `ProcessExecutor.slice` is the whole way of a tuple through a bolt without state. It must
+not know trees or spouts: it acks and fails through its `Home`, and emits through its outbox.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from random import Random
+from types import GeneratorType
+from typing import Any, Final, Protocol
+
+from acker.identity import edge
+from topology.codes.tuples import K613
+from topology.components import Tuple
+from topology.errors import Reject, TupleStateError
+from topology.records import Record
+from topology.runtime.current_task import HERE, Place
+from topology.runtime.failures import Failure, Reason, could_not_emit
+from topology.runtime.queue_limits import QUEUE_HIGH, QUEUE_LOW
+from topology.runtime.tasks.interfaces import Home, Reader
+from topology.runtime.tasks.outbox import Outbox
+from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
+from topology.user_frames import described, text_of
+
+
+class Ticking(Protocol):
+    """The executor, as far as it is seen from here."""
+
+    component: str
+    task: int
+    time_limit_s: float
+    ticking: asyncio.Task[Any] | None
+    abandoned: set[asyncio.Task[Any]]
+
+    def has_waited(self, task: asyncio.Task[Any]) -> None: ...
+
+
+async def awaited(executor: Ticking, outputs: Any) -> Sequence[Record]:
+    """Awaits what `tick` has returned; in an asyncio task of its own, as it may ignore its cancellation."""
+    task = asyncio.get_running_loop().create_task(outcome(outputs), name=f"{executor.component}.{executor.task} tick")
+    executor.ticking = task
+    try:
+        await asyncio.wait({task}, timeout=executor.time_limit_s)
+        if not task.done():
+            raise TimeoutError(f"not done after {executor.time_limit_s:g} s")
+        records, error = task.result()
+        if error is not None:
+            raise error
+        return records
+    finally:
+        executor.ticking = None
+        if not task.done():
+            executor.abandoned.add(task)
+            task.add_done_callback(executor.has_waited)
+            if not task.cancelling():  # a second cancellation would cut its `finally` short
+                task.cancel()
+
+
+SLICE_MAX: Final = 128  # tuples between two yields
+SLICE_S: Final = 0.001  # about how long a slice may take
+
+
+class Executor:
+    """What all kinds share: the queue, sleeping and waking, inputs under way, failing. Counters only grow."""
+
+    def __init__(self, component: str, task: int, bolt: Any, outbox: Outbox, home: Home, **settings: Any) -> None:
+        self.component = component
+        self.task = task
+        self.bolt = bolt
+        self.outbox = outbox
+        self.home = home
+        self.place: Place = settings.get("place") or Place(0, component, task)
+        self.queue: deque[Tuple[Any]] = deque()
+        self.downstream: list[Reader] = []  # tasks that this one feeds
+        self.executed = self.failed = 0
+        self.busy_s = 0.0
+        self.waited, self.waited_s = 0, 0.0  # inputs that were under way, and for how long, together
+        self.concurrency: int = settings.get("concurrency", 1)
+        self.time_limit_s: float = settings.get("time_limit_s", 30.0)
+        self.random: Random = settings.get("random") or Random(0)
+        self.waits: bool = settings.get("waits", False)
+        self.hand_on: bool = settings.get("hand_on", True)  # whether it works in the turn of the task that feeds it
+        self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
+        self.abandoned: set[asyncio.Task[Any]] = set()  # of inputs that were failed before these would end
+        self.ticking: asyncio.Task[Any] | None = None  # a `tick` that waits
+        self.told_full = False  # whether other workers know that this queue is full
+        self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._limit = SLICE_MAX
+        self._last_seen: set[int] = set()
+        self._executed_then = 0  # when the queue was looked through last
+        self._death: BaseException | None = None  # what `work` raised in another task's turn
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        HERE.set(self.place)
+        while True:
+            self.work()
+            if self._death is not None:
+                raise self._death
+            if self.workable:
+                await asyncio.sleep(0)
+            else:
+                await self._sleep()
+
+    @property
+    def workable(self) -> bool:
+        """Whether there is an input to take, and a place for it."""
+        return bool(self.queue) and len(self.under_way) < self.concurrency
+
+    def work(self) -> None:
+        """Takes a slice, if there is one; then the sleeping tasks below work on what that has sent them."""
+        queue = self.queue
+        if not queue or len(self.under_way) >= self.concurrency:
+            return
+        begun = self._loop.time()
+        taken = self.slice(min(self._limit, len(queue)))
+        took = self._loop.time() - begun
+        self.busy_s += took
+        self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
+        if self.waiting_room and len(queue) <= QUEUE_LOW:
+            self._let_in()
+        if self.downstream:
+            drive(self.downstream)
+
+    def handed(self) -> None:
+        """Called where another task's turn has put something into the queue: works on it in that turn, if it sleeps,
+        and as long as it is a slice at most."""
+        if self.asleep:
+            if self.hand_on:
+                before = HERE.set(self.place)
+                try:
+                    self.work()
+                except BaseException as error:
+                    self.die(error)
+                HERE.reset(before)
+            if self.workable:
+                self.wake()
+
+    def die(self, error: BaseException) -> None:
+        """Ends this task, at its own turn, for what is wrong in the runtime; whoever handed on to it is not blamed."""
+        self._death = error
+        self.wake()
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it waits to be woken, and nobody has done so yet."""
+        return self._waiter is not None and not self._waiter.done()
+
+    @abstractmethod
+    def slice(self, count: int) -> int:
+        """Takes up to `count` inputs from the queue; returns how many."""
+
+    def wake(self) -> None:
+        """Called by whoever has put something into the queue, or freed a place."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def wake_downstream(self) -> None:
+        for reader in self.downstream:
+            if reader.queue:
+                reader.wake()
+
+    async def _sleep(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    async def room(self) -> None:
+        """Waits until this queue has drained; returns at once where it is not full."""
+        if self.full:
+            self.waiting_room.append(future := self._loop.create_future())
+            await future
+
+    def _let_in(self) -> None:
+        for future in self.waiting_room:
+            if not future.done():
+                future.set_result(None)
+        self.waiting_room.clear()
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs were executed; timers are none."""
+        return self.executed
+
+    @property
+    def waiting(self) -> int:
+        """How many inputs wait: for their turn, or for whatever keeps them from it."""
+        return len(self.queue)
+
+    @property
+    def full(self) -> bool:
+        """Whether the spouts that feed it should pause; `why_full` says what they wait for if not for the queue."""
+        return self.waiting > QUEUE_HIGH
+
+    @property
+    def why_full(self) -> str:
+        return ""
+
+    @property
+    def kept_now(self) -> tuple[int, int, int]:
+        """Keys that have a state, inputs that are remembered, and their bytes, about."""
+        return 0, 0, 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing waits here and nothing is under way. Held inputs do not count."""
+        return not self.queue and not self.under_way and self.ticking is None
+
+    def ack_held(self, tup: Tuple[Any]) -> None:
+        """Acks an input that `open_of` has found."""
+
+    def held(self) -> list[Tuple[Any]]:
+        """Inputs that `execute` has kept."""
+        return []
+
+    def open_of(self, tup: Tuple[Any], act: str) -> Any:
+        """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
+        text = f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself"
+        raise TupleStateError(text, code=K613)
+
+    def inputs_ended(self) -> None:
+        """All inputs of a bounded run have ended, unless a replay brings some again."""
+
+    # -- what becomes of an input
+
+    def ack_input(self, tup: Tuple[Any], sent: int) -> None:
+        """Acks an input whose emissions' edges XOR to `sent`."""
+        if not (root := tup.root):
+            return
+        value = edge(tup.identity, tup.source.tag) ^ sent
+        if tup.others:
+            self.ack_roots((root, value) for root in tup.roots)
+        elif (tree := self.home.ack(root, value)) is not None:
+            self.home.completed([tree])
+
+    def ack_roots(self, values: Iterable[tuple[int, int]]) -> None:
+        """Acks (root, value) pairs, and completes what they complete."""
+        done = [tree for root, value in values if (tree := self.home.ack(root, value)) is not None]
+        if done:
+            self.home.completed(done)
+
+    def fail_input(self, tup: Tuple[Any], error: BaseException | None, reason: Reason, text: str = "") -> None:
+        """Fails all trees of an input."""
+        self.failed += 1
+        failure = Failure(reason, self.component, text, error)
+        self.home.reported(failure)
+        for root in tup.roots:
+            self.home.fail(root, failure)
+
+    def raised(self, tup: Tuple[Any], error: BaseException) -> None:
+        """Fails an input for what its processing raised, be it SystemExit or CancelledError (F6)."""
+        if isinstance(error, Reject):
+            self.fail_input(tup, error, Reason.REJECTED, text_of(error))
+        elif could_not_emit(error):
+            self.fail_input(tup, error, Reason.EMIT, text_of(error))
+        else:
+            self.fail_input(tup, error, Reason.RAISED, described(error))
+
+    # -- inputs that wait
+
+    def begin_waiting(self, tup: Tuple[Any], outputs: Any) -> None:
+        """Lets an input wait for its awaitable (or async iterable) outputs in an asyncio task of its own."""
+        task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task}")
+        self.under_way[task] = (tup, self._loop.time())
+        task.add_done_callback(self.has_waited)
+
+    def has_waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
+        """An asyncio task of user code has ended."""
+        entry = self.under_way.pop(task, None)
+        if entry is None:  # over its time limit: failed already, whatever it returns (A5)
+            self.abandoned.discard(task)
+            if not task.cancelled():
+                task.exception()
+            return
+        tup, begun = entry
+        self.waited, self.waited_s = self.waited + 1, self.waited_s + self._loop.time() - begun
+        if task.cancelled() or task.cancelling():  # by the bolt itself; whatever it returned is not trusted (A5)
+            self.fail_input(tup, None, Reason.RAISED, "its asyncio task was cancelled")
+        else:
+            outputs, error = task.result()
+            self.finish(tup, outputs, error)
+        self.wake_downstream()
+        self.wake()
+
+    def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
+        """Emits and acks, or fails, an input that has waited."""
+        if error is None:
+            try:
+                sent = self.outbox.emit(outputs, tup) if outputs else 0
+            except BaseException as raised:
+                error = raised
+            else:
+                self.ack_input(tup, sent)
+                return
+        self.raised(tup, error)
+
+    def check_time_limits(self, now: float) -> None:
+        """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
+        for task, (tup, begun) in list(self.under_way.items()):
+            if now - begun > self.time_limit_s:
+                del self.under_way[task]
+                self.abandoned.add(task)
+                self.waited, self.waited_s = self.waited + 1, self.waited_s + now - begun
+                self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
+                task.cancel()
+                self.wake()
+
+    def shift(self, stood_still_s: float) -> None:
+        """Time in which the loop did not run counts for no limit (A10)."""
+        for task, (tup, begun) in self.under_way.items():
+            self.under_way[task] = (tup, begun + stood_still_s)
+
+    def cut_off(self) -> None:
+        """Fails everything that is under way (A5): cancelled is failed, whatever user code then returns."""
+        for task, (tup, _) in list(self.under_way.items()):
+            del self.under_way[task]
+            self.abandoned.add(task)
+            self.fail_input(tup, None, Reason.CUT_OFF)
+            task.cancel()
+
+    # -- deadlines and clocks
+
+    def tidy(self) -> None:
+        """Puts away a bounded bit of what is no longer needed. Called several times a second."""
+
+    def touch_waiting(self) -> None:
+        """Touches the trees of what waits here since the last call, of what is under way, and of what is held (A9)."""
+        seen = {root for tup in self.queue for root in tup.roots}
+        say = self.home.queued if self.executed != self._executed_then else self.home.touch
+        self._executed_then = self.executed
+        for root in seen & self._last_seen:
+            say(root)
+        self._last_seen = seen
+        for tup in [*self.held(), *(tup for tup, _ in self.under_way.values())]:
+            for root in tup.roots:
+                self.home.touch(root)
+
+    async def tick(self, now: datetime) -> None:
+        """Calls the bolt's `tick`; what it gives is sent unanchored, with random identities (B10)."""
+        try:
+            outputs = self.bolt.tick(now)
+            if outputs is not None:
+                self.emit_unanchored(await awaited(self, outputs) if waits(outputs) else collected(outputs))
+        except BaseException as raised:
+            if being_cancelled(raised):
+                raise
+            self.home.reported(Failure(Reason.RAISED, self.component, f"tick: {described(raised)}", raised))
+
+    def emit_unanchored(self, records: Iterable[Record], task: int | None = None) -> None:
+        """Sends records that belong to no tree; `task` is the target of a direct grouping."""
+        staged: list[Any] = []
+        for record in records:
+            origin, identity = self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1
+            self.outbox.stage(staged, record, origin, identity, 0, (), task)
+            self.outbox.emitted += 1
+        self.outbox.send(staged)
+        self.wake_downstream()
+
+
+class ProcessExecutor(Executor):
+    """Drives a bolt's `process(record)`."""
+
+    def slice(self, count: int) -> int:
+        popleft, process, emit, ack = self.queue.popleft, self.bolt.process, self.outbox.emit, self.home.ack
+        done = []  # trees that this slice completes
+        last = value = 0  # acks of tuples in a row that belong to one tree leave as one
+        taken = 0
+        while taken < count:
+            tup = popleft()
+            taken += 1
+            try:
+                outputs = process(tup.record)
+                if outputs is None:
+                    sent = 0
+                else:
+                    kind = type(outputs)
+                    if kind is GeneratorType:
+                        first = next(outputs, END)
+                        second = END if first is END else next(outputs, END)
+                        if second is END:  # as most have it: nothing or one, and no list
+                            outputs = () if first is END else (first,)
+                        else:
+                            outputs = [first, second, *collected(outputs)]
+                    elif kind is list or kind is tuple:
+                        if len(outputs) > OUTPUTS_MAX:
+                            raise too_many()
+                    else:
+                        if waits(outputs):
+                            self.begin_waiting(tup, outputs)
+                            if len(self.under_way) >= self.concurrency:
+                                break
+                            continue
+                        outputs = collected(outputs)
+                    sent = emit(outputs, tup) if outputs else 0
+            except BaseException as error:
+                self.raised(tup, error)
+                continue
+            if tup.others:
+                self.ack_input(tup, sent)
+                continue
+            root = tup.root
+            if root != last:
+                if last and (tree := ack(last, value)) is not None:
+                    done.append(tree)
+                last, value = root, 0
+            tag = tup.source.tag
+            value ^= sent ^ (edge(tup.identity, tag) if tag else tup.identity)
+        if last and (tree := ack(last, value)) is not None:
+            done.append(tree)
+        if done:
+            self.home.completed(done)
+        self.executed += taken
+        return taken
+
+
+def drive(readers: Sequence[Reader]) -> None:
+    """Hands on within this turn of the loop: a lone tuple goes from its spout to the last sink in one, without a future
+    and a turn for each task on its way. A task that is awake works at its own turn, as does one whose queue is longer
+    than a slice. Called between slices only, never from user code; a topology has no cycles, so neither has this."""
+    for reader in readers:
+        if reader.queue:
+            reader.handed()

@@ -1,0 +1,277 @@
+"""Emission, the hot path's first half: from a record to the tuples that carry it, with identities, edges and targets.
+
+One outbox a task. It knows groupings and the queues of the tasks that read it (here or, behind a link, elsewhere); it
+must not know ledgers, replays or what a bolt is. Targets are all chosen before the first tuple leaves, so that an input
+whose emission fails has sent nothing (A6).
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from xxhash import xxh3_64_intdigest
+
+from acker.identity import copy_of, derive, edge, keyed_salt, salt
+from topology.codes.tuples import K604, K605, K627
+from topology.components import Source, Tuple
+from topology.dead_letters import DeadLetter
+from topology.errors import EmitError
+from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
+from topology.plan import Plan, Subscription
+from topology.records import Record
+
+Staged = list[tuple["Queue", Tuple[Any]]]
+
+
+class Queue(Protocol):
+    """Where a task's tuples are put: its own deque, or the columns of a frame on their way to another worker."""
+
+    def append(self, tup: Tuple[Any], /) -> None: ...
+    def extend(self, tuples: list[Tuple[Any]], /) -> None: ...
+
+
+class Route:
+    """One subscription as one emitting task sees it."""
+
+    def __init__(
+        self, subscription: Subscription, queues: Sequence[Queue], local: Sequence[int], random: Random
+    ) -> None:
+        tasks = len(queues)
+        grouping = subscription.grouping
+        self.subscriber = subscription.subscriber
+        self.queues = queues
+        self.direct = isinstance(grouping, Direct)
+        self.one: One | None = grouping.one(tasks, local, random) if isinstance(grouping, OneTarget) else None
+        self.many: Many | None = grouping.many(tasks) if isinstance(grouping, ManyTargets) else None
+        emitter, stream = subscription.emitter, subscription.cls.__name__
+        self.source = Source(emitter, stream, subscription.tag, subscription.key)
+        fixed = 0 if tasks == 1 else _fixed(grouping, local)
+        self.fixed = queues[fixed] if fixed >= 0 and self.one is not None else None
+
+    def targets(self, record: Record, identity: int, task: int | None) -> Sequence[int]:
+        """The tasks that this emission goes to here. Raises EmitError, or what a user's grouping raises."""
+        if self.one is not None:
+            return (self.one(record, identity),)
+        if self.many is not None:
+            return self.many(record)
+        if task is None or not 0 <= task < len(self.queues):
+            raise EmitError(
+                f"{self.subscriber!r} reads by direct(): emit(record, task=n) with n from 0 to {len(self.queues) - 1}",
+                code=K604,
+            )
+        return (task,)
+
+
+class Outlet:
+    """One stream of the emitting task: its salt and its routes."""
+
+    def __init__(self, cls: type[Record], known_as: str, routes: list[Route]) -> None:
+        self.cls = cls
+        self.salt = salt(known_as, cls.__name__)
+        self.routes = routes
+        only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
+        self.plain = Plain(self, only) if only is not None else None
+
+
+class Plain:
+    """The commonest case, laid out flat: one stream, read once, each tuple by one task; `one` is None where that is
+    always the same, whose queue then is the only one."""
+
+    def __init__(self, outlet: Outlet, route: Route) -> None:
+        self.cls = outlet.cls
+        self.salt = outlet.salt
+        self.source = route.source
+        self.one = route.one if route.fixed is None else None
+        self.queues = route.queues if route.fixed is None else [route.fixed]
+        self.append = self.queues[0].append
+        self.extend = self.queues[0].extend
+
+
+class Outbox:
+    """What one task emits. `emitted` counts emissions, replays' too; it only grows."""
+
+    def __init__(self, component: str, outlets: list[Outlet]) -> None:
+        self.component = component
+        self.emitted = 0
+        self._outlets = {outlet.cls: outlet for outlet in outlets}
+        only = outlets[0] if len(outlets) == 1 else None
+        self.plain = only.plain if only else None
+
+    def emit(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        """Sends what one input caused, anchored to it. Returns the XOR of the edges that left.
+
+        Raises EmitError, or what a custom grouping raises; then nothing has left.
+        """
+        plain = self.plain
+        if plain is None:
+            return self._emit_several(records, tup)
+        if plain.one is not None:
+            return self._emit_dealt(plain, plain.one, records, tup)
+        cls, seed, source = plain.cls, plain.salt, plain.source
+        origin, root, others = tup.origin, tup.root, tup.others
+        parent = tup.identity.to_bytes(8, "little")  # and below, `derive` without the call
+        if len(records) == 1 and type(record := records[0]) is cls:
+            identity = xxh3_64_intdigest(parent, seed) or 1
+            plain.append(Tuple(record, origin, identity, root, others, source))
+            self.emitted += 1
+            return identity
+        value = 0
+        staged = []
+        for record in records:
+            if type(record) is not cls:
+                raise self._undeclared(record)
+            identity = xxh3_64_intdigest(parent, seed) or 1
+            value ^= identity
+            seed += 1
+            staged.append(Tuple(record, origin, identity, root, others, source))
+        plain.extend(staged)
+        self.emitted += seed - plain.salt
+        return value
+
+    def _emit_dealt(self, plain: Plain, one: One, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        cls, seed, source, queues = plain.cls, plain.salt, plain.source, plain.queues
+        origin, root, others = tup.origin, tup.root, tup.others
+        parent = tup.identity.to_bytes(8, "little")
+        value = 0
+        staged = []
+        for record in records:
+            if type(record) is not cls:
+                raise self._undeclared(record)
+            identity = xxh3_64_intdigest(parent, seed) or 1
+            value ^= identity
+            seed += 1
+            staged.append((queues[one(record, identity)], Tuple(record, origin, identity, root, others, source)))
+        for queue, copy in staged:
+            queue.append(copy)
+        self.emitted += seed - plain.salt
+        return value
+
+    def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        staged: Staged = []
+        value = self.stage_all(staged, records, tup)
+        self.send(staged)
+        self.emitted += len(records)
+        return value
+
+    def stage_all(self, staged: Staged, records: Sequence[Record], tup: Tuple[Any]) -> int:
+        """As `stage`, for all that one input caused, anchored to it, with the identities that `emit` gives."""
+        ordinals: dict[type, int] = {}
+        value = 0
+        for record in records:
+            cls = type(record)
+            k = ordinals.get(cls, 0)
+            ordinals[cls] = k + 1
+            identity = derive(tup.identity, self.outlet(record).salt + k)
+            value ^= self.stage(staged, record, tup.origin, identity, tup.root, tup.others)
+        return value
+
+    def stage(
+        self,
+        staged: Staged,
+        record: Record,
+        origin: int,
+        identity: int,
+        root: int,
+        others: tuple[int, ...],
+        task: int | None = None,
+    ) -> int:
+        """Adds one emission's deliveries to `staged`; returns the XOR of their edges. Sends nothing. `task` is for the
+        readers by direct(): the others have the record by their own groupings. Raises EmitError where none reads so."""
+        value = 0
+        routes = self.outlet(record).routes
+        if task is not None and routes and not any(route.direct for route in routes):
+            raise self._undirected(record, routes)
+        for route in routes:
+            source = route.source
+            for copy, target in enumerate(route.targets(record, identity, task if route.direct else None)):
+                own = copy_of(identity, copy) if copy else identity
+                value ^= edge(own, source.tag) if source.tag else own
+                staged.append((route.queues[target], Tuple(record, origin, own, root, others, source)))
+        return value
+
+    def send(self, staged: Staged) -> None:
+        """Lets staged deliveries leave."""
+        for queue, tup in staged:
+            queue.append(tup)
+
+    def outlet(self, record: Record) -> Outlet:
+        """The stream of this record's class. Raises EmitError where the component has not declared it."""
+        found = self._outlets.get(type(record))
+        if found is None:
+            raise self._undeclared(record)
+        return found
+
+    @property
+    def classes(self) -> dict[str, type[Record]]:
+        """The record classes that it takes, by name."""
+        return {cls.__name__: cls for cls in self._outlets}
+
+    def keyed(self, record: Record, key: Any) -> int:
+        """The seed of an emission that is named by a key."""
+        return keyed_salt(self.outlet(record).salt, key)
+
+    def _undirected(self, record: Record, routes: list[Route]) -> EmitError:
+        readers = ", ".join(dict.fromkeys(repr(route.subscriber) for route in routes))
+        text = (
+            f"{self.component!r} has named a task for a {type(record).__name__}, which {readers} "
+            f"{'read' if ',' in readers else 'reads'} by another grouping than direct()"
+        )
+        return EmitError(text, code=K627)
+
+    def _undeclared(self, record: object) -> EmitError:
+        named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
+        text = f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}"
+        return EmitError(text, code=K605)
+
+
+def _fixed(grouping: Grouping, local: Sequence[int]) -> int:
+    """The one task that this emitter's tuples all go to, whatever they are; -1 where it depends on them."""
+    if isinstance(grouping, Global):
+        return 0
+    return local[0] if isinstance(grouping, LocalOrShuffle) and len(local) == 1 else -1
+
+
+def outbox_of(
+    plan: Plan,
+    component: str,
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+    kind: type[Outbox] = Outbox,
+) -> Outbox:
+    """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
+    readers, known_as = plan.readers(component), plan.components[component].known_as
+    outlets = [
+        Outlet(cls, known_as, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
+        for cls in plan.components[component].streams
+    ]
+    return kind(component, outlets)
+
+
+def dead_outbox_of(
+    plan: Plan,
+    spout: str,
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+    kind: type[Outbox] = Outbox,
+) -> Outbox:
+    """The outbox of the dead letters of `spout` on `worker`."""
+    routes = _routes(plan, plan.dead_readers(spout), worker, queue, random)
+    return kind(spout, [Outlet(DeadLetter, plan.components[spout].known_as, routes)])
+
+
+def _routes(
+    plan: Plan,
+    subscriptions: Sequence[Subscription],
+    worker: int,
+    queue: Callable[[str, int], Queue],
+    random: Random,
+) -> list[Route]:
+    routes = []
+    for subscription in subscriptions:
+        name = subscription.subscriber
+        tasks = range(plan.components[name].tasks)
+        local = [task for task in tasks if plan.placement[name, task] == worker]
+        routes.append(Route(subscription, [queue(name, task) for task in tasks], local, random))
+    return routes

@@ -1,0 +1,225 @@
+"""Never silent: where nothing has been acked for a while, one sentence says why.
+
+`limit` is pure, facts in and a sentence out; `StallWatch` is fed each second, remembers when there was progress last,
+and logs once per change. Reads snapshots and queues; changes none. Must not know the worker, commands or terminals.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from topology.runtime.telemetry.metrics import Snapshot
+
+SILENT_S: Final = 5.0  # without an ack; then there is something to say
+LOOK_S: Final = 1.0  # how often `StallWatch.look` is called
+
+logger = logging.getLogger("kedge")
+
+
+@dataclass(frozen=True)
+class SpoutFacts:
+    """A spout: messages under way, those of them that wait for a replay, and what keeps it from emitting: a queue, or
+    something else, in words."""
+
+    name: str
+    pending: int = 0
+    waiting: int = 0
+    idle_s: float = 0.0  # since its last message
+    paused_by: str | None = None
+    ended: bool = False
+    held_by: str = ""
+
+
+@dataclass(frozen=True)
+class BoltFacts:
+    """A bolt, all tasks: inputs in its queues, inputs that it works on or holds, why it is away (`Bolt.away`), and what
+    its sources wait for where that is not its queue."""
+
+    name: str
+    queued: int = 0
+    in_hand: int = 0
+    away: str = ""
+    why_full: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run at one moment. `oldest_in`: the bolts that have a tuple of the message that is under way for longest; its
+    tree is `oldest_root`."""
+
+    silent_s: float  # since the last ack; untracked, since the last input that was executed
+    spouts: Sequence[SpoutFacts]
+    bolts: Sequence[BoltFacts]
+    oldest_s: float = 0.0
+    oldest_in: Sequence[str] = ()
+    oldest_root: int = 0
+    starting: Sequence[str] = ()  # companions that are not ready yet
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Why nothing is acked. `cause` stays the same while only the numbers in `text` change."""
+
+    cause: tuple[str, ...]
+    text: str
+    stuck: bool = True  # False: there is simply nothing to do
+
+
+def limit(facts: Facts) -> Limit | None:
+    """What holds the run up; None while it is not silent."""
+    if facts.silent_s < SILENT_S:
+        return None
+    pending = sum(one.pending for one in facts.spouts)
+    paused = next((one for one in facts.spouts if one.paused_by is not None), None)
+    away = [one for one in facts.bolts if one.away]
+    if away:
+        text = "; ".join(f"{one.name!r} waits: {one.away}" for one in away)
+        return Limit(("away", *(one.name for one in away)), f"{text}; {held(facts)}")
+    if paused is not None:
+        full = next((one.why_full for one in facts.bolts if one.name == paused.paused_by), "")
+        by = f"by {paused.paused_by!r}, which has {full}" if full else f"by the queue of {paused.paused_by!r}"
+        text = f"{paused.name!r} is paused {by}; {held(facts)}"
+        return Limit(("paused", str(paused.paused_by)), text)
+    held_back = next((one for one in facts.spouts if one.held_by), None)
+    if held_back is not None:
+        text = f"{held_back.name!r} is paused: {held_back.held_by}; {held(facts)}"
+        return Limit(("held", held_back.held_by), text)
+    if pending and pending == sum(one.waiting for one in facts.spouts):
+        text = (
+            f"{_counted(pending, 'message waits', 'messages wait')} to be replayed after a failure; none is under way"
+        )
+        return Limit(("replays",), text)
+    if pending:
+        return Limit(("pending", *facts.oldest_in), held(facts))
+    busy = [one for one in facts.bolts if one.queued or one.in_hand]
+    if busy:
+        return Limit(("untracked", *(one.name for one in busy)), held(facts))
+    if all(one.ended for one in facts.spouts):
+        return Limit(("ending",), "all sources have ended; waiting for the bolts to finish")
+    idle = [one for one in facts.spouts if not one.ended]
+    names = ", ".join(dict.fromkeys(repr(one.name) for one in idle))
+    shortest = min(one.idle_s for one in idle)
+    if facts.starting:
+        who = f"{' and '.join(map(repr, facts.starting))} {'is' if len(facts.starting) == 1 else 'are'} still starting"
+        return Limit(("starting", names), f"no message from {names} for {shortest:.0f} s, and {who}", stuck=False)
+    return Limit(("idle", names), f"source idle: no message from {names} for {shortest:.0f} s", stuck=False)
+
+
+def held(facts: Facts) -> str:
+    """Where everything that is under way is: for the stall line, and for a run that is ended by force."""
+    pending = sum(one.pending for one in facts.spouts)
+    parts = [f"{_counted(pending, 'message is', 'messages are')} pending"]
+    if facts.oldest_in:
+        names = " and ".join(repr(name) for name in facts.oldest_in)
+        parts.append(f"{names} {'has' if len(facts.oldest_in) == 1 else 'have'} the oldest, for {facts.oldest_s:.0f} s")
+    elif facts.oldest_s:
+        parts.append(f"no bolt has the oldest any more, for {facts.oldest_s:.0f} s: it will time out and be replayed")
+    places = [
+        f"{one.name!r} has {one.queued:,} queued and {one.in_hand:,} in hand"
+        for one in facts.bolts
+        if one.queued or one.in_hand
+    ]
+    return "; ".join([*parts, *places])
+
+
+class StallWatch:
+    """Says what limits a run: `text`, empty while something is acked. Call `look` each LOOK_S, on the loop."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._done = -1
+        self._done_at = 0.0
+        self._looked_at = 0.0
+        self._pending = 0
+        self._emitted: dict[str, tuple[int, float]] = {}  # spout → messages so far, and when that was first seen
+        self._cause: tuple[str, ...] | None = None
+        self._stuck_since: float | None = None
+        self._starting: Sequence[str] = ()
+        self._idle = False  # whether `text` says that nothing comes
+
+    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts], starting: Sequence[str] = ()) -> None:
+        """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while.
+        `starting`: companions that are not ready: that the last of them is, is progress too."""
+        done, pending = _done(snapshot), snapshot.total("pending")
+        if done != self._done or (self._starting and not starting):
+            self._done, self._done_at = done, now
+        elif pending and not self._pending:
+            self._done_at = self._looked_at  # while nothing was pending, there was nothing to ack
+        self._pending, self._looked_at, self._starting = pending, now, starting
+        for name, counts in snapshot.spouts.items():
+            if counts.emitted != self._emitted.get(name, (-1, now))[0]:
+                self._emitted[name] = (counts.emitted, now)
+        found = None
+        if self.silent_s >= SILENT_S:
+            found = limit(self._dated(facts()))
+        self.text = found.text if found else ""
+        self._idle = found is not None and not found.stuck
+        self._log(found, now)
+
+    def text_with(self, snapshot: Snapshot) -> str:
+        """`text`, as it may be shown beside these counters, which may be newer than the last look: nothing where there
+        was progress since, or a message from a source that was idle."""
+        emitted = {name: counts.emitted for name, counts in snapshot.spouts.items()}
+        seen = {name: self._emitted.get(name, (0, 0.0))[0] for name in emitted}
+        return "" if _done(snapshot) != self._done or (self._idle and emitted != seen) else self.text
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing had been acked at the last look."""
+        return self._looked_at - self._done_at
+
+    def _dated(self, facts: Facts) -> Facts:
+        """The facts, with what only time tells: for how long all was silent, and each spout idle."""
+        idle_s = {name: self._looked_at - since for name, (_, since) in self._emitted.items()}
+        spouts = [replace(one, idle_s=idle_s.get(one.name, 0.0)) for one in facts.spouts]
+        return replace(facts, silent_s=self.silent_s, spouts=spouts, starting=self._starting)
+
+    def _log(self, found: Limit | None, now: float) -> None:
+        if found is None:
+            if self._stuck_since is not None:
+                logger.info("messages are acked again, after %.0f s", now - self._stuck_since)
+                self._stuck_since = self._cause = None
+            return
+        if found.cause != self._cause:
+            self._cause = found.cause
+            logger.log(logging.WARNING if found.stuck else logging.INFO, "%s", found.text)
+        if found.stuck and self._stuck_since is None:
+            self._stuck_since = self._done_at
+        elif not found.stuck:
+            self._stuck_since = None
+
+
+def _done(snapshot: Snapshot) -> int:
+    done = snapshot.total("acked") + snapshot.total("dead")
+    if not done and not snapshot.total("pending"):  # nothing is tracked, or nothing came yet
+        return sum(one.executed for one in snapshot.bolts.values())
+    return done
+
+
+def tell_opening(component: str) -> None:
+    """Says that a component's `open` takes long, and that nothing runs before it is done."""
+    logger.warning("worker starting: %r has been opening for %.0f s", component, SILENT_S)
+
+
+def together(parts: Sequence[Facts]) -> Facts:
+    """Several workers' facts as those of one run. `oldest_in` is right where all were asked for the same root."""
+    oldest = max(parts, key=lambda one: one.oldest_s)
+    bolts: dict[str, BoltFacts] = {}
+    for bolt in (bolt for part in parts for bolt in part.bolts):
+        so_far = bolts.get(bolt.name, BoltFacts(bolt.name))
+        queued, in_hand = so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand
+        away, why_full = so_far.away or bolt.away, so_far.why_full or bolt.why_full
+        bolts[bolt.name] = BoltFacts(bolt.name, queued, in_hand, away, why_full)
+    return Facts(
+        min(one.silent_s for one in parts),
+        [spout for part in parts for spout in part.spouts],
+        list(bolts.values()),
+        oldest.oldest_s,
+        list(dict.fromkeys(name for part in parts for name in part.oldest_in)),
+        oldest.oldest_root,
+    )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

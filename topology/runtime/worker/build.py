@@ -1,0 +1,167 @@
+"""Builds the tasks of one worker, as the plan says: each with its own copy of the component, its outbox, and who reads
+it. Must not know how they are opened, run or closed."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from acker.floors import Floors
+from topology.graph import Declared
+from topology.plan import Plan
+from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.current_task import Place
+from topology.runtime.dead_letters.deliveries import Way
+from topology.runtime.links.peer import RemoteQueue
+from topology.runtime.links.peers import Peers
+from topology.runtime.plan_facts import begins_sub_trees, remembers, remembers_itself
+from topology.runtime.prototypes import prototype_copy
+from topology.runtime.state.committed import CommittingExecutor
+from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.rebuilt import HoldingExecutor
+from topology.runtime.state.timers import Fired, Timers
+from topology.runtime.state.value import Codec
+from topology.runtime.tasks.batch_executor import TakingExecutor, takes_many
+from topology.runtime.tasks.blocking_executor import BlockingExecutor
+from topology.runtime.tasks.collector import CollectingExecutor
+from topology.runtime.tasks.executor import Executor, ProcessExecutor
+from topology.runtime.tasks.interfaces import Reader
+from topology.runtime.tasks.outbox import Outbox, Queue, dead_outbox_of, outbox_of
+from topology.runtime.tasks.polling import polling
+from topology.runtime.tasks.retry_policy import GivingUp
+from topology.runtime.tasks.spout_task import Spouting
+from topology.signatures import state_type
+
+
+class Building:
+    """`executors` and `spoutings` are the tasks of worker `worker`, which is the `home` that they ack to. `spouting`
+    makes one of (component, task, spout, source, outbox, home)."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        worker: int,
+        home: Any,
+        peers: Peers,
+        *,
+        topology_id: str,
+        floors: Floors,
+        keeper: Keeper,
+        fired: Fired,
+        random: Random,
+        outbox_kind: type[Outbox],
+        spouting: Callable[..., Spouting],
+    ) -> None:
+        self.executors: dict[tuple[str, int], Executor] = {}
+        self.spoutings: dict[tuple[str, int], Spouting] = {}
+        self.dead_ways: dict[str, Way] = {}  # of the spouts here whose dead letters are read, how these leave
+        self._plan = plan
+        self._worker = worker
+        self._peers = peers
+        self._home, self._floors, self._keeper, self._fired = home, floors, keeper, fired
+        self._topology_id = topology_id
+        mine = [at for at, number in plan.placement.items() if number == worker]
+        for name, task in reversed(mine):  # readers first: their queues must be there
+            declared = plan.components[name]
+            component: Any = prototype_copy(declared)
+            seed = Random(random.getrandbits(64))
+            outbox = outbox_of(plan, name, worker, self._queue, seed, outbox_kind)
+            if declared.kind == "bolt":
+                self.executors[name, task] = self._executor(declared, task, component, outbox, seed)
+            else:
+                source = polling(component)
+                self.spoutings[name, task] = spouting(
+                    *(name, task, component, source, outbox, home),
+                    random=seed,
+                    tasks=declared.tasks,
+                    known_as=declared.known_as,
+                    remembered=remembers(plan),
+                )
+        for (name, _), executor in self.executors.items():
+            executor.downstream = self._readers(name)
+        for (name, _), one in self.spoutings.items():
+            one.downstream = self._readers(name)
+            one.below = self._everywhere(plan.below(name))
+            if plan.dead_readers(name):
+                self.dead_ways[name] = self._dead_way(name, random, outbox_kind)
+
+    def _executor(self, declared: Declared, task: int, bolt: Any, outbox: Outbox, random: Random) -> Executor:
+        """What drives one task of a bolt. State that is kept takes a store; without one it is in memory."""
+        config = self._plan.config
+        settings: dict[str, Any] = {
+            "concurrency": declared.concurrency,
+            "time_limit_s": config.process_timeout_s,
+            "random": random,
+            "waits": declared.waits,
+            "floors": self._floors,
+            "place": Place(self._worker, declared.name, task),
+        }
+        given = declared.name, task, bolt, outbox, self._home
+        timed = hasattr(bolt, "on_timer")
+        lasts = declared.shape == "journal" or bolt.recovery == "checkpoint"
+        asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
+        if declared.shape == "execute" and not asks:
+            settings["floors"] = None  # neither it nor who is below it remembers anything: stale inputs do no harm
+        execute = TakingExecutor if takes_many(bolt) else CollectingExecutor
+        kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
+        if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
+            kinds["state"] = HoldingExecutor if bolt.recovery == "replay" else KeyedExecutor
+        if declared.prototype.blocking:
+            kinds["process"] = BlockingExecutor
+        if declared.shape in kinds:
+            return kinds[declared.shape](*given, **settings)
+        codec = Codec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
+        committing = CommittingExecutor(
+            *given,
+            keeper=self._keeper,
+            codec=codec,
+            known_as=declared.known_as,
+            lasts=lasts,
+            tasks=declared.tasks,
+            most=config.max_remembered_bytes,
+            **settings,
+        )
+        if timed:
+            committing.timers = self._timers(committing, declared, random)
+            assert codec is not None, "on_timer is a part of what has state"
+            codec.due = committing.timers.due
+        return committing
+
+    def _timers(self, executor: CommittingExecutor, declared: Declared, random: Random) -> Timers:
+        return Timers(
+            executor.bolt,
+            executor.place,
+            self._home,
+            self._fired,
+            executor.outbox,
+            topology_id=self._topology_id,
+            known_as=declared.known_as,
+            giving_up=GivingUp(self._plan.config),
+            fields=max(len(one.key_fields) for one in self._plan.subscriptions if one.subscriber == declared.name),
+            random=Random(random.getrandbits(64)),
+            put=executor.put,
+            records_of=executor.records_of,
+            forgets=executor.forget_timer,
+            wake=executor.wake_downstream,
+        )
+
+    def _queue(self, component: str, task: int) -> Queue:
+        return self._task(component, task).queue
+
+    def _task(self, component: str, task: int) -> Executor | RemoteQueue:
+        worker = self._plan.placement[component, task]
+        if worker == self._worker:
+            return self.executors[component, task]
+        return self._peers.queue(worker, (component, task))
+
+    def _readers(self, name: str) -> list[Reader]:
+        return [*self._everywhere({reader.subscriber for reader in self._plan.readers(name)})]
+
+    def _dead_way(self, spout: str, random: Random, kind: type[Outbox]) -> Way:
+        readers = self._everywhere({reader.subscriber for reader in self._plan.dead_readers(spout)})
+        outbox = dead_outbox_of(self._plan, spout, self._worker, self._queue, Random(random.getrandbits(64)), kind)
+        return Way(outbox, readers, self._everywhere(self._plan.below(spout, dead=True)))
+
+    def _everywhere(self, names: set[str]) -> list[Executor | RemoteQueue]:
+        """All tasks of these components, those of this worker first."""
+        at = [one for one in self._plan.placement if one[0] in names]
+        return [self._task(*one) for one in sorted(at, key=lambda one: self._plan.placement[one] != self._worker)]

@@ -1,0 +1,218 @@
+"""A worker's clockwork: deadlines, time limits, touches, progress, reminders, all on the loop's clock.
+
+Looks at the clock ten times a second. What is due is done by the worker's parts; this only says when. Progress is what
+was done when a commit was gathered, and is announced once that is kept: what is forgotten for it is then never read
+again (D4).
+"""
+
+import asyncio
+from typing import Any, Final, Protocol
+
+from acker.floors import Floors
+from acker.ledger import STALL_S, Ledger
+from acker.progress import Progress
+from acker.roots import RootSource, message_of
+from topology.components import Clock, Tuple
+from topology.config import Config
+from topology.plan import Plan
+from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.dead_letters.dead_letters import DeadLetters
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.links.peers import Peers
+from topology.runtime.plan_facts import remembers
+from topology.runtime.state.timers import Fired
+from topology.runtime.tasks.collector import CollectingExecutor
+from topology.runtime.tasks.executor import Executor
+from topology.runtime.tasks.pending import Pending
+from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.announce import Announcing
+from topology.runtime.worker.subtrees import SubTree, SubTrees
+from topology.storage.values import Changes
+
+TURN_S: Final = 0.1  # between two looks at the clock
+PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to those who remember them
+REMIND_S: Final = 60.0  # how often repeated failures are told again
+
+
+class Wound(Protocol):
+    """What a clockwork drives: a worker, as far as it is seen from here."""
+
+    owner: int
+    clock: Clock
+    config: Config
+    plan: Plan
+    ledger: Ledger[Pending | SubTree]
+    roots: RootSource
+    executors: dict[tuple[str, int], Executor]
+    spoutings: dict[tuple[str, int], Spouting]
+    peers: Peers
+    keeper: Keeper
+    subtrees: SubTrees
+    fired: Fired
+    floors: Floors
+    dead_letters: DeadLetters
+    reporter: Reporter
+    broken: BaseException | None
+
+    def queued(self, root: int) -> None: ...
+    def broke(self, error: BaseException, where: str) -> None: ...
+    def reported(self, failure: Failure) -> None: ...
+    def progressed(self, progress: Progress) -> None: ...
+
+
+class Clockwork:
+    """`run` goes on until it is cancelled. A `keeping.Part`, which keeps nothing itself."""
+
+    def __init__(self, worker: Wound) -> None:
+        self._worker = worker
+        self._progress: Progress | None = None  # announced last
+        self._gathered: Progress | None = None
+        self._announced = 0.0
+        self._runs = False
+        worker.keeper.add(self)
+        self._announcing = Announcing(worker)
+        self._remembers = remembers(worker.plan)
+
+    async def run(self) -> None:
+        worker, now = self._worker, self._worker.clock.monotonic
+        touch_every_s = worker.config.tree_timeout_s / 3
+        last = touched = reminded = now()
+        self._announced = last - PROGRESS_S  # with the first commit: some take no input before they have heard of all
+        self._runs = True
+        while True:
+            await asyncio.sleep(TURN_S)
+            this = now()
+            self._turn(last, this)
+            last = this
+            if this - touched >= touch_every_s:
+                touched = this
+                for executor in worker.executors.values():
+                    executor.touch_waiting()
+                    if _away(executor):
+                        self._keep_waiting(executor)
+                worker.subtrees.touch()
+                worker.peers.touch_waiting()
+            if this - reminded >= REMIND_S:
+                reminded = this
+                worker.reporter.remind()
+
+    def _keep_waiting(self, executor: Executor) -> None:
+        """What a bolt waits with has its time anew once it goes on, cap and all (F43)."""
+        ledger = self._worker.ledger
+        for root in {root for tup in _all_of(executor) for root in tup.roots}:
+            if root in ledger:
+                ledger.renew(root)
+            else:
+                self._worker.queued(root)
+
+    def _turn(self, last: float, now: float) -> None:
+        """Deadlines and limits. Time in which the loop stood still counts for neither (A10).
+
+        Deadlines stop while spouts are paused (A9): all of those that wait for their trees, as they share a ledger;
+        and while a peer's loop stands still, in whose queues tuples may be.
+        """
+        worker = self._worker
+        stood_still = now - last - TURN_S
+        if stood_still > STALL_S:
+            for executor in worker.executors.values():
+                executor.shift(stood_still)
+        else:
+            stood_still = 0.0
+            waiting = [spouting for spouting in worker.spoutings.values() if spouting.pending]
+            paused = bool(waiting) and all(spouting.paused_by is not None for spouting in waiting)
+            if paused or worker.peers.silent(now):
+                worker.ledger.shift(now - last)
+        if silent := worker.ledger.advance(now):
+            self._fail_silent(silent, now)
+        worker.peers.check(now, stood_still)
+        for executor in worker.executors.values():
+            if _away(executor):
+                executor.shift(now - last - stood_still)
+            executor.check_time_limits(now)
+            executor.tidy()
+            if (error := getattr(executor.bolt, "broken", None)) is not None and worker.broken is None:
+                worker.broke(error, executor.component)
+        worker.subtrees.tidy()
+
+    def _fail_silent(self, trees: list[Pending | SubTree], now: float) -> None:
+        """Fails trees without progress.
+
+        Over the hard cap, those of which a bolt holds a tuple fail at the bolt, which has forgotten it (A13). A tuple
+        in a queue that moves, or that has come to its turn, is not stuck, however long the queue takes (A9), nor is one
+        whose bolt waits for what is away (F43): its tree is given its time anew.
+        """
+        worker, ledger = self._worker, self._worker.ledger
+        over = {tree.root for tree in trees if ledger.over_the_cap(tree)}
+        queued: set[int] = set()
+        held: list[tuple[CollectingExecutor, Tuple[Any]]] = []
+        for executor in worker.executors.values():
+            waiting = _moving(executor, now - ledger.cap_s)
+            if _away(executor):
+                waiting = _all_of(executor)
+            elif isinstance(executor, CollectingExecutor):
+                held += ((executor, tup) for tup in executor.held() if not over.isdisjoint(tup.roots))
+            else:
+                waiting += executor.held()  # they wait for their key
+            queued.update(root for tup in waiting for root in tup.roots)
+        forgotten = over.intersection(root for _, tup in held for root in tup.roots) - queued
+        for tree in trees:
+            if tree.root in forgotten or (tree.root in queued and tree.root in over):
+                ledger.begin(tree)  # open again, a forgotten one for its holder to fail it
+                continue
+            failure = Failure(Reason.TIMED_OUT, tree.spouting.component)
+            worker.reported(failure)
+            tree.spouting.failed_tree(tree, failure)
+        for executor, tup in held:
+            if not forgotten.isdisjoint(tup.roots):
+                text = f"no other ack in its tree for {ledger.cap_s:g} s"
+                executor.fail_input(tup, None, Reason.FORGOTTEN, text)
+
+    # -- progress (`keeping.Part`)
+
+    def gather(self, changes: Changes) -> None:
+        """Takes down which messages of this home are done."""
+        worker, now = self._worker, self._worker.clock.monotonic()
+        self._gathered = None
+        if not self._remembers or not self._runs or now - self._announced < PROGRESS_S / 2:
+            return
+        self._announced = now
+        trees = [*worker.ledger.trees(), *(tree for one in worker.spoutings.values() for tree in one.later())]
+        unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
+        unfinished.update(worker.subtrees.not_done, worker.fired.not_done, worker.dead_letters.unfinished())
+        self._gathered = self._announcing.gather(trees, unfinished)
+
+    def kept(self) -> None:
+        """Tells those who remember inputs, here and elsewhere."""
+        progress = self._gathered
+        if progress is not None and progress != self._progress and self._runs:
+            self._progress = progress
+            self._worker.progressed(progress)
+            self._worker.peers.tell_progress(progress)
+
+    def not_kept(self) -> None:
+        self._gathered = None
+
+    def stop(self) -> None:
+        """Announces nothing any more."""
+        self._runs = False
+
+
+def _away(executor: Executor) -> str:
+    return getattr(executor.bolt, "away", "")
+
+
+def _all_of(executor: Executor) -> list[Tuple[Any]]:
+    """Its inputs: those that wait, are under way, or are held."""
+    return [*executor.queue, *(tup for tup, _ in executor.under_way.values()), *executor.held()]
+
+
+def _moving(executor: Executor, since: float) -> list[Tuple[Any]]:
+    """The inputs that are under way since that time or later, and those that wait, unless older ones have all places.
+
+    Places are seldom held for so long: an input under way has a time limit of its own (F9).
+    """
+    moving = [tup for tup, begun in executor.under_way.values() if begun >= since]
+    if moving or len(executor.under_way) < executor.concurrency:
+        moving += executor.queue
+    return moving

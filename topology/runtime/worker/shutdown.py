@@ -1,0 +1,70 @@
+"""How a worker ends: what is under way is cut off and waited for, and what is done by then is kept.
+
+The order of it all is the worker's. Must not know sources, bolts, or what a store is made of.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from topology.codes.runtime import K526
+from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.tasks.blocking_executor import BlockingExecutor
+from topology.runtime.tasks.collector import CollectingExecutor
+from topology.runtime.tasks.executor import Executor
+from topology.runtime.telemetry.failure_log import Reporter
+
+CLOSE_S: Final = 10.0  # how long one component's `close` may take, and what was cut off
+
+logger = logging.getLogger("kedge")
+
+
+async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Executor], told: Reporter) -> int:
+    """Cancels these tasks, fails what the executors have under way (A5), and waits for both. Returns how many inputs
+    that were. What ignores its cancellation for CLOSE_S is told of and left behind."""
+    ending = {*tasks}
+    for task in ending:
+        task.cancel()
+    executors = list(executors)
+    in_hand = sum(map(_in_hand, executors))
+    for executor in executors:
+        executor.cut_off()
+        ending |= executor.abandoned
+        if executor.ticking is not None:
+            executor.ticking.cancel()
+            ending.add(executor.ticking)
+    threads = asyncio.ensure_future(_threads_returned(executors, told))
+    if ending:
+        _, stubborn = await asyncio.wait(ending, timeout=CLOSE_S)
+        for name in sorted({task.get_name() for task in stubborn}):
+            told.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
+    await threads
+    return in_hand
+
+
+async def settled(keeper: Keeper, *, in_order: bool) -> bool:
+    """After the last ack: what is done now is kept, so that the next run does not repeat it (E10). Whether it is.
+    Raises StoreBroken."""
+    kept = await keeper.settle(in_order=in_order)
+    if not kept:
+        why = keeper.why_full
+        logger.warning("the next run repeats what was done since the last positions were kept: %s (%s)", why, K526)
+    return kept
+
+
+async def _threads_returned(executors: Iterable[Executor], told: Reporter) -> None:
+    """Waits for threads of bolts with `blocking = True`, all of them at a time; tells of those that it leaves."""
+    blocking = [one for one in executors if isinstance(one, BlockingExecutor)]
+    for one, left in zip(blocking, await asyncio.gather(*(each.returned(CLOSE_S) for each in blocking)), strict=True):
+        if left:
+            name = f"{one.component}.{one.task}"
+            text = f"its `process` is still under way in {left} thread{'s' * (left != 1)}, and is left behind"
+            told.failed(Failure(Reason.CUT_OFF, name, text))
+
+
+def _in_hand(executor: Executor) -> int:
+    """Inputs that are neither queued nor done."""
+    held = len(executor.held())
+    return held if isinstance(executor, CollectingExecutor) else held + len(executor.under_way)

@@ -1,0 +1,110 @@
+"""Whether the files of a state directory are those that its manifest knows: none missing, none older, none foreign
+(F23, D12). Must not know what a run will do with them.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from topology.codes.code import NEW_DIRECTORY
+from topology.codes.startup import K431, K432, K433, K434, K439
+from topology.errors import StartError
+from topology.filesystem.files import Files
+from topology.storage.directory.manifest import KnownFile, Manifest
+from topology.storage.sqlite.errors import start_error
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import StoreBroken, StoreFull
+
+KEPT: Final = "kept"  # the folder of files that components keep themselves
+_NAME: Final = re.compile(r"worker-(0|[1-9][0-9]{0,4})\.db")
+
+
+@dataclass
+class Found:
+    """What was found: the entries that the manifest should have now, and what is lost, each in a sentence."""
+
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    gone: int = 0  # files that are not there any more
+
+
+def store_name(worker: int) -> str:
+    """The file of a worker."""
+    return f"worker-{worker}.db"
+
+
+def worker_of(name: str) -> int | None:
+    """The worker whose file this is; None for a file that is no store."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
+    """Raises StartError where there is a store that the manifest does not name, or, where there is no manifest, a store
+    or the folder of components' files: what is in that is of positions which are lost."""
+    names = files.names(path)
+    there = [name for name in names if worker_of(name) is not None]
+    unknown = [name for name in there if manifest is None or name not in manifest.files]
+    if manifest is None and KEPT in names:
+        unknown.append(KEPT)
+    if not unknown:
+        return
+    if manifest is None:
+        text = f"{path} has {unknown[0]}, and no state.json, which says what it belongs to"
+        advice = f"restore all of {path} from one copy; or {NEW_DIRECTORY.format(path='it')}"
+        raise StartError(text, code=K434, next=advice)
+    text = f"{path / unknown[0]} is not one of the files that state.json knows"
+    lost = f"give up the positions, the state and the dead letters in {unknown[0]}"
+    raise StartError(text, code=K434, next=f"restore all of {path} from one copy; or {lost}: move it away")
+
+
+def checked_files(
+    files: Files, path: Path, manifest: Manifest, *, accept_loss: bool, checked: bool = False, over: bool = False
+) -> Found:
+    """Compares each file with what is known of it, and looks it through as a whole, unless it was `checked` before in
+    this start. `over`: the run is, and the directory is to know how far they are. Raises StartError for the first that
+    is not as it should be, unless it is missing or behind and that is accepted; also where one is damaged or can't be
+    read."""
+    refuse_unknown(files, path, manifest)
+    found = Found()
+    for name, known in manifest.files.items():
+        file = path / name
+        if known.commits == 0:  # it was being made
+            found.files[name] = known
+            continue
+        if files.look(file) is None:
+            if not accept_loss:
+                raise StartError(f"the state file {file} is missing", code=K431)
+            what = f"{name} is missing, so the positions, dead letters and state in it are lost"
+            found.lost.append(f"--accept-loss: {what} ({K439})")
+            found.gone += 1
+            continue
+        store = SqliteStore(files, file, lives=False, checked=checked)
+        try:
+            commits, id = store.commits, store.id.hex()
+            known_now = commits if over and settled(store) else min(commits, known.commits)
+        finally:
+            store.close()
+        if id != known.id:
+            raise StartError(f"the state file {file} belongs to another state directory", code=K433)
+        if commits < known.commits:
+            if not accept_loss:
+                text = f"the state file {file} has seen {commits:,} commits, and {known.commits:,} are known of"
+                raise StartError(text, code=K432)
+            what = f"{name} is an older copy, of commit {commits:,}, so what came after that is lost"
+            found.lost.append(f"--accept-loss: {what} ({K439})")
+        found.files[name] = KnownFile(id, known_now)
+    return found
+
+
+def settled(store: SqliteStore) -> bool:
+    """Whether all its commits are durable, so that the directory may know of them, and refuse a file that has fewer: a
+    process that was killed may have left some unsynced. Without room they stay so. Raises StartError."""
+    try:
+        store.settle()
+        return True
+    except StoreFull:
+        return False
+    except StoreBroken as error:
+        raise start_error(store.path, error) from error

@@ -1,0 +1,327 @@
+"""The state directory: what must be known to the next run. A lock, and a manifest (`state.json`) with an incarnation
+counter, notes (sources' generations), the key that outsiders' ids are hashed with, and which files the workers' stores
+are.
+
+Every write of the manifest is a new file, synced, renamed over the old one, and the directory synced. This file must
+not know what the notes, the shape or the stores mean. One process at a time: the directory is locked, and the lock goes
+with the process.
+"""
+
+import errno
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from acker.identity import KEY_BYTES
+from topology.codes.code import NEW_DIRECTORY
+from topology.codes.startup import K409, K410, K411, K412, K413, K414, K415, K418, K419
+from topology.errors import NotesAway, StartError
+from topology.filesystem.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
+from topology.filesystem.lock_holders import named
+from topology.storage.directory.checks import KEPT, Found, checked_files, refuse_unknown, store_name
+from topology.storage.directory.manifest import (
+    BYTES_MAX,
+    FORMAT,
+    KnownFile,
+    Manifest,
+    NewerFormat,
+    manifest_of,
+    packed_manifest,
+)
+from topology.storage.sqlite.schema import ID_BYTES, create_store
+from topology.storage.sqlite.store import SqliteStore
+
+NOTES_BYTES_MAX: Final = 64 * 1024
+LETTERS_A_LOSS: Final = 1_000_000_000  # a store in place of a lost one counts its letters from so much further on
+_STATE = "state.json"
+
+
+class MemoryNotes:
+    """`topology.components.Notes` for a run that keeps nothing."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, str] = {}
+
+    def get(self, name: str) -> str | None:
+        return self._notes.get(name)
+
+    def set(self, name: str, text: str) -> None:
+        self._notes[name] = text
+
+
+class StateDir:
+    """An opened, locked state directory. Satisfies `Notes`. Methods block for an fsync; `close` gives the lock back.
+
+    Raises StartError, in one sentence, where the directory belongs to another topology or user, is in use, can't be
+    written, or lacks its state.json while stores or components' files are there. Created with mode 0700.
+
+    In this order: open it, `check_files`, `refiling.refile` (which makes the stores), `set_begun`, run, `set_clean`.
+    `fresh` forgets notes and the shape at once, and positions, state and what components have kept in files when the
+    files are checked. The counter, the key, the run's id and dead letters stay. `topology` None: that of the directory,
+    which has to be there. `secret` makes bytes that nobody can guess.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        topology: str | None,
+        *,
+        fresh: bool = False,
+        files: Files | None = None,
+        secret: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self.path = path
+        self.checked = False  # whether `check_files` has found all stores to be sound, since it is ours
+        self._secret = secret
+        self.files: Files = files if files is not None else DiskFiles()
+        self._lock: Lock | None = None
+        try:
+            if topology is not None:
+                make_directories(self.files, path)
+            self._check_owner()
+            if topology is None:
+                self._refuse_none()
+            self._lock = self._locked()
+            self._manifest = self._load(topology)
+            if fresh:
+                self.forget()
+            elif self._manifest.upgraded:
+                self._store()
+        except OSError as error:
+            self.close()
+            raise StartError(
+                f"the state directory {path} can't be used: {error.strerror or error}", code=K410
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    # -- what is known
+
+    @property
+    def key(self) -> bytes:
+        """The secret that ids chosen by outsiders are hashed with (S19)."""
+        return bytes.fromhex(self._manifest.key)
+
+    @property
+    def topology(self) -> str:
+        """The name of the topology that it belongs to."""
+        return self._manifest.topology
+
+    @property
+    def run_id(self) -> str:
+        """Part of all identities; empty until `--run-id` has begun new ones."""
+        return self._manifest.run_id
+
+    @property
+    def shape(self) -> str | None:
+        """What the topology of the last run was, as `set_begun` was told; None before the first, and after --fresh."""
+        return self._manifest.shape
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was in flight when the last run ended; so before the first."""
+        return self._manifest.clean
+
+    @property
+    def known_files(self) -> dict[str, int]:
+        """The stores that are made, by name: how many commits are known of each. A copy."""
+        return {name: known.commits for name, known in self._manifest.files.items() if known.commits}
+
+    @property
+    def kept(self) -> Path | None:
+        """Where components may keep files; it need not be there. None on a simulated disk, which their own code would
+        not find."""
+        return None if self.files.vfs else self.path.absolute() / KEPT
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """All notes, by name: a copy."""
+        return dict(self._manifest.notes)
+
+    def get(self, name: str) -> str | None:
+        return self._manifest.notes.get(name)
+
+    # -- what changes, durably
+
+    def next_incarnation(self) -> int:
+        """Counts this start (or this spent number space), durably, before anything is sent under it (A7)."""
+        self._manifest.incarnation += 1
+        self._store()
+        return self._manifest.incarnation
+
+    def set(self, name: str, text: str) -> None:
+        """As `Notes` says. Raises NotesAway, and StartError for too many notes and for a disk that fails."""
+        notes = {**self._manifest.notes, name: text}
+        if len(json.dumps(notes)) > NOTES_BYTES_MAX:
+            text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
+            raise StartError(text, code=K415)
+        self._manifest.notes = notes
+        self._store()
+
+    def new_run_id(self, text: str | None = None) -> str:
+        """From now on identities have this in them; a random one where no text is given. Returns it."""
+        self._manifest.run_id = text if text is not None else self._secret(8).hex()
+        self._store()
+        return self._manifest.run_id
+
+    def forget(self) -> None:
+        """As `fresh` does: notes and the shape at once, positions when the files are checked."""
+        self._manifest.notes = {}
+        self._manifest.shape, self._manifest.clean = None, True
+        self._manifest.forgetting = bool(self._manifest.files)
+        self._store()
+
+    def set_begun(self, shape: str) -> None:
+        """A topology of this shape is about to run, and messages may be in flight from now on."""
+        self._manifest.shape, self._manifest.clean = shape, False
+        self._store()
+
+    def set_shape(self, shape: str) -> None:
+        """What is kept is of a topology of this shape, and all the rest is as it was."""
+        self._manifest.shape = shape
+        self._store()
+
+    def set_clean(self, commits: Mapping[str, int] | None = None) -> None:
+        """The run has ended with nothing in flight, and its workers are gone. `commits` of stores, by name, where they
+        are known; else the files are asked."""
+        if commits is None:
+            self._manifest.files = self._compared(over=True).files
+        else:
+            for name, count in commits.items():
+                self._manifest.files[name].commits = count
+        self._manifest.clean = True
+        self._store()
+
+    def record(self, commits: Mapping[str, int]) -> None:
+        """So many commits the stores have seen, by name; a file that has seen fewer will be refused (D12)."""
+        for name, count in commits.items():
+            self._manifest.files[name].commits = count
+        self._store()
+
+    def check_files(self, *, accept_loss: bool = False) -> list[str]:
+        """Compares the stores with what is known of them, looks through them as a whole, once a start, and does what is
+        left to do of a --fresh. Raises StartError where one is missing, behind, foreign or damaged; returns what is
+        accepted of that, in sentences to be told. Call it before anything else looks into the stores; none may be
+        open."""
+        found = self._compared(accept_loss=accept_loss)
+        if self._manifest.files != found.files:
+            self._manifest.files = found.files
+            self._manifest.lost += found.gone
+            self._store()
+        self.checked = True
+        if self._manifest.forgetting:
+            self._forget_stores()
+            self._empty_kept()
+            self._manifest.forgetting = False
+            self._store()
+        return found.lost
+
+    def make_stores(self, workers: list[int]) -> None:
+        """Makes the stores of these workers that are not there. First the manifest says so, then the file is made, then
+        the manifest knows it: whenever this ends, the next call goes on (F56)."""
+        known = self._manifest.files
+        missing = {worker: store_name(worker) for worker in workers}
+        missing = {worker: name for worker, name in missing.items() if name not in known or not known[name].commits}
+        if not missing:
+            return
+        for name in missing.values():
+            known[name] = KnownFile(self._secret(ID_BYTES).hex(), 0)
+        self._store()
+        first = 1 + self._manifest.lost * LETTERS_A_LOSS
+        for worker, name in missing.items():
+            create_store(
+                self.files, self.path / name, id=bytes.fromhex(known[name].id), number=worker, first_letter=first
+            )
+        self.record(dict.fromkeys(missing.values(), 1))
+
+    def close(self) -> None:
+        """Gives the lock back; may be called twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- within
+
+    def _compared(self, *, accept_loss: bool = False, over: bool = False) -> Found:
+        files, path, known = self.files, self.path, self._manifest
+        return checked_files(files, path, known, accept_loss=accept_loss, checked=self.checked, over=over)
+
+    def _forget_stores(self) -> None:
+        """One transaction a file; done again where a crash has come between."""
+        for name, known in self._manifest.files.items():
+            if known.commits == 0:
+                continue
+            store = SqliteStore(self.files, self.path / name, lives=False, checked=True)
+            try:
+                store.forget()
+            finally:
+                store.close()
+
+    def _empty_kept(self) -> None:
+        """As the stores: done again where a crash has come between. What is in there has gone through no `Files`."""
+        kept = self.kept
+        try:
+            if kept is not None and kept.exists():
+                shutil.rmtree(kept)
+        except OSError as error:
+            text = f"the folder {kept} of files that components keep can't be emptied: {error.strerror or error}"
+            raise StartError(text, code=K409) from error
+
+    def _check_owner(self) -> None:
+        found = self.files.look(self.path)
+        if found is None or found.kind != "directory":
+            raise StartError(f"the state directory {self.path} is not a directory, or is a symbolic link", code=K411)
+        if not found.ours:
+            raise StartError(f"the state directory {self.path} belongs to another user (uid {found.uid})", code=K411)
+        if found.shared:
+            raise StartError(f"anybody may write to the state directory {self.path}", code=K419)
+
+    def _refuse_none(self) -> None:
+        """Raises where this is no state directory: then nothing is made in it."""
+        if self.files.look(self.path / _STATE) is None:
+            refuse_unknown(self.files, self.path, None)
+            raise FileNotFoundError(errno.ENOENT, f"there is no {_STATE} in it")
+
+    def _locked(self) -> Lock:
+        try:
+            return self.files.lock(self.path / "lock")
+        except BlockingIOError:
+            who = named(self.path / "lock")
+            raise StartError(f"the state directory {self.path} is in use by another run{who}", code=K412) from None
+
+    def _load(self, topology: str | None) -> Manifest:
+        file = self.path / _STATE
+        if topology is None:
+            self._refuse_none()
+        elif self.files.look(file) is None:
+            refuse_unknown(self.files, self.path, None)
+            return Manifest(topology, self._secret(KEY_BYTES).hex())
+        try:
+            manifest = manifest_of(self.files.read(file, BYTES_MAX))
+        except NewerFormat as error:
+            text = f"{file} has format {error}; this Kedge reads formats up to {FORMAT}"
+            raise StartError(text, code=K418) from None
+        except ValueError:
+            raise StartError(
+                f"{file} is damaged",
+                code=K413,
+                next=f"restore it from a copy; or {NEW_DIRECTORY.format(path=self.path)}",
+            ) from None
+        if topology is not None and manifest.topology != topology:
+            raise StartError(
+                f"the state directory {self.path} belongs to topology {manifest.topology!r}, not to {topology!r}",
+                code=K413,
+                next="give another one: --state-dir DIR",
+            )
+        return manifest
+
+    def _store(self) -> None:
+        try:
+            replace(self.files, self.path / _STATE, packed_manifest(self._manifest))
+        except OSError as error:
+            text = f"the state directory {self.path} can't be written: {error.strerror or error}"
+            raise (NotesAway if error.errno in AWAY else StartError)(text, code=K414) from error

@@ -1,0 +1,201 @@
+"""Keys and values of state as JSON has them, exactly: what they become is the same bytes again.
+
+JSON's own kinds stand for themselves, 1 and 1.0 being two. What it has not is an object with one name, which says what
+it is: {"bytes": base64}, {"datetime": ISO 8601}, {"decimal": text}, {"float": "nan"}, {"set": […]}, {"record": […]},
+{"enum": value}, {"map": [[key, value], …]}; the key of a stream that is read as a whole is {"whole": true}. Bytes that
+would not come back as they are stand as {"msgpack": base64} or {"form": base64}. The values of records are lists of
+their fields, as no class is at hand, and their Decimals are texts. Pure; must not know stores.
+"""
+
+import base64
+import binascii
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from struct import error as StructError
+from typing import Any, Final
+
+import msgspec
+
+from topology.errors import EmitError, RecordError
+from topology.groupings import joined, key_bytes
+from topology.keys import parts_of, value_of
+from topology.records import encoded
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_BITS_MAX: Final = 8_192  # of an int: Python reads no text of many more
+_decode: Final = msgspec.msgpack.Decoder().decode
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, StructError, EmitError, RecordError)
+
+
+# -- values
+
+
+def value_json(value: bytes | None) -> Any:
+    """A value, as it is encoded, for `json.dumps`; None for none."""
+    if value is None:
+        return None
+    try:
+        told = _told(_decode(value))
+        if told is not None and value_bytes(told) == value:
+            return told
+    except _UNREADABLE:
+        pass
+    return {"msgpack": _base64(value)}
+
+
+def value_bytes(told: Any) -> bytes | None:
+    """The reverse. Raises ValueError."""
+    if told is None:
+        return None
+    if type(told) is dict and told.keys() == {"msgpack"}:
+        return _bytes_of(told["msgpack"])
+    try:
+        return encoded(_meant(told))
+    except (RecordError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _told(value: Any) -> Any:
+    match value:
+        case int() if value.bit_length() > _BITS_MAX:
+            raise ValueError("too long for a number in JSON")
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else {"float": repr(value)}
+        case bytes():
+            return {"bytes": _base64(value)}
+        case datetime():
+            return {"datetime": value.isoformat()}
+        case list():
+            return [_told(one) for one in value]
+        case dict():
+            return {"map": [[_told(key), _told(one)] for key, one in value.items()]}
+    raise ValueError(f"no JSON for {type(value).__name__}")
+
+
+def _meant(told: Any) -> Any:
+    if type(told) is list:
+        return [_meant(one) for one in told]
+    if type(told) is not dict:
+        return _scalar(told)
+    kind, content = _tagged(told)
+    if kind == "map" and type(content) is list and all(type(one) is list and len(one) == 2 for one in content):
+        return {_hashable(_meant(key)): _meant(one) for key, one in content}
+    return _scalar_of(kind, content)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+# -- keys
+
+
+def key_json(key: bytes) -> Any:
+    """A key, in its byte form, for `json.dumps`."""
+    try:
+        told = _key_told(key)
+        if key_form(told) == key:
+            return told
+    except _UNREADABLE:
+        pass
+    return {"form": _base64(key)}
+
+
+def key_form(told: Any) -> bytes:
+    """The reverse. Raises ValueError."""
+    try:
+        return _form(told)
+    except (EmitError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _key_told(key: bytes) -> Any:
+    kind, content = key[:1], key[1:]
+    if not key:
+        return {"whole": True}
+    if kind == b"\x0a":
+        return {"enum": _key_told(content)}
+    if kind in b"\x0b\x0c\x0d":
+        told = [_key_told(part) for part in parts_of(content)]
+        return told if kind == b"\x0b" else {"set" if kind == b"\x0c" else "record": told}
+    value = value_of(key)
+    return {"decimal": str(value)} if isinstance(value, Decimal) else _told(value)
+
+
+def _form(told: Any) -> bytes:
+    if type(told) is list:
+        return b"\x0b" + joined(map(_form, told))
+    if type(told) is not dict:
+        return key_bytes(_scalar(told))
+    kind, content = _tagged(told)
+    if kind == "whole" and content is True:
+        return b""
+    if kind == "form":
+        return _bytes_of(content)
+    if kind == "enum":
+        return b"\x0a" + _form(content)
+    if kind in ("set", "record") and type(content) is list:
+        parts = map(_form, content)
+        return b"\x0c" + joined(sorted(parts)) if kind == "set" else b"\x0d" + joined(parts)
+    if kind == "decimal" and type(content) is str:
+        try:
+            return key_bytes(Decimal(content))
+        except InvalidOperation:
+            raise ValueError(f"{content!r:.80} is no decimal") from None
+    return key_bytes(_scalar_of(kind, content))
+
+
+# -- times, and what both have
+
+
+def time_text(due: int) -> str:
+    """When a timer is due, in microseconds since 1970 (UTC), as ISO 8601."""
+    return (_EPOCH + due * _MICROSECOND).isoformat()
+
+
+def due_of(text: Any) -> int:
+    """The reverse. Raises ValueError."""
+    found = datetime.fromisoformat(text) if type(text) is str else None
+    if found is None or found.tzinfo is None:
+        raise ValueError(f"{text!r:.80} is no time with a zone")
+    return (found - _EPOCH) // _MICROSECOND
+
+
+def _tagged(told: dict[Any, Any]) -> tuple[str, Any]:
+    if len(told) != 1:
+        raise ValueError(f"{json.dumps(told):.80} is not an object with one name")
+    return next(iter(told.items()))
+
+
+def _scalar(told: Any) -> Any:
+    if told is None or type(told) in (bool, int, float, str):
+        return told
+    raise ValueError(f"no value can be made of {told!r:.80}")
+
+
+def _scalar_of(kind: str, content: Any) -> Any:
+    if kind == "bytes":
+        return _bytes_of(content)
+    if kind == "datetime" and type(content) is str:
+        if (time := datetime.fromisoformat(content)).tzinfo is None:
+            raise ValueError(f"{content!r:.80} has no time zone")
+        return time
+    if kind == "float" and content in ("nan", "inf", "-inf"):
+        return float(content)
+    raise ValueError(f"{kind!r:.80} is nothing that a value is marked with, or what stands in it is not what it marks")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _bytes_of(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, binascii.Error) as error:
+        raise ValueError(f"{text!r:.80} is no base64: {error}") from None

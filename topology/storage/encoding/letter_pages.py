@@ -1,0 +1,40 @@
+"""Whole letters as one answer gives them: as many as fit into a message, and a sentence for whatever does not.
+
+Pure. Must not know who asks, nor where the letters come from.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from topology.storage.encoding.packing import LETTERS_BYTES_MAX, packed_letter
+from topology.storage.values import Letter
+
+PROBLEMS_MAX: Final = 1_000  # lines of one answer's problem
+
+
+class Showing:
+    """`add` the letters in their order. `letters` are those that fit, and `problems` says what is amiss."""
+
+    def __init__(self) -> None:
+        self.letters: list[bytes] = []
+        self.problems: list[str] = []
+        self._room = LETTERS_BYTES_MAX
+
+    def add(self, letter: Letter) -> None:
+        """One more; without its record where that alone is too long for any answer."""
+        data = packed_letter(letter)
+        if len(data) > LETTERS_BYTES_MAX:
+            self.problems.append(f"{letter.name}: its record of {len(letter.record):,} bytes is too long to be shown")
+            data = packed_letter(letter, record=False)
+        if len(data) > self._room:
+            self.problems.append(f"{letter.name}: there is no room for it beside those before it; ask for it alone")
+            return
+        self.letters.append(data)
+        self._room -= len(data)
+
+
+def problem_of(problems: Iterable[str]) -> str:
+    """One text of several sentences, a line each, within a bound."""
+    told = [one for one in problems if one]
+    more = len(told) - PROBLEMS_MAX
+    return "\n".join([*told[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])

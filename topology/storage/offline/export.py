@@ -1,0 +1,156 @@
+"""State as JSON Lines: for each component a header, which says how many keys follow and what their values are, and a
+line for each key.
+
+    {"kedge": "state", "format": 1, "topology": "t", "run_id": "", "component": "count", "keys": 2, "schema": {…}}
+    {"slot": 7, "key": "10.0.0.1", "value": [3, 1.5], "timers": {"ring": "2026-01-01T00:00:00+00:00"}}
+
+Pure: values in, lines out, and back. Must not know stores, nor where lines come from.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from topology.codes.declarations import K241, K243, K244, K246
+from topology.errors import ConfigurationError, EmitError
+from topology.groupings import slot_of
+from topology.storage.directory.shape import Component, component_of
+from topology.storage.encoding.json_values import due_of, key_form, key_json, time_text, value_bytes, value_json
+from topology.storage.rescale.partition import Kept
+
+Decode = Callable[[bytes], object]
+
+FORMAT: Final = 1
+LINE_BYTES_MAX: Final = 1 << 30  # of one; a row of state has fewer
+_HEADER: Final = {"kedge", "format", "topology", "run_id", "component", "keys", "schema"}
+_ROW: Final = {"slot", "key", "value", "timers"}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What comes before the keys of one component. `component` is the name that it is known as."""
+
+    topology: str
+    run_id: str
+    component: str
+    keys: int
+    schema: Component
+
+
+def header_line(header: Header) -> str:
+    told = {"kedge": "state", "format": FORMAT, "topology": header.topology, "run_id": header.run_id}
+    return _json(told | {"component": header.component, "keys": header.keys, "schema": header.schema})
+
+
+def row_line(kept: Kept) -> str:
+    return _json(row_json(kept))
+
+
+def row_json(kept: Kept) -> dict[str, Any]:
+    """What is kept of a key, for `json.dumps`."""
+    timers = {name: time_text(due) for name, due in kept.timers.items()}
+    return {"slot": kept.slot, "key": key_json(kept.key), "value": value_json(kept.value), "timers": timers}
+
+
+def _json(value: Any) -> str:
+    """In ASCII: no terminal obeys anything in it, and no encoding refuses it."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(", ", ": "))
+
+
+class Reading:
+    """Reads such lines, of `name`. `sections` are to be read in their order, each to its end before the next one.
+    `decoder`: of a component, what raises EmitError for a value that is none of its state; None where nobody knows."""
+
+    def __init__(
+        self, lines: Iterable[bytes], name: str, decoder: Callable[[str], Decode | None] = lambda component: None
+    ) -> None:
+        self._lines = iter(lines)
+        self.name = name
+        self._decoder = decoder
+        self._number = 0  # of the line that was read last
+        self._first = 0  # and of the first key's in this section
+
+    def sections(self) -> Iterator[tuple[Header, Iterator[Kept]]]:
+        """A component after the other, each with its keys. Raises ConfigurationError, with the line's number."""
+        seen: set[str] = set()
+        line = self._next()
+        if line is None:
+            self._refuse("nothing is in it, not even a header")
+        while line is not None:
+            header = self._header(line)
+            if header.component in seen:
+                self._refuse(f"a second header of {header.component!r}")
+            seen.add(header.component)
+            self._first = self._number + 1
+            yield header, self._rows(header)
+            line = self._next()
+
+    def twice(self, at: int) -> NoReturn:
+        """The key that is number `at` of this section, from 0, was there before."""
+        text = f"{self.name}:{self._first + at}: this key was in a line before"
+        raise ConfigurationError(text, code=K243)
+
+    def _rows(self, header: Header) -> Iterator[Kept]:
+        decode = self._decoder(header.component)
+        for number in range(header.keys):
+            line = self._next()
+            if line is None:
+                text = f"{self.name} ends after {number:,} of {header.keys:,} keys of {header.component!r}"
+                raise ConfigurationError(text, code=K244)
+            yield self._row(line, decode)
+
+    def _next(self) -> bytes | None:
+        line = next(self._lines, None)
+        self._number += 1
+        if line is not None and len(line) > LINE_BYTES_MAX:
+            self._refuse(f"{len(line):,} bytes are too many for a line")
+        return line
+
+    def _header(self, line: bytes) -> Header:
+        told = self._object(line)
+        if told.get("kedge") != "state" or told.keys() != _HEADER:
+            self._refuse('a header is expected here, {"kedge": "state", …}, and this is none')
+        if type(told["format"]) is int and told["format"] > FORMAT:
+            text = f"{self.name}:{self._number}: format {told['format']}; this Kedge reads format {FORMAT}"
+            raise ConfigurationError(text, code=K246)
+        texts = (told["topology"], told["run_id"], told["component"])
+        schema = component_of(json.dumps(told["schema"]))
+        if told["format"] != FORMAT or not all(type(one) is str for one in texts) or schema is None:
+            self._refuse("a header whose fields are not what they should be")
+        if type(told["keys"]) is not int or told["keys"] < 0:
+            self._refuse("a header that does not say how many keys follow")
+        return Header(*texts, told["keys"], schema)
+
+    def _row(self, line: bytes, decode: Decode | None) -> Kept:
+        told = self._object(line)
+        if told.keys() != _ROW or type(told["timers"]) is not dict:
+            self._refuse("a key is expected here, with slot, key, value and timers")
+        try:
+            key, value = key_form(told["key"]), value_bytes(told["value"])
+            timers = {name: due_of(at) for name, at in told["timers"].items()}
+            if value is not None and decode is not None:
+                decode(value)
+        except (ValueError, TypeError, OverflowError, EmitError) as error:
+            self._refuse(str(error))
+        if type(told["slot"]) is not int or told["slot"] != slot_of(key):
+            self._refuse(f"the key's slot is {slot_of(key)}, and not {told['slot']!r:.20}")
+        if value is None and not timers:
+            self._refuse("neither a value nor a timer")
+        return Kept(told["slot"], key, value, timers)
+
+    def _object(self, line: bytes) -> dict[str, Any]:
+        try:
+            told = json.loads(line, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"no JSON: {error}")
+        if type(told) is not dict:
+            self._refuse("not an object")
+        return told
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ConfigurationError(f"{self.name}:{self._number}: {what}", code=K241)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number in JSON")

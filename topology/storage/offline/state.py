@@ -1,0 +1,164 @@
+"""The state in a directory that no run has: to look into, to write out as lines, and to put other state in its place.
+
+For commands. Everything blocks. Must not know how anything is shown, nor where lines come from or go.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from topology.codes.declarations import K240, K242
+from topology.codes.startup import K448, K449
+from topology.errors import ConfigurationError, StartError, did_you_mean
+from topology.storage.directory.shape import Component, components_in, left_in, with_components
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.offline.export import Header, Reading, header_line, row_line
+from topology.storage.rescale import partition
+from topology.storage.rescale.assign import opened_stores
+from topology.storage.rescale.partition import Kept, Twice
+from topology.storage.sqlite.errors import start_error
+from topology.storage.store import StoreBroken, StoreFull
+from topology.text import printable
+
+LISTED_MAX: Final = 20  # components that a sentence names
+
+
+class HeldState:
+    """Opens the directory and its stores, which nobody else has then; `with` gives them back. `topology`: the name of
+    the one that it is made for, where it is not there yet. Raises StartError, as a run does that begins; none of its
+    methods but `restore` changes anything."""
+
+    def __init__(self, directory: Path, topology: str | None = None) -> None:
+        with contextlib.ExitStack() as closing:
+            self._state = closing.enter_context(contextlib.closing(StateDir(directory, topology)))
+            self._state.check_files()
+            if not self._state.known_files and topology is not None:
+                self._state.make_stores([0])
+            self._stores = closing.enter_context(opened_stores(self._state))
+            with self._told():
+                partition.complete(self._stores)  # of an import that was cut short
+            self._closing = closing.pop_all()
+        kept = {name: one for name, one in self._noted().items() if one.get("kept")}
+        self.components = left_in(self._state.shape) | kept
+
+    def __enter__(self) -> "HeldState":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    @property
+    def topology(self) -> str:
+        return self._state.topology
+
+    def known_as(self, name: str) -> str:
+        """The name that this component is known as. Raises ConfigurationError where no state of it is kept."""
+        names = {one.get("name", known_as): known_as for known_as, one in self.components.items()}
+        if name in names:
+            return names[name]
+        if name in self.components:
+            return name
+        there = ", ".join([*names][:LISTED_MAX]) or "nothing"
+        text = f"no state is kept of a component {printable(name)!r:.80}{did_you_mean(name, names)}"
+        raise _without_state(f"{text}; there is state of {there}")
+
+    def found(self, component: str, slot: int, key: bytes) -> Kept | None:
+        """What is kept of one key; None for nothing."""
+        with self._told():
+            return partition.found(self._stores, component, slot, key)
+
+    # -- out
+
+    def lines(self, components: Sequence[str]) -> Iterator[str]:
+        """All that is kept of these, by the names that they are known as; of all, where none is named. Raises
+        StartError where the last run was cut short."""
+        self._check_drained("can't be written out")
+        with self._told():
+            for component in components or self.components:
+                keys = partition.count(self._stores, component)
+                schema = self.components[component]
+                yield header_line(Header(self._state.topology, self._state.run_id, component, keys, schema))
+                for kept in partition.checkpoint(self._stores, component):
+                    yield row_line(kept)
+
+    # -- in
+
+    def restore(self, reading: Reading, declared: Mapping[str, Component] | None = None) -> dict[str, int]:
+        """What is read takes the place of the state that there is of its components; returns how many keys each has.
+        All of it, or nothing. `declared`: the components of the topology as it is now, where it is at hand. Raises
+        ConfigurationError for what can't be taken, StartError where the last run was cut short, or the disk fails."""
+        self._check_drained("can't be replaced")
+        headers: list[Header] = []
+        try:
+            counts = partition.restore(self._stores, self._taken(reading, declared, headers))
+        except Twice as error:
+            reading.twice(error.at)
+        except (StoreFull, StoreBroken) as error:
+            if isinstance(error, StoreBroken) and error.damaged is not None:
+                raise start_error(error.damaged, error) from None
+            raise _not_put(str(error)) from None
+        self._note(headers, declared)
+        return counts
+
+    def _taken(
+        self, reading: Reading, declared: Mapping[str, Component] | None, headers: list[Header]
+    ) -> Iterator[tuple[str, Iterable[Kept]]]:
+        noted = self._noted() | self.components
+        for header, rows in reading.sections():
+            known = declared if declared is not None else noted
+            if known:  # else the directory is new, and whatever is in the file is what there is
+                _check_type(header, known.get(header.component))
+            headers.append(header)
+            yield header.component, rows
+
+    def _note(self, headers: Iterable[Header], declared: Mapping[str, Component] | None) -> None:
+        """The type of what is kept now, which the next run compares its own with."""
+        noted, left = self._noted(), left_in(self._state.shape)
+        changed = dict(noted)
+        for header in headers:
+            name = header.component
+            now = declared[name] if declared is not None else header.schema
+            if name in left:
+                left[name] = now
+            elif name not in noted:
+                changed[name] = now
+            elif declared is not None:
+                other: Component = {**noted[name], "state": now["state"], "kept": True, "older": now.get("older", [])}
+                changed[name] = other
+        if changed != noted or left != left_in(self._state.shape):
+            self._state.set_shape(with_components(changed, left))
+
+    def _noted(self) -> dict[str, Component]:
+        return components_in(self._state.shape)
+
+    def _check_drained(self, what: str) -> None:
+        if not self._state.clean:
+            text = f"the last run of {self._state.topology!r} was cut short, so its state {what}"
+            raise StartError(text, code=K448)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreFull as error:
+            raise _not_put(f"of an import that was cut short: {error}") from None
+        except StoreBroken as error:
+            raise start_error(self._state.path, error) from error
+
+
+def _without_state(text: str) -> ConfigurationError:
+    return ConfigurationError(text, code=K240)
+
+
+def _not_put(why: str) -> StartError:
+    return StartError(f"the state could not be put in place: {why}", code=K449)
+
+
+def _check_type(header: Header, expected: Component | None) -> None:
+    if expected is None or not expected.get("kept"):
+        raise _without_state(f"no state is kept of a component {printable(header.component)!r:.80}, which the file has")
+    given, wanted = header.schema["state"], expected["state"]
+    if given != wanted and given not in expected.get("older", ()):
+        text = f"the file has state of type {given or 'none'} for {header.component!r}, and the topology {wanted}"
+        raise ConfigurationError(printable(text), code=K242)

@@ -1,0 +1,108 @@
+"""The journal between two runs: its entries go where their slots go (D7), and nearly all of them go for good where all
+was done when the last run ended (D4, E1).
+
+A row has entries of several slots: those that go elsewhere are in new rows there, durably, before the row is replaced
+by one with those that stay. What is in two rows after a crash is the same, and whoever restores it takes the later.
+Must not know why anything moves.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Final
+
+from topology.groupings import task_of_slot
+from topology.storage.encoding.journal import Remembered, packed, unpacked
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import StoreBroken
+from topology.storage.values import Changes, JournalRow
+
+ROWS_AT_ONCE: Final = 500  # of the journal, that are in memory,
+BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # and no more than these of them, but for one
+
+Homes = Callable[[str, Remembered], int | None]  # of a component's entry: the store that it belongs to; None: nobody's
+
+
+def file_journal(stores: Mapping[int, SqliteStore], number: int, placements: Mapping[str, Sequence[int]]) -> int:
+    """Moves the entries in one store that belong to tasks of other workers; returns how many were. Those of components
+    without a placement stay. Raises StoreFull, StoreBroken."""
+
+    def home(component: str, one: Remembered) -> int:
+        placement = placements.get(component)
+        return number if placement is None else placement[task_of_slot(one.slot, len(placement))]
+
+    return _filed(stores, number, home)
+
+
+def empty_journal(stores: Mapping[int, SqliteStore]) -> None:
+    """After a run that has done all that it had read: forgets what was remembered, but for what may come again, and up
+    to where it was done. May come again: dead letters, whose origins any store may have; what stands for several
+    messages, of which nobody knows which one is dead; and what a timer has put out, which nobody but the journal sends
+    again. Raises StoreFull, StoreBroken."""
+    dead = {origin for store in stores.values() for origin in store.loaded.dead_origins}
+    for number, store in stores.items():
+
+        def home(component: str, one: Remembered, here: int = number) -> int | None:
+            stays = one.timer or one.origin in dead or (dead and len(one.messages) > 1)
+            return here if stays else None
+
+        _filed(stores, number, home)
+        if floors := store.loaded.floors:
+            store.replace(Changes(), floors=floors)
+
+
+def _filed(stores: Mapping[int, SqliteStore], number: int, home: Homes) -> int:
+    source, moved = stores[number], 0
+    for rows in _groups(source.journal()):
+        split = {row.number: _split(source, row, number, home) for row in rows}
+        changed = {at: parts for at, parts in split.items() if parts is not None}
+        if not changed:
+            continue
+        for other, target in stores.items():
+            if other != number:
+                moved += _add(target, [parts[other] for parts in changed.values() if other in parts])
+        staying = [parts[number] for parts in changed.values() if number in parts]
+        source.commit(Changes(journal=_rows(source, staying), forgotten=[*changed]))
+    return moved
+
+
+_Part = tuple[str, bytes, int]  # of a row: the component, entries as bytes, and how many
+
+
+def _split(source: SqliteStore, row: JournalRow, number: int, home: Homes) -> dict[int, _Part] | None:
+    """The parts of a row by the stores that they belong to; None where all of it stays."""
+    try:
+        classes, entries = unpacked(row.entries)
+    except ValueError as error:
+        raise StoreBroken(f"{source.path} is damaged: {error}", source.path) from error
+    parts: dict[int, list[Remembered]] = {}
+    for one in entries:
+        if (at := home(row.component, one)) is not None:
+            parts.setdefault(at, []).append(one)
+    if len(parts.get(number, ())) == len(entries):
+        return None
+    return {at: (row.component, packed(classes, some), len(some)) for at, some in parts.items()}
+
+
+def _add(target: SqliteStore, parts: Sequence[_Part]) -> int:
+    if parts:
+        target.commit(Changes(journal=_rows(target, parts)))
+    return sum(entries for _, _, entries in parts)
+
+
+def _rows(store: SqliteStore, parts: Sequence[_Part]) -> list[JournalRow]:
+    """With numbers that none had in this store."""
+    numbers = count(store.reread().next_journal) if parts else count()
+    return [JournalRow(next(numbers), component, entries) for component, entries, _ in parts]
+
+
+def _groups(rows: Iterator[JournalRow]) -> Iterator[list[JournalRow]]:
+    group: list[JournalRow] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(row.entries)
+        if len(group) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

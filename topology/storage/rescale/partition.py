@@ -1,0 +1,234 @@
+"""State as a thing of its own, by the primitives of Castro Fernandez et al. (SEEP, SIGMOD 2013): `checkpoint` gives all
+that is kept of a component, `restore` puts such in its place, and `partition` has each store hold the slots of its own
+worker's tasks (D7).
+
+All work on the stores of a state directory that no run has, opened together; all of them can be cut short, and the next
+call goes on (F56). Memory is bounded by a page of rows. Must not know the plan, nor what a key or a value means.
+
+A store notes which placement its rows were filed for last, once they all are: that alone is looked at where nothing
+moves. Before anything moves it is taken back, so no store ever claims more than holds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from struct import pack
+from typing import Final, NamedTuple
+
+from topology.groupings import SLOTS
+from topology.storage.encoding import state
+from topology.storage.rescale.journal import file_journal
+from topology.storage.sqlite.state_rows import REPLACED, STAGED
+from topology.storage.sqlite.state_table import PAGE_BYTES, PAGE_ROWS
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.values import Changes, StateChange, StateRow
+
+Placement = Sequence[int]  # the worker of each of a component's tasks
+Stores = Mapping[int, SqliteStore]  # worker → its store
+
+IN_PLACE: Final = b"\0"  # in place of a placement: rows here replace all others of the component, in other stores too
+
+
+class Kept(NamedTuple):
+    """What is kept of one key: its value as `topology.records.encoded` gives it, or None, and its timers, name → due in
+    microseconds since 1970 (UTC)."""
+
+    slot: int
+    key: bytes
+    value: bytes | None
+    timers: Mapping[str, int]
+
+
+class Twice(Exception):
+    """A key came a second time. `at`: which of the rows it was, from 0."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+# -- checkpoint
+
+
+def checkpoint(stores: Stores, component: str) -> Iterator[Kept]:
+    """All that is kept of a component, store by store, there in the order of slots and keys. Raises StoreBroken."""
+    for store in stores.values():
+        for row in _rows(store, component):
+            yield kept_of(row)
+
+
+def found(stores: Stores, component: str, slot: int, key: bytes) -> Kept | None:
+    """What is kept of one key; None for nothing. Raises StoreBroken."""
+    rows = (store.row(component, slot, key) for store in stores.values())
+    return next((kept_of(row) for row in rows if row is not None), None)
+
+
+def count(stores: Stores, component: str) -> int:
+    """How many keys there is something kept of. Raises StoreBroken."""
+    return sum(1 for store in stores.values() for _ in _rows(store, component))
+
+
+def kept_of(row: StateRow) -> Kept:
+    """Raises ValueError for a body that is none of ours."""
+    content = state.content_of(row.body[state.SUM_BYTES :])
+    return Kept(row.slot, row.key, content.value, content.timers)
+
+
+def _rows(store: SqliteStore, component: str) -> Iterator[StateRow]:
+    after = None
+    while page := store.page(component, range(SLOTS), after):
+        yield from page
+        after = page[-1]
+
+
+# -- restore
+
+
+def restore(stores: Stores, components: Iterable[tuple[str, Iterable[Kept]]]) -> dict[str, int]:
+    """What is kept of these components is this from now on, and nothing else; returns how many keys each has. All or
+    nothing: it holds when one commit of one store does. Where the rows go is for the next `partition`.
+
+    Raises Twice, StoreFull, StoreBroken, and whatever getting the rows raises: then all is as it was.
+    """
+    complete(stores)
+    store = stores[min(stores)]
+    try:
+        counts = {component: _staged(store, component, rows) for component, rows in components}
+        store.put_in_place(counts, IN_PLACE)
+    except BaseException:
+        complete(stores)  # takes away what was staged
+        raise
+    complete(stores)
+    return counts
+
+
+def _staged(store: SqliteStore, component: str, rows: Iterable[Kept]) -> int:
+    name, count = STAGED + component, 0
+    store.replace(Changes(lasting=False), filed={name: b""})
+    for group in _groups(component, rows):
+        if (second := _second(group, store.there(name, group))) is not None:
+            raise Twice(count + second)
+        _put(store, name, group)
+        count += len(group)
+    return count
+
+
+def _groups(component: str, rows: Iterable[Kept]) -> Iterator[list[StateRow]]:
+    group: list[StateRow] = []
+    size = 0
+    for slot, key, value, timers in rows:
+        body = state.body_of(state.seed_of(component, slot), key, state.packed(value, timers))
+        group.append(StateRow(slot, key, body))
+        size += len(body) + len(key)
+        if len(group) >= PAGE_ROWS or size >= PAGE_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _second(group: Sequence[StateRow], there: set[tuple[int, bytes]]) -> int | None:
+    """Which of a group is there already, or is the second of its key; None for none."""
+    for at, row in enumerate(group):
+        if (row.slot, row.key) in there:
+            return at
+        there.add((row.slot, row.key))
+    return None
+
+
+def complete(stores: Stores) -> None:
+    """Goes on with a `restore` that was cut short: what was staged and not put in place goes, and so does what was
+    replaced. Costs nothing where there is none. Raises StoreFull, StoreBroken."""
+    for store in stores.values():
+        for name, known in list(store.known.items()):
+            if name.startswith((STAGED, REPLACED)):
+                _remove(store, name, None)
+            elif known.filed == IN_PLACE:
+                for other in stores.values():
+                    if other is not store and name in other.known:
+                        _remove(other, name, b"")
+        done = {name: b"" for name, known in store.known.items() if known.filed == IN_PLACE}
+        if done:
+            store.replace(Changes(), filed=done)
+
+
+def _remove(store: SqliteStore, name: str, filed: bytes | None) -> None:
+    while page := store.page(name, range(SLOTS)):
+        _take(store, name, page)
+    store.replace(Changes(), filed={name: filed})
+
+
+# -- partition
+
+
+def partition(stores: Stores, placements: Mapping[str, Placement]) -> int:
+    """Has each store hold the state and the journal's entries of exactly those slots of these components whose tasks
+    are placed on its worker; returns how many have moved. Each is copied, durably, before it is removed where it was:
+    what is in two stores after a crash is the same, and is moved again. A store of a worker that has no task gives all
+    away. Reads nothing where nothing moves.
+
+    Raises StoreFull, StoreBroken.
+    """
+    complete(stores)
+    wanted = {component: _filed(placement) for component, placement in placements.items()}
+    unfiled = {number: _unfiled(store, wanted) for number, store in stores.items()}
+    for number, store in stores.items():
+        if claims := [one for one in unfiled[number] if one in store.known and store.known[one].filed]:
+            store.replace(Changes(), filed=dict.fromkeys(claims, b""))
+    moved = 0
+    for number, store in stores.items():
+        if components := unfiled[number]:
+            moved += sum(_move_state(stores, number, one, placements[one]) for one in components)
+            moved += file_journal(stores, number, {one: placements[one] for one in components})
+            store.replace(Changes(), filed={one: wanted[one] for one in components})
+    return moved
+
+
+def _unfiled(store: SqliteStore, wanted: Mapping[str, bytes]) -> list[str]:
+    known = store.known
+    return [one for one, filed in wanted.items() if one not in known or known[one].filed != filed]
+
+
+def _filed(placement: Placement) -> bytes:
+    return pack(f">{len(placement)}H", *placement)
+
+
+def _move_state(stores: Stores, number: int, component: str, placement: Placement) -> int:
+    source, moved = stores[number], 0
+    for slots, home in slots_of(placement):
+        if home == number:
+            continue
+        target = stores[home]
+        while page := source.page(component, slots):
+            there = target.there(component, page)
+            if missing := [row for row in page if (row.slot, row.key) not in there]:
+                _put(target, component, missing)
+            _take(source, component, page)
+            moved += len(page)
+    return moved
+
+
+def slots_of(placement: Placement) -> Iterator[tuple[range, int]]:
+    """The slots of each task (`groupings.task_of_slot`), and its worker."""
+    tasks = len(placement)
+    for task, worker in enumerate(placement):
+        yield range(-(-task * SLOTS // tasks), -(-(task + 1) * SLOTS // tasks)), worker
+
+
+# -- commits of rows
+
+
+def _put(store: SqliteStore, component: str, rows: Sequence[StateRow]) -> None:
+    """None of them is there."""
+    store.commit(Changes(states=[StateChange(component, rows, _digest(rows))]))
+
+
+def _take(store: SqliteStore, component: str, rows: Sequence[StateRow]) -> None:
+    """They are there. Lasting with the next commit that is: until then they are in two places, and the same."""
+    gone = [StateRow(slot, key, b"") for slot, key, _ in rows]
+    store.commit(Changes(states=[StateChange(component, gone, _digest(rows))], lasting=False))
+
+
+def _digest(rows: Iterable[StateRow]) -> int:
+    digest = 0
+    for row in rows:
+        digest ^= state.sum_of(row.body)
+    return digest

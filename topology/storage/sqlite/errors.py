@@ -1,0 +1,69 @@
+"""Why a store's file is not opened, each reason in one sentence with what to do. Must not know what is in the files."""
+
+from pathlib import Path
+from typing import Final, NoReturn
+
+import apsw
+
+from topology.codes.code import LOSS
+from topology.codes.startup import K430, K436, K438
+from topology.errors import StartError
+from topology.filesystem.files import Files
+from topology.filesystem.lock_holders import named
+from topology.storage.sqlite.database import Damaged
+from topology.storage.store import StoreBroken
+
+IN_USE: Final = (
+    "run again in a few seconds: workers of a run that was just killed end within 3 s. What has it then, end: "
+    "kill PID, or kill -9 PID where it is stopped; where that does not end it, its cgroup may be frozen: thaw that"
+)
+
+
+def start_error(path: Path, error: StoreBroken) -> StartError:
+    """What a store of `path`, or one in that directory, that has raised this at a start, from `states()` say, is
+    refused with."""
+    path, cause = error.damaged or path, error.__cause__
+    if cause is None or isinstance(cause, Damaged | ValueError | apsw.CorruptError | apsw.NotADBError):
+        return _damaged(path, str(cause or error))
+    return _unusable(path, str(error))
+
+
+def is_damaged(path: Path, what: str) -> NoReturn:
+    raise _damaged(path, what)
+
+
+def can_not_open(path: Path, why: str, advice: str = "") -> NoReturn:
+    raise _unusable(path, why, advice)
+
+
+def in_use(path: Path) -> NoReturn:
+    """Another process has it; which one, is told where the system tells it."""
+    raise _unusable(path, f"another process has it open{named(path)}", IN_USE)
+
+
+def check_plain(files: Files, path: Path) -> None:
+    """S5: what is opened is a file of this user's with one name, and no link to another."""
+    for one in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            found = files.look(one)
+        except OSError as error:
+            can_not_open(one, error.strerror or str(error))
+        if found is None and one is not path:
+            continue
+        if found is None:
+            can_not_open(path, "there is no such file")
+        if found.kind != "file" or not found.ours or found.links != 1:
+            what = "belongs to another user" if not found.ours else "is a link, or no plain file"
+            raise StartError(f"the state file {one} {what}", code=K438)
+
+
+def _damaged(path: Path, what: str) -> StartError:
+    return StartError(
+        f"the state file {path} is damaged: {what}",
+        code=K430,
+        next=f"restore all of {path.parent} from one copy; or {LOSS.format(path=path.name)}",
+    )
+
+
+def _unusable(path: Path, why: str, advice: str = "") -> StartError:
+    return StartError(f"the state file {path} can't be used: {why}", code=K436, next=advice)

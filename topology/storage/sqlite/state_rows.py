@@ -1,0 +1,134 @@
+"""A store's state, its journal, and which number each component has in it: read as a whole, in pages and row by row,
+and written within a transaction.
+
+Beside a component's number stands what its rows here were filed for last (`partition`), in bytes that are opaque here.
+Rows that are being put in place of a component's others, and those others until they are removed, have names that no
+component can have. Must not know workers, nor what a key or a value means.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from topology.storage.encoding import packing
+from topology.storage.sqlite import state_table, tables
+from topology.storage.sqlite.database import Damaged, Database
+from topology.storage.values import JournalRow, LoadedStates, StateChange, StateRow
+
+STAGED: Final = "\0new "  # before the name of a component: rows that will be its own, all at once,
+REPLACED: Final = "\0old "  # and rows that were
+
+
+class Known(NamedTuple):
+    """What the store knows of a component."""
+
+    number: int  # that its rows of state begin with
+    filed: bytes = b""  # what they are filed for; empty: nobody can say
+
+
+class KeptRows:
+    """Of one open file. Methods that read raise Damaged, ValueError, StoreBroken. `known`: by component."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.components, self.journal = tables.Table("components"), tables.Table("journal")
+        self.known: dict[str, Known] = {}
+        self._is_whole = False  # whether no row of state was missing when one was read first
+
+    def load(self) -> None:
+        """Which rows the journal has, and components' numbers: what is in them is read by the others."""
+        for key, body in tables.loaded(self._database, self.components):
+            self.known[packing.component_of(key)] = Known(int.from_bytes(body[:2], "big"), body[2:])
+        for _ in tables.known(self._database, self.journal):
+            pass
+
+    def all(self, digest: int) -> LoadedStates:
+        """Everything, in one pass; `digest` is that of all rows of state."""
+        again = tables.Table("journal")
+        found = [packing.journal_of(key, body) for key, body in tables.loaded(self._database, again)]
+        if again.rows != self.journal.rows:
+            raise Damaged("rows of the journal are not those that were there")
+        names = {one.number: own_name(name) for name, one in self.known.items()}
+        rows, sums = state_table.read(self._database, names)
+        if sums != digest:
+            raise Damaged("rows of state are missing, or are older than others")
+        return LoadedStates(rows, sorted(found))
+
+    def page(self, component: str, slots: range, after: StateRow | None, digest: int) -> list[StateRow]:
+        """The first rows of these slots, or those after one of them, by slot and key; none where there are no more.
+        `digest` is that of all rows of state: a missing one is found before any of them goes elsewhere (F22)."""
+        self._check(digest)
+        one = self.known.get(component)
+        if one is None:
+            return []
+        return state_table.page(self._database, one.number, own_name(component), slots, after)
+
+    def row(self, component: str, slot: int, key: bytes, digest: int) -> StateRow | None:
+        """That of one key; None where nothing is kept of it. `digest` as with `page`."""
+        self._check(digest)
+        one = self.known.get(component)
+        if one is None:
+            return None
+        return state_table.row(self._database, one.number, own_name(component), slot, key)
+
+    def _check(self, digest: int) -> None:
+        if not self._is_whole and state_table.digest(self._database) != digest:
+            raise Damaged("rows of state are missing, or are older than others")
+        self._is_whole = True
+
+    def there(self, component: str, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
+        """Slot and key of those of these rows that there is one of here, whatever is in it."""
+        one = self.known.get(component)
+        return set() if one is None else state_table.there(self._database, one.number, rows)
+
+    def journal_rows(self) -> Iterator[JournalRow]:
+        """All of the journal that there are now, oldest first, one by one; some may be removed meanwhile."""
+        for key in sorted(self.journal.rows):
+            yield packing.journal_of(key, tables.read(self._database, self.journal, key))
+
+    # -- within a transaction
+
+    def put_states(self, writing: tables.Writing, known: dict[str, Known], change: StateChange) -> None:
+        """`known` is what holds once the transaction does."""
+        one = self._known(writing, known, change.component)
+        state_table.write(self._database, one.number, change.rows)
+
+    def put_journal(self, writing: tables.Writing, next_journal: int, row: JournalRow) -> None:
+        """Raises ValueError for a row whose number was used before."""
+        if row.number < next_journal:
+            raise ValueError(f"the journal's row {row.number} was used before; the next one is {next_journal}")
+        writing.put(self.journal, packing.journal_key(row.number), packing.packed_journal(row))
+
+    def put_filed(self, writing: tables.Writing, known: dict[str, Known], filed: Mapping[str, bytes | None]) -> None:
+        """What these components' rows are filed for from now on; None: there are none, nor will be."""
+        for name, what in filed.items():
+            if what is None:
+                self._drop(writing, known, name)
+                continue
+            self._note(writing, known, name, self._known(writing, known, name)._replace(filed=what))
+
+    def put_in_place(self, writing: tables.Writing, known: dict[str, Known], component: str, filed: bytes) -> None:
+        """The staged rows of a component are its own, and its former ones are replaced."""
+        before = known.get(component)
+        after = self._known(writing, known, STAGED + component)
+        self._drop(writing, known, STAGED + component)
+        self._note(writing, known, component, after._replace(filed=filed))
+        if before is not None:
+            self._note(writing, known, REPLACED + component, Known(before.number))
+
+    def _known(self, writing: tables.Writing, known: dict[str, Known], name: str) -> Known:
+        if name not in known:
+            self._note(writing, known, name, Known(max((one.number for one in known.values()), default=0) + 1))
+        return known[name]
+
+    def _drop(self, writing: tables.Writing, known: dict[str, Known], name: str) -> None:
+        writing.remove(self.components, packing.component_key(name))
+        known.pop(name, None)
+
+    def _note(self, writing: tables.Writing, known: dict[str, Known], name: str, one: Known) -> None:
+        writing.put(self.components, packing.component_key(name), one.number.to_bytes(2, "big") + one.filed)
+        known[name] = one
+
+
+def own_name(name: str) -> str:
+    """The component's, of rows that are staged or replaced, too: what their checksums begin with."""
+    return name.removeprefix(STAGED).removeprefix(REPLACED)

@@ -1,0 +1,196 @@
+"""A topology on real worker processes, which are killed: what `kedge run --workers` does, from within a test.
+
+The supervisor runs here, in the test's own process, so that it says how far the run is and which process is which
+worker; its workers are what they always are. Whatever happens to the test, they end: by the run's own end, or, should
+this process die, because their control sockets do. Must not know pytest.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from topology.plan import plan
+from topology.runtime.asyncio_tools import run_to_end
+from topology.runtime.os_process.output import Output
+from topology.runtime.run.report import Report
+from topology.testing import history
+from topology.testing.virtual_time.crashing_run import Crash, missed, worker_of
+
+if TYPE_CHECKING:
+    from topology.runtime.supervisor.supervisor import (
+        SupervisedRun,  # sockets and processes, which most tests do without
+    )
+
+LOADER: Final = "topology.loading.load:again"  # what makes the topology anew, in a worker
+LOOK_S: Final = 0.01  # between two looks at whether a kill is due
+OUTPUT_LINES_MAX: Final = 10_000  # that are kept of what workers have printed
+
+
+@dataclass(frozen=True)
+class ProcessReport(Report):
+    """A Report, and what people would have seen.
+
+    killed  The ids of the processes that were killed, in order.
+    told    What the supervisor has told of deaths and returns, a line each.
+    output  The lines that workers have printed, to stdout and stderr; of more than 10,000 the last ones.
+
+        report = run_processes("words.py", crashes=[Crash(1, acked=100)])
+        assert report.restarts == len(report.killed) == 1, report.told
+    """
+
+    killed: Sequence[int] = ()
+    told: Sequence[str] = ()
+    output: Sequence[str] = ()
+
+
+def run_processes(
+    target: str | Path,
+    *,
+    set: Mapping[str, object] | None = None,
+    config: Mapping[str, object] | None = None,
+    workers: int = 2,
+    crashes: Sequence[Crash] = (),
+    when: Callable[[], bool] | None = None,
+    state_dir: str | Path | None = None,
+    within_s: float = 60.0,
+) -> ProcessReport:
+    """Runs a topology as `kedge run TARGET --workers N` does, kills workers with SIGKILL, and tells how it ended.
+
+    `target` is a file or module, `:ATTRIBUTE` besides; `set` are parameters of the function that makes the topology,
+    `config` fields of its Config. A crash kills its worker's process once `at_s` seconds have passed and `acked`
+    messages are done, at least one, and one more than at the crash before it; workers tell that about once a second.
+    The first crash waits for `when()` too, which is asked often, and may look at what a sink has stored: with it no
+    message has to be told of. Without a `state_dir` state is kept in a folder of its own, and
+    goes with it. Blocks until the run has ended, for `within_s` at most.
+
+    Raises what the run can't begin for: ConfigurationError, DeclarationError, StartError; ValueError for a crash of a
+    worker that is not there; CrashMissed where the run was over before a kill; TimeoutError, naming what was in flight.
+
+        report = run_processes("words.py", set={"path": "words.txt"}, crashes=[Crash("count", acked=1_000)])
+        assert report.exit_status == 0 and report.restarts == 1
+    """
+    from topology.loading import load, settings
+    from topology.runtime.supervisor.supervisor import SupervisedRun
+
+    found = load.target_of(str(target))
+    given = _texts(set)
+    told: list[str] = []
+    output: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
+    with _unloaded(), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
+        topology = load.load(found, given)
+        topology.config = settings.configured(topology.config, _texts(config), {})
+        run = SupervisedRun(
+            topology,
+            workers=workers,
+            loader=LOADER,
+            arguments=load.recipe(found, given, topology.config),
+            state_dir=state_dir or Path(folder) / "state",
+            told=told.append,
+            output=Output(lambda worker, stream, line: output.append(line)),
+        )
+        placement = plan(topology, workers).placement
+        killing = _Killing(run, [(one, worker_of(placement, one.worker)) for one in crashes], when)
+        report = _noted(topology.name, told, lambda: run_to_end(_bounded(run, killing, within_s, told)))
+    if killing.left and report.ended != "failed":
+        raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
+    parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}
+    return ProcessReport(**parts, killed=killing.killed, told=told, output=[*output])
+
+
+def _noted(name: str, told: list[str], run: Callable[[], Report]) -> Report:
+    """Has the journal know what became of a run."""
+    entry = history.begin(name, None)
+    entry.deaths = told
+    try:
+        report = run()
+    except BaseException as error:
+        entry.ended = f"raised {type(error).__name__}"
+        raise
+    entry.ended = f"{report.ended} after {report.snapshot.seconds:.3g} s on worker processes"
+    return report
+
+
+class _Killing:
+    """Kills who is due. `left` are the crashes that are to come."""
+
+    def __init__(self, run: "SupervisedRun", left: list[tuple[Crash, int]], when: Callable[[], bool] | None) -> None:
+        self.left = left
+        self.killed: list[int] = []
+        self._run = run
+        self._when = when
+        self._acked_then = 0  # when the last one was killed: before the next one the run has to go on
+
+    async def work(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        while self.left:
+            await asyncio.sleep(LOOK_S)
+            crash, worker = self.left[0]
+            pid = self._run.processes().get(worker)
+            if pid is not None and loop.time() - begun >= crash.at_s and self._far_enough(crash):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed.append(pid)
+                    self.left.pop(0)
+                    self._acked_then = self._acked()
+
+    def _far_enough(self, crash: Crash) -> bool:
+        """By what workers have told, or for a first crash by `when` alone."""
+        if self._when is not None and not self.killed:
+            return self._acked() >= crash.acked and self._when()
+        return self._acked() >= max(crash.acked, self._acked_then + 1)
+
+    def _acked(self) -> int:
+        return sum(one.total("acked") for one in self._run.by_worker().values())
+
+
+async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, told: list[str]) -> Report:
+    finishing = asyncio.ensure_future(run.finish())
+    working = asyncio.ensure_future(killing.work())
+    late = asyncio.ensure_future(asyncio.sleep(within_s))
+    try:
+        waited: set[asyncio.Future[Any]] = {finishing, working, late}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and not working.exception():
+            await asyncio.wait({finishing, late}, return_when=asyncio.FIRST_COMPLETED)
+        in_flight, ended = run.in_flight(), finishing.done()
+        if not ended:
+            run.abort()
+        report = await finishing
+        if working.done():
+            working.result()  # or what the caller's own `when` has raised
+        if not ended:
+            raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *told]))
+        return report
+    finally:
+        for future in (working, late):
+            future.cancel()
+        await asyncio.gather(working, late, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _unloaded() -> Iterator[None]:
+    """Loading a topology puts its folder on the import path, and imports from there: both are taken back, as another
+    test may have files of the same names."""
+    path, modules = [*sys.path], {*sys.modules}
+    try:
+        yield
+    finally:
+        folders = [folder for folder in sys.path if folder not in path]
+        sys.path[:] = path
+        for name in {*sys.modules} - modules:
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if os.path.dirname(file) in folders:
+                del sys.modules[name]
+
+
+def _texts(values: Mapping[str, object] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (values or {}).items()}

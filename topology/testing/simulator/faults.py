@@ -1,0 +1,102 @@
+"""What goes wrong in a simulated run, and when: all of it drawn from one seed before anything happens.
+
+A strike waits until so many messages are done, so that it hits a run however fast that is, and is told in the words
+that a failing seed is explained by. Must not know how a strike is brought about.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from topology.runtime.links.protocol import Frame
+
+STRIKES_MAX: Final = 6  # in one run
+FRAME_S: Final = 0.002  # that a frame takes at most, where nothing is wrong
+LATE_S: Final = 0.3  # a frame that is held up
+LOST_MAX: Final = 4  # frames of a run: each costs a worker its life
+
+
+class Hazard(enum.Enum):
+    """One kind of fault. `ALL` are those that `simulate` draws from, unless told. Its value says what happens;
+    `SimReport.faults` has its name.
+
+        simulate(make, seed=7, faults=[Hazard.CRASH, Hazard.POWER_LOSS])
+    """
+
+    CRASH = "a worker is killed"
+    PAUSE = "a worker stands still, and wakes"
+    HANG = "a worker stands still for so long that it is killed"
+    KILL_ALL = "all processes are killed"
+    POWER_LOSS = "the power is lost"
+    DISK_FULL = "the disk is full for a while"
+    SYNC_FAILS = "a sync of the disk fails"
+    LOST_FRAME = "a frame between two workers is lost"
+    LATE_FRAMES = "frames are late, and overtake each other"
+    REPEATED_FRAMES = "frames arrive twice"
+
+
+ALL: Final = tuple(Hazard)
+OF_LINKS: Final = {Hazard.LOST_FRAME: 0.004, Hazard.LATE_FRAMES: 0.05, Hazard.REPEATED_FRAMES: 0.1}  # chance a frame
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One fault, at the first moment at which `after` messages are done and it hits something."""
+
+    hazard: Hazard
+    after: int
+    worker: int
+    seconds: float
+
+    def __str__(self) -> str:
+        who = f" (worker {self.worker})" if self.hazard in (Hazard.CRASH, Hazard.PAUSE, Hazard.HANG) else ""
+        long = f" for {self.seconds:.3g} s" if self.hazard in (Hazard.PAUSE, Hazard.HANG, Hazard.DISK_FULL) else ""
+        return f"{self.hazard.value}{who}{long}, once {self.after} messages are done"
+
+
+def draw_strikes(
+    random: Random, hazards: Collection[Hazard], workers: Sequence[int], messages: int
+) -> tuple[list[Strike], dict[Hazard, float]]:
+    """The strikes of one run, in their order, and how likely each frame meets what may happen to frames."""
+    links = {one: chance * random.choice([0.3, 1, 3]) for one, chance in OF_LINKS.items() if one in hazards}
+    chosen = random.sample(sorted(links, key=lambda one: one.name), random.randint(min(1, len(links)), len(links)))
+    kinds = [one for one in ALL if one in hazards and one not in OF_LINKS]
+    count = random.randint(min(2, len(kinds)), STRIKES_MAX) if kinds else 0
+    drawn = random.sample(kinds, min(2, len(kinds)))  # two kinds at least
+    strikes = []
+    for hazard in (*drawn, *random.choices(kinds, k=count))[:count]:
+        seconds = random.uniform(3.5, 8) if hazard is Hazard.HANG else random.choice([0.01, 0.3, 1.5, 2.5])
+        strikes.append(Strike(hazard, random.randrange(max(1, messages * 9 // 10)), random.choice(workers), seconds))
+    return sorted(strikes, key=lambda one: one.after), {one: links[one] for one in chosen}
+
+
+class Links:
+    """`memory.Faults`: what becomes of each frame, until `healed`."""
+
+    def __init__(self, random: Random, chances: dict[Hazard, float], hits: Counter[Hazard]) -> None:
+        self.healed = False
+        self._random = random
+        self._chances = chances
+        self._hits = hits
+
+    def __call__(self, frame: Frame) -> Sequence[float]:
+        delays = [self._random.uniform(0, FRAME_S)]
+        if self.healed:
+            return delays
+        if self._happens(Hazard.LOST_FRAME) and self._hits[Hazard.LOST_FRAME] < LOST_MAX:
+            self._hits[Hazard.LOST_FRAME] += 1
+            return ()
+        if self._happens(Hazard.LATE_FRAMES):
+            self._hits[Hazard.LATE_FRAMES] += 1
+            delays[0] += self._random.uniform(0, LATE_S)
+        if self._happens(Hazard.REPEATED_FRAMES):
+            self._hits[Hazard.REPEATED_FRAMES] += 1
+            delays.append(self._random.choice([delays[0], self._random.uniform(0, LATE_S)]))
+        return delays
+
+    def _happens(self, hazard: Hazard) -> bool:
+        chance = self._chances.get(hazard)
+        return chance is not None and self._random.random() < chance

@@ -1,0 +1,338 @@
+"""One run of a topology that strikes hit: the workers of `crashing`, with stores on a simulated disk.
+
+The run can be killed as a whole, with its machine's power or without; whoever began it begins the next one on the same
+disk. After every turn of the loop the books have to balance. Must not know topologies, nor what a run should come to.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from acker.roots import LAST_ATTEMPT, OWNER_SHIFT, attempt_of
+from topology.components import Tuple
+from topology.errors import StartError
+from topology.runtime.links.memory import MemoryNetwork
+from topology.runtime.links.protocol import Frame
+from topology.runtime.os_process.restarts import SILENT_S
+from topology.runtime.run import startup
+from topology.runtime.state.keyed_executor import OneAKey
+from topology.runtime.telemetry.stall import held
+from topology.runtime.worker.facts import facts_of
+from topology.runtime.worker.subtrees import SubTree
+from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import Store, StoreBroken
+from topology.testing.simulator.disk import ROOT, SimulatedDisk
+from topology.testing.simulator.faults import Hazard, Links, Strike
+from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.virtual_time.crashing_run import CrashingRun
+from topology.testing.virtual_time.mortal_worker import MortalWorker
+from topology.testing.virtual_time.process import Life
+
+STATE_DIR: Final = ROOT / "state"
+SYNC_S: Final = 0.02  # that an operation of the disk takes at most
+
+
+@dataclass
+class Fate:
+    """What befalls one simulation, over all its runs, and what has come of that so far."""
+
+    random: Random
+    strikes: list[Strike]  # that are to come, in their order
+    by_hand: list[int]  # after how many messages all dead letters are replayed by hand
+    links: Links
+    hits: Counter[Hazard]
+    disk: SimulatedDisk
+    files: SimulatedFiles
+    paths: Counter[str] = field(default_factory=Counter)  # rare ways that were gone
+    told: list[str] = field(default_factory=list)  # what has hit, and when, for people
+    trace: Any = field(default_factory=hashlib.sha256)
+    acked: int = 0  # by workers and runs that are gone
+    healed: bool = False
+    commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has said are durable
+    done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete
+    refused: list[Tuple[Any]] = field(default_factory=list)  # as stale, since the last turn of the loop
+    run: Any = None  # the one that goes on, or was the last
+    memory_lost: bool = False  # whether what is in workers' memory alone has been lost
+
+    def in_flight(self) -> str:
+        """Where everything is that is not done, in a sentence."""
+        workers = self.run.workers if self.run is not None else []
+        return held(facts_of(workers[0].clock.monotonic(), workers)) if workers else "nothing is known"
+
+    def tell(self, now: float, text: str) -> None:
+        self.told.append(f"{now:9.4f} s  {text}")
+        self.trace.update(f"{now:.9f} {text}\n".encode())
+
+    def by_hand_done(self, now: float, answer: DeadAnswer) -> None:
+        if answer.names:
+            self.tell(now, f"{len(answer.names)} dead letters are replayed by hand")
+            self.paths["letters replayed by hand"] += len(answer.names)
+
+    def heal(self) -> None:
+        """Nothing goes wrong from now on."""
+        self.healed = self.links.healed = True
+        self.disk.full = False
+        self.disk.failing_syncs = 0
+        self.strikes.clear()
+
+    def new_machine(self, *, power: bool) -> None:
+        """All processes are dead; `power`: and what was not synced is gone."""
+        self.files.end_all()
+        if power:
+            self.disk.lose_power()
+        self.files = SimulatedFiles(self.disk, self.random)
+
+
+class Broken(AssertionError):
+    """What was promised is not so."""
+
+
+class SimulatedNetwork(MemoryNetwork):
+    """Frames of who has died since may arrive, as those of a zombie do (A15), or be lost with it. `lives` are those of
+    the workers, by owner."""
+
+    def __init__(self, links: Links, random: Random) -> None:
+        super().__init__(links)
+        self.lives: dict[int, Life] = {}
+        self._random = random
+        self._outside = copy_context()  # of no worker's life: what was sent is on its way
+
+    def send(self, frame: Frame) -> bool:
+        return self._outside.copy().run(super().send, frame)
+
+    def _deliver(self, frame: Frame) -> None:
+        if not self.lives[frame.sender].over or self._random.random() < 0.5:
+            super()._deliver(frame)
+
+
+class SimulatedWorker(MortalWorker):
+    """`done` notes when each tree was complete, `paths` how many were of many inputs; `refused` are stale tuples."""
+
+    done: dict[int, float]
+    paths: Counter[str]
+    refused: list[Tuple[Any]]
+
+    def start(self, *, killed: bool = False) -> None:
+        for executor in self.executors.values():
+            if isinstance(executor, OneAKey):
+                executor.refuse = partial(self._refuses, executor.refuse)  # type: ignore[method-assign]
+        super().start(killed=killed)
+
+    def _refuses(self, refuse: Callable[[Tuple[Any]], None], tup: Tuple[Any]) -> None:
+        self.refused.append(tup)
+        refuse(tup)
+
+    def completed(self, trees: list[Any]) -> None:
+        for tree in trees:
+            self.done.setdefault(tree.root, self.clock.monotonic())
+            self.paths["sub-trees"] += isinstance(tree, SubTree)
+        super().completed(trees)
+
+
+class SimulatedRun(CrashingRun):
+    """As `CrashingRun`, whose worker's stores are on `fate`'s disk. `killed` is set once all of it is dead."""
+
+    def __init__(self, *args: Any, fate: Fate, life: Life, **settings: Any) -> None:
+        super().__init__(
+            *args, crashes=(), faults=fate.links, state_dir=STATE_DIR, begins=lambda text: None, **settings
+        )
+        self.killed = asyncio.Event()
+        self._fate = fate
+        fate.run = self
+        self._network: SimulatedNetwork = SimulatedNetwork(fate.links, Random(fate.random.getrandbits(64)))
+        self._life = life  # of all that is no worker's
+        self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
+        self._doomed: list[tuple[MortalWorker, str]] = []  # who dies next, and of what
+        self._kept: dict[int, SqliteStore] = {}  # worker → the store that it has now
+
+    # -- the state directory
+
+    def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
+        state = super()._taken_over(closing)
+        self._opens_store, self._stores = self._stores, self._store
+        return state
+
+    def _made(self, number: int, incarnation: int) -> MortalWorker:
+        worker = super()._made(number, incarnation)
+        self._network.lives[worker.owner] = worker.life
+        return worker
+
+    def _store(self, worker: int) -> Store | None:
+        if (before := self._kept.get(worker)) is not None:
+            self._fate.commits[worker] = before.commits
+        store = self._opens_store(worker)
+        assert isinstance(store, SqliteStore)
+        self._kept[worker] = store
+        if store.commits < (said := self._fate.commits.get(worker, 0)):
+            raise Broken(f"{store.path.name} has {store.commits} commits, and {said} were said to be durable")
+        if store.loaded.marks:
+            self._fate.paths["resumed from marks"] += 1
+        return store
+
+    def _note_commits(self) -> None:
+        """Of a run that is over."""
+        self._fate.commits |= {worker: store.commits for worker, store in self._kept.items()}
+
+    async def _finish(self) -> Any:
+        try:
+            return await super()._finish()
+        finally:
+            self._note_commits()
+
+    # -- what hits it
+
+    def _crash_who_is_due(self) -> None:
+        super()._crash_who_is_due()
+        doomed, self._doomed = self._doomed, []
+        for worker, why in doomed:
+            if worker in self.workers:
+                self._died(worker, why)
+        self._balance()
+        fate = self._fate
+        if fate.strikes and self.acked() >= fate.strikes[0].after and self._hits(fate.strikes[0]):
+            self._strike(fate.strikes.pop(0))
+        if fate.by_hand and self.complete and self.acked() >= fate.by_hand[0]:
+            fate.by_hand.pop(0)
+            self._spawn(self._replay_letters("letters replayed by hand while all went on"))
+
+    async def _replay_letters(self, path: str) -> None:
+        """As `kedge dead replay` asks for, in the middle of the run, of who is there."""
+        answer = await self.dead(DeadAsk(0, "replay"))
+        self._fate.paths[path] += len(answer.names)
+        self._fate.by_hand_done(self._loop.time(), answer)
+
+    def acked(self) -> int:
+        """How many messages are done, with those of the runs before."""
+        return self._fate.acked + sum(int(one.acked) for worker in self.workers for one in worker.spoutings.values())
+
+    def _balance(self) -> None:
+        for worker in self.workers:
+            for one in worker.spoutings.values():
+                if one.emitted != one.acked + one.dead + one.pending:
+                    counts = f"{one.emitted} emitted, {one.acked} acked, {one.dead} dead, {one.pending} pending"
+                    raise Broken(f"spout {one.component!r} does not add up: {counts}")
+        refused, self._fate.refused[:] = [*self._fate.refused], []
+        for tup in refused:
+            self._check_stale(tup)
+
+    def _check_stale(self, tup: Tuple[Any]) -> None:
+        """What is refused must be nobody's (D5). It may be somebody's where it is of several trees, or of inputs that
+        are stale themselves."""
+        if not tup.others and attempt_of(tup.root) != LAST_ATTEMPT:
+            home = next((one for one in self.workers if one.owner == tup.root >> OWNER_SHIFT), None)
+            if home is not None and tup.root in home.ledger:
+                raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
+
+    def _hits(self, strike: Strike) -> bool:
+        """Whether it would hit something now. A worker that is away, or has nothing to do, is waited for."""
+        if strike.hazard in (Hazard.DISK_FULL, Hazard.SYNC_FAILS):
+            return True
+        if strike.hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
+            return any(one.started and self._would_hit(one) for one in self.workers)
+        worker = self._struck(strike)
+        return worker is not None and worker.started and not worker.life.paused and self._would_hit(worker)
+
+    def _struck(self, strike: Strike) -> MortalWorker | None:
+        """The worker that it is meant for; there may be fewer than when it was drawn. None where that is away."""
+        number = strike.worker % len(self._plan.workers)
+        return next((one for one in self.workers if one.worker == number), None)
+
+    def _strike(self, strike: Strike) -> None:
+        fate, now, hazard = self._fate, self._loop.time(), strike.hazard
+        fate.tell(now, str(strike))
+        fate.hits[hazard] += 1
+        worker = self._struck(strike)
+        if hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
+            self._kill_all(power=hazard is Hazard.POWER_LOSS)
+        elif hazard is Hazard.DISK_FULL:
+            fate.disk.full = True
+            self._loop.call_later(strike.seconds, self._free)
+        elif hazard is Hazard.SYNC_FAILS:
+            fate.disk.failing_syncs += 1
+        elif worker is not None and hazard is Hazard.CRASH:
+            self._died(worker, "crashed")
+        elif worker is not None:
+            self._loop.pause(worker.life)
+            if strike.seconds > SILENT_S:
+                self._loop.call_later(SILENT_S, self._looked_at, worker, worker.life)
+            self._loop.call_later(strike.seconds, self._loop.wake, worker.life)
+
+    def _free(self) -> None:
+        self._fate.disk.full = False
+
+    def _looked_at(self, worker: MortalWorker, life: Life) -> None:
+        if life.paused and not life.over:
+            self._doomed.append((worker, "was silent for too long"))
+
+    def _kill_all(self, *, power: bool) -> None:
+        self._fate.acked = self.acked()
+        self._note_commits()
+        self._fate.memory_lost = True
+        for worker in [*self.workers]:
+            self._loop.kill(worker.life)
+            self._dead.append(worker)
+        self._loop.kill(self._life)
+        self._loop.between_turns = None
+        self._closing = True
+        self._fate.new_machine(power=power)
+        self.killed.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._life.call(super()._spawn, work)  # a replacement that is awaited does not come to a run that was killed
+
+    def let_go(self) -> None:
+        """Of a run that was killed, as `MortalWorker.let_go`."""
+        for worker in self._dead:
+            if vars(worker):
+                worker.let_go()
+
+    # -- what comes of it
+
+    def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
+        fate = self._fate
+        fate.tell(self._loop.time(), f"  worker {worker.worker} {why}")
+        fate.paths["a worker died"] += 1
+        if not self.complete:
+            fate.paths["a worker died while another was away"] += 1
+        fate.acked += sum(one.acked for one in worker.spoutings.values())
+        fate.memory_lost = True
+        super()._died(worker, why, killed=killed)
+        if fate.random.random() < 0.5:
+            self._spawn(self._replay_letters("letters replayed by hand while a worker was away"))
+
+    def _let_go(self, worker: MortalWorker, store: Store) -> None:
+        self._fate.files.end_process(self._kept[worker.worker].path)
+
+    def _stopped(self, worker: MortalWorker) -> None:
+        """A process whose store is broken ends alone, and its successor reads what is there (F18)."""
+        if isinstance(worker.broken, StoreBroken):
+            self._fate.paths["a store broke"] += 1
+            self._doomed.append((worker, "ended, as its store is broken"))
+        else:
+            super()._stopped(worker)
+
+    def _session_lost(self, owner: int, why: str) -> None:
+        """As `Fleet._lost`: who has sent it is replaced (A11)."""
+        self._fate.paths["a session was lost"] += 1
+        self._doomed.extend((one, "is replaced: a frame was lost") for one in self.workers if one.owner == owner)
+
+    async def _come(self, number: int, after_s: float) -> None:
+        try:
+            await super()._come(number, after_s)
+        except StartError as error:  # the state directory can't count a start: the disk is full
+            self._failed = error
+            self._over.set()
+
+
+def takes(random: Random) -> Callable[[], float]:
+    """How long the disk takes for something."""
+    return partial(random.uniform, 0, SYNC_S)

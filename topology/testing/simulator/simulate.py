@@ -1,0 +1,364 @@
+"""`simulate`: a topology on virtual time, through whatever one seed brings, and what it comes to beside a run in which
+nothing goes wrong.
+
+First the topology runs in peace; that says what has to arrive. Then it runs again while workers crash and stand still,
+frames are lost, late and repeated, the disk fails, everything is killed and begins again. In the end all heals, and the
+captured must be the same. Must not know how a fault is brought about, nor any particular topology.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from topology.checks.instance_state import kept
+from topology.dead_letters import DeadLetter
+from topology.errors import StartError
+from topology.plan import plan
+from topology.runtime.run.component_files import Folder
+from topology.runtime.run.report import Report
+from topology.storage.dead_questions import DeadAsk
+from topology.storage.directory.state_dir import StateDir
+from topology.storage.offline import dead_letters
+from topology.storage.sqlite.store import SqliteStore
+from topology.testing.captured import Captured
+from topology.testing.simulator.disk import SimulatedDisk
+from topology.testing.simulator.expected import Peace, captured_of, deliveries, quiet, timed_out
+from topology.testing.simulator.faults import ALL, Hazard, Links, draw_strikes
+from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.simulator.graph import above, is_drawn_before, is_kept_before, is_lost_before
+from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
+from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
+from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.worker import Dead, Watch
+from topology.topology import Topology
+
+RUNS_MAX: Final = 40  # of one simulation: each strike may end one, and a full disk keeps a few from beginning
+HEALS_S: Final = 60.0  # of virtual time after which nothing goes wrong any more
+LIMIT_S: Final = 3_600.0  # of virtual time after which a simulation is taken for one that never ends
+AGAIN_S: Final = 1.0  # before a run is begun again
+BY_HAND: Final = 2  # times that dead letters are replayed by hand while a run goes on; once more between two runs
+TASKS_MAX: Final = 3  # and workers, where they change between two runs
+SHOWN_MAX: Final = 3
+IN_VAIN: Final = "trees timed out when nothing went wrong"  # a path
+
+
+class SimulationFailed(AssertionError):
+    """Something was lost or doubled, or did not complete. The text has the seed, what has hit the run, in order, and
+    what differs."""
+
+
+@dataclass(frozen=True)
+class SimReport:
+    """What a simulation has seen. `faults` are those that hit something, by their names, `paths` the rare ways that
+    were gone, `told` what happened, in order, in words. `trace` is the same for the same seed.
+
+        report = simulate(make, seed=7)
+        assert report.messages == len(FAILURES)
+    """
+
+    seed: int
+    messages: int
+    runs: int
+    seconds: float  # of virtual time
+    faults: Mapping[str, int]
+    paths: Mapping[str, int]
+    told: tuple[str, ...]
+    trace: str
+    dead: tuple[Dead, ...] = ()
+
+
+def simulate(
+    make: Callable[[], Topology],
+    *,
+    seed: int,
+    workers: int = 2,
+    faults: Collection[Hazard] = ALL,
+    exact: bool | None = None,
+    rescale: bool = False,
+) -> SimReport:
+    """Runs the topology that `make` gives through the faults of a seed, and compares what its `Captured` have with what
+    they have when nothing goes wrong: every (origin, identity) has to be there, and no other, with the same record.
+
+    The runtime, its stores and SQLite are the real ones; time, links, disk and the workers' deaths are the seed's. The
+    topology reads `ScriptedSpout`s, or spouts of your own that end and resume at the position that `open` is given.
+    State survives, as do the outputs of a bolt that is not deterministic: what they have put out once has to be the
+    same whenever it comes. Where state is in a worker's memory alone (recovery 'none' and 'replay') and that was lost,
+    what comes from there is compared by identities, unless `exact` says that it has to be the same. `rescale`: when all
+    of it begins again, there is another number of workers, and of tasks of bolts that keep something.
+
+    A sink with a file or a server is no part of this: nothing of it dies with a simulated worker. Put `Captured` in its
+    place, which holds what an idempotent sink would; for the sink itself there are `run_processes`, and the suite in
+    `topology.testing.sinks`. Dead letters are replayed by hand on the way, and have to die again.
+
+    Raises SimulationFailed, with the seed and all that happened; ValueError for a topology without Captured.
+
+        @pytest.mark.parametrize("seed", range(50))
+        def test_every_alert_arrives_once_whatever_dies(seed):
+            def make():
+                topology = Topology("alerts")
+                failures = topology.spout("failures", ScriptedSpout(FAILURES))
+                alerts = topology.bolt("alerts", Detect(), failures.fields("source_ip"), tasks=2)
+                topology.bolt("captured", Captured(), alerts.shuffle())
+                return topology
+            simulate(make, seed=seed)
+    """
+    peace = _in_peace(make, workers, seed)
+    topology, watch = make(), Watch()
+    random = Random(seed)
+    places = sorted(plan(topology, workers).workers)
+    strikes, chances = draw_strikes(random, faults, places, peace.messages)
+    disk, hits = SimulatedDisk(Random(random.getrandbits(64))), Counter[Hazard]()
+    files = SimulatedFiles(disk, Random(random.getrandbits(64)))
+    files.make_directory(STATE_DIR, 0o700)
+    links = Links(Random(random.getrandbits(64)), chances, hits)
+    by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
+    fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files)
+    try:
+        with quiet():
+            report, runs, seconds = run_virtual(
+                _lived(topology, fate, watch, workers, seed, rescale), seed=seed, limit_s=LIMIT_S
+            )
+        _compare(topology, peace, fate, exact)
+        _check_ways(peace, watch, fate)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise SimulationFailed(_explained(seed, fate, error)) from error
+        raise
+    finally:
+        fate.files.close()
+    return _reported(seed, peace, fate, topology, watch, report, runs, seconds)
+
+
+def _in_peace(make: Callable[[], Topology], workers: int, seed: int) -> Peace:
+    captured_of(make())
+    try:
+        peace = Peace(make, workers)
+    except Exception as error:
+        raise SimulationFailed(f"seed {seed}, when nothing goes wrong: {type(error).__name__}: {error}") from error
+    if peace.ended != "ended":
+        raise SimulationFailed(f"the topology does not end by itself when nothing goes wrong: it {peace.ended}")
+    return peace
+
+
+async def _lived(
+    topology: Topology, fate: Fate, watch: Watch, workers: int, seed: int, rescale: bool
+) -> tuple[Report, int, float]:
+    """Runs it until it has ended by itself, as often as that takes."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.executor_takes = takes(Random(seed))
+    loop.call_later(HEALS_S, fate.heal)
+    gone: list[SimulatedRun] = []
+    asked = False
+    made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths, "refused": fate.refused})
+    kind = partial(made, watch=watch, seed=seed)
+    folder = Folder()  # of all runs; a real one, from which no loss of power takes anything
+    try:
+        for number in range(1, RUNS_MAX + 1):
+            life = Life()
+            run = SimulatedRun(
+                topology,
+                fate=fate,
+                life=life,
+                watch=watch,
+                orders=Random(fate.random.getrandbits(64)),
+                random=Random(fate.random.getrandbits(64)),
+                workers=workers,
+                worker_kind=kind,
+                utc=loop.utc,
+                folder=folder,
+            )
+            report = await _one(run, life, fate)
+            gone.append(run)
+            watch.workers.clear()
+            if report is not None and report.ended == "ended":
+                if asked or not _replayed_by_hand(topology, fate):
+                    return report, number, loop.time()
+                asked = True
+            fate.paths["the whole run began again"] += 1
+            if rescale:
+                workers = _rescaled(topology, fate)
+            await asyncio.sleep(AGAIN_S)
+    finally:
+        for run in gone:
+            run.let_go()
+        folder.close()
+    raise SimulationFailed(f"it has not ended after {RUNS_MAX} runs")
+
+
+def _rescaled(topology: Topology, fate: Fate) -> int:
+    """Gives bolts that keep something another number of tasks; returns the number of workers."""
+    workers = fate.random.randint(1, TASKS_MAX)
+    kept = [one for one in topology.components if one.shape in ("state", "journal")]
+    for one in kept:
+        one.tasks = fate.random.randint(1, TASKS_MAX)
+    tasks = ", ".join(f"{one.tasks} of {one.name!r}" for one in kept)
+    fate.tell(asyncio.get_running_loop().time(), f"it begins again with {workers} workers, and as tasks {tasks}")
+    return workers
+
+
+async def _one(run: SimulatedRun, life: Life, fate: Fate) -> Report | None:
+    """One run, up to its end; None where it was killed, or could not begin."""
+    loop = asyncio.get_running_loop()
+    finishing = life.task(run.finish())
+    killed = asyncio.ensure_future(run.killed.wait())
+    await asyncio.wait({finishing, killed}, return_when=asyncio.FIRST_COMPLETED)
+    if not finishing.done():
+        return None
+    killed.cancel()
+    fate.acked = run.acked()
+    try:
+        report = finishing.result()
+    except StartError as error:
+        fate.tell(loop.time(), f"  the run could not begin: {error}")
+        fate.paths["a run could not begin"] += 1
+        fate.memory_lost = True
+        fate.new_machine(power=False)
+        return None
+    if report.ended != "ended":
+        fate.tell(loop.time(), f"  the run {report.ended}: {report.error}")
+        fate.memory_lost = True
+    fate.new_machine(power=False)
+    return report
+
+
+def _replayed_by_hand(topology: Topology, fate: Fate) -> bool:
+    """Asks for all dead letters to be replayed, as `kedge dead replay` does where no run goes on; False where there are
+    none."""
+    try:
+        with contextlib.closing(StateDir(STATE_DIR, topology.name, files=fate.files)) as state:
+            answer = dead_letters.answer(state, DeadAsk(0, "replay"))
+    except StartError:  # the disk is full
+        return False
+    fate.by_hand_done(asyncio.get_running_loop().time(), answer)
+    return bool(answer.names)
+
+
+# -- what it comes to
+
+
+def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) -> None:
+    for name, captured in captured_of(topology).items():
+        for tup, at in zip(captured.tuples, captured.times, strict=True):
+            if at > fate.done.get(tup.root, at):
+                raise AssertionError(f"{name!r} got {tup.record} at {at:.4f} s, when its tree was complete already")
+        wanted, got = peace.captured[name], captured.distinct
+        exact = not (fate.memory_lost and is_lost_before(topology, name)) if always is None else always
+        _check_stable(topology, name, captured, exact)
+        if captured.by_record and not exact:
+            continue
+        if _letters(wanted) or _letters(got):  # a letter's identity has its name, which no two runs need to have given
+            if lacks := _letters(wanted) - _letters(got):
+                raise AssertionError(f"{name!r} lacks the letters of {sorted(lacks)[:SHOWN_MAX]}")
+            continue
+        missing, more = _differing(name, peace, got)
+        if missing:
+            raise AssertionError(f"{name!r} lacks {len(missing)} of {len(wanted)}: {missing[:SHOWN_MAX]}")
+        if more:
+            raise AssertionError(
+                f"{name!r} has {len(more)} that it should not: {more[:SHOWN_MAX]}\n{_why(topology, name)}"
+            )
+        same = exact and (always or not is_drawn_before(topology, name))
+        if same and (other := [(one, got[key]) for key, one in wanted.items() if got.get(key, one) != one]):
+            found = "; ".join(f"{there} in place of {one}" for one, there in other[:SHOWN_MAX])
+            raise AssertionError(
+                f"{name!r} has {len(other)} records that are not the same: {found}\n{_why(topology, name)}"
+            )
+    letters = _kept_letters(fate)
+    if twice := [one for one, count in letters.items() if count > 1]:
+        raise AssertionError(f"there is more than one dead letter of {twice[:SHOWN_MAX]}")
+    if (dead := {*letters}) != peace.dead:
+        more, less = sorted(dead - peace.dead, key=str), sorted(peace.dead - dead, key=str)
+        raise AssertionError(f"there are dead letters of {more[:SHOWN_MAX]}, and none of {less[:SHOWN_MAX]}")
+
+
+def _differing(name: str, peace: Peace, got: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """The records that are missing, and those that are too many; effects of dead messages are neither (A6)."""
+    wanted = peace.captured[name]
+    missing = {key: record for key, record in wanted.items() if key not in got}
+    more = {key: record for key, record in got.items() if key not in wanted}
+    if missing:
+        first: Mapping[Any, Any] = next(peace.partial_effects(name), {})
+        missing = {key: record for key, record in missing.items() if key not in first}
+    if more:
+        for effects in peace.partial_effects(name):
+            more = {key: record for key, record in more.items() if key not in effects}
+            if not more:
+                break
+    return [*missing.values()], [*more.values()]
+
+
+def _check_ways(peace: Peace, watch: Watch, fate: Fate) -> None:
+    """It has come to the right end; not by a way that is there for what nobody has noticed."""
+    if not peace.timed_out and (late := timed_out(watch)):
+        raise AssertionError(f"{late} trees timed out: what they waited for was lost, and nobody was told")
+    if (lost := fate.paths["a session was lost"]) > fate.hits[Hazard.LOST_FRAME]:
+        raise AssertionError(f"{lost} sessions were lost, and {fate.hits[Hazard.LOST_FRAME]} frames")
+
+
+def _kept_letters(fate: Fate) -> Counter[tuple[str, Any]]:
+    """Whose dead letters the stores have, spout and id, and how many of each: one, as a letter and the mark that passes
+    its message are one commit (E2)."""
+    found = Counter[tuple[str, Any]]()
+    for name in fate.files.names(STATE_DIR):
+        if name.endswith(".db"):
+            store = SqliteStore(fate.files, STATE_DIR / name, lives=False)
+            found.update((one.component, one.id) for one in store.letters())
+            store.close()
+    return found
+
+
+def _letters(captured: Mapping[Any, Any]) -> set[tuple[str, str, str]]:
+    """Whose dead letters these are."""
+    letters = [one for one in captured.values() if isinstance(one, DeadLetter)]
+    return {(one.spout, one.partition, one.message_id) for one in letters}
+
+
+def _check_stable(topology: Topology, name: str, captured: Captured[Any], exact: bool) -> None:
+    """What was put out once is the same in all runs, under its identity (D1, D2, B2)."""
+    if captured.unstable and ((exact and not captured.by_record) or is_kept_before(topology, name)):
+        firsts = {(one.origin, one.identity): one.record for one in reversed(captured.tuples)}
+        shown = [(firsts[one.origin, one.identity], one.record) for one in captured.unstable[:SHOWN_MAX]]
+        raise AssertionError(f"{name!r} got one key with two records: {shown}\n{_why(topology, name)}")
+
+
+def _why(topology: Topology, name: str) -> str:
+    """What to look at where something arrives there that is not a function of the messages."""
+    keeping = {one.name: found for one in above(topology, name) if (found := kept(one))}
+    if keeping:
+        where = ", ".join(f"{bolt!r} (self.{', self.'.join(found)})" for bolt, found in keeping.items())
+        return f"a replay changes once more what a bolt keeps in its attributes: {where}; take `state` for it"
+    return (
+        "a bolt before it gives another output for the same input when that is replayed: by a clock, a random number, "
+        "the order of a set, or the order in which inputs come. Where that is meant: exact=False, and "
+        "Captured(by_record=True) where identities hang on it too"
+    )
+
+
+def _explained(seed: int, fate: Fate, error: Exception) -> str:
+    happened = "\n".join(fate.told) or "  nothing"
+    stuck = not isinstance(error, AssertionError)
+    where = f"\nin flight: {fate.in_flight()}" if stuck else ""
+    kind = f"{type(error).__name__}: " if stuck else ""
+    return f"seed {seed}: {kind}{error}\nwhat happened:\n{happened}{where}"
+
+
+def _reported(
+    seed: int, peace: Peace, fate: Fate, topology: Topology, watch: Watch, report: Report, runs: int, seconds: float
+) -> SimReport:
+    for text in (peace.trace, *deliveries(topology)):
+        fate.trace.update(text.encode())
+    for name, count in report.snapshot.rare.items():
+        fate.paths[name] += count
+    fate.paths["replays"] += report.snapshot.total("replayed")
+    for name, count in fate.disk.hits.items():
+        fate.paths[name] += count
+    fate.paths[IN_VAIN] += peace.timed_out
+    faults = {one.name: fate.hits[one] for one in ALL if fate.hits[one]}
+    told, trace = tuple(fate.told), fate.trace.hexdigest()
+    return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, told, trace, tuple(watch.dead))

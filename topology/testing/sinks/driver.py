@@ -1,0 +1,201 @@
+"""Drives a sink as the runtime does, and keeps what it was told. Must not know any check of the suite, nor a store."""
+
+import asyncio
+import copy
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import islice
+from random import Random
+from typing import Any, Final
+
+from topology.codes.tuples import K612
+from topology.components import Bolt, Collector, Source, Task, Tuple
+from topology.errors import TupleStateError
+from topology.records import Record
+from topology.runtime.clock import LoopClock
+from topology.runtime.tasks.batch_executor import takes_many
+from topology.runtime.tasks.executor import SLICE_MAX
+
+_WORD: Final = 2**64
+ANSWERED_S: Final = 60.0  # that a sink has, after `flush`, for what it was given
+_LOOK_S: Final = 0.001  # between two looks at whether all is done: what a thread has done sets no event
+
+
+class LeftOut(Exception):
+    """A check that this subject has nothing for; the text says what."""
+
+
+class SinkItem(Record):
+    """What the suite stores."""
+
+    number: int
+    revision: int
+    text: str
+    value: float
+
+
+def item(number: int, revision: int = 1, text: str = "") -> SinkItem:
+    return SinkItem(number, revision, text or f"item {number}", number / 8)
+
+
+def delivery(record: SinkItem, message: int | None = None, subscription: int = 0) -> Tuple[Any]:
+    """A tuple of message `message`, that of its number unless given: with the same identity at each replay, and by each
+    subscription."""
+    number = record.number if message is None else message
+    origin, identity = (number * 2 + 1) % _WORD, (number * 7919 + 1) % _WORD
+    return Tuple(record, origin, identity, 1 + subscription, (), Source("items", "SinkItem", tag=subscription))
+
+
+class Answers:
+    """A collector that keeps acks, in order, and refuses a second one as the runtime does.
+
+    `on_ack` is called in the moment of an ack: what is not stored then was acked too early.
+    """
+
+    def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
+        self.acked: list[Tuple[Any]] = []
+        self._done: set[int] = set()
+        self._on_ack = on_ack
+
+    def emit(self, *_: object, **__: object) -> None:
+        raise AssertionError("a sink emits nothing")
+
+    def ack(self, tup: Tuple[Any]) -> None:
+        self._finish(tup)
+        self.acked.append(tup)
+        if self._on_ack is not None:
+            self._on_ack(tup)
+
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """As the runtime's own has it, which a sink may use: acks each that is not done; returns those that are."""
+        finished = []
+        for tup in tuples:
+            if self.is_done(tup):
+                finished.append(tup)
+            else:
+                self.ack(tup)
+        return finished
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        self._finish(tup)
+
+    def touch(self, tup: Tuple[Any]) -> None:
+        """Held tuples are touched by the runtime as well."""
+
+    async def drain(self) -> None:
+        """Nothing is below a sink."""
+
+    def is_done(self, tup: Tuple[Any]) -> bool:
+        return id(tup) in self._done
+
+    def _finish(self, tup: Tuple[Any]) -> None:
+        if id(tup) in self._done:
+            raise TupleStateError("the sink has acked or failed a tuple twice", code=K612)
+        self._done.add(id(tup))
+
+
+class Told(Answers):
+    """One that keeps fails too, in order."""
+
+    def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
+        super().__init__(on_ack)
+        self.failed: list[tuple[Tuple[Any], str]] = []
+
+    def fail(self, tup: Tuple[Any], reason: str) -> None:
+        super().fail(tup, reason)
+        self.failed.append((tup, reason))
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of what was acked, in that order."""
+        return [tup.record.number for tup in self.acked]
+
+
+class _NoNotes:
+    def get(self, name: str) -> str | None:
+        return None
+
+    def set(self, name: str, text: str) -> None:
+        raise AssertionError("a sink that notes something is not known to this suite")
+
+
+def sink_task(tasks: int = 1, index: int = 0, component: str = "sink") -> Task:
+    """A task on the running loop."""
+    clock = LoopClock(asyncio.get_running_loop())
+    return Task("conformance", component, index, tasks, clock, Random(index), _NoNotes())
+
+
+@asynccontextmanager
+async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str = "sink") -> AsyncIterator[Any]:
+    """A task's own copy of the sink, opened, and closed at the end, as a run does it."""
+    sink: Any = copy.deepcopy(prototype)
+    try:
+        await _awaited(sink.open(sink_task(tasks, index, component)))
+        yield sink
+    finally:
+        await _awaited(sink.close())
+
+
+async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tuple[Any]]:
+    """Hands the tuples over as a run does: as many as there is room for to `take_inputs`, where the sink has that, else
+    one after the other to `execute`; and waits where it waits for room. Returns them. What the sink raises fails these
+    tuples, as in a run; what the suite itself has to say goes on."""
+    given, rest = [], iter(tuples)
+    while part := [*islice(rest, max(1, min(SLICE_MAX, sink.inputs_room())) if takes_many(sink) else 1)]:
+        given += part
+        try:
+            if takes_many(sink) and sink.inputs_room() > 0:
+                sink.take_inputs(part, out)
+            else:
+                await _awaited(sink.execute(part[0], out))
+        except (AssertionError, TupleStateError):
+            raise
+        except Exception as error:
+            for tup in part:
+                if not out.is_done(tup):
+                    out.fail(tup, f"{type(error).__name__}: {error}")
+    return given
+
+
+async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: Told | None = None) -> Told:
+    """Gives the tuples, ends the input, and returns when each was acked or failed."""
+    out = out or Told()
+    await fed(sink, tuples, out)
+    return out
+
+
+async def fed(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> None:
+    """As `feed`, for a collector of any kind."""
+    given = await give(sink, tuples, out)
+    await flush(sink, out)
+    if not await within(ANSWERED_S, lambda: all(map(out.is_done, given))):
+        owed = [tup.record for tup in given if not out.is_done(tup)]
+        text = f"neither acked nor failed {ANSWERED_S:g} s after `flush`: {len(owed)} of {len(given)} tuples, the first"
+        raise AssertionError(f"{text} is {owed[0]!r}")
+
+
+async def flush(sink: Any, out: "Answers | Collector[Any]") -> None:
+    if (call := getattr(sink, "flush", None)) is not None:
+        await _awaited(call(out))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition; for how long, the check bounds."""
+    while not condition():  # noqa: ASYNC110  # what a thread has done sets no event
+        await asyncio.sleep(_LOOK_S)
+
+
+async def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition came true in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await until(condition)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _awaited(result: Awaitable[None] | None) -> None:
+    if result is not None and inspect.isawaitable(result):
+        await result

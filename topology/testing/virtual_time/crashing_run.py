@@ -1,0 +1,373 @@
+"""A run in one loop whose workers crash, and are replaced by the rules of the supervisor, on virtual time.
+
+A worker that crashes does nothing more, not even clean up, as after SIGKILL. The others are told in two steps: first
+all close their links to it, then all fail what is open (A14). After a back-off a new one begins, with the next
+incarnation; its spouts read again from where the run began. Orders take a moment, drawn by the seed. Must not know
+processes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from topology.codes.runtime import K531
+from topology.errors import KedgeError, WorkerError
+from topology.runtime.control.completion import Crew
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.os_process.restarts import LOOK_S, Restarts
+from topology.runtime.poison.trials import Fallen
+from topology.runtime.poison.turns import TurnsOfAll
+from topology.runtime.run.report import Report
+from topology.runtime.supervisor.deaths import PART_S, Parting
+from topology.runtime.supervisor.fleet import RELINK_S
+from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.telemetry.metrics import Snapshot
+from topology.storage.store import Store
+from topology.testing.virtual_time.loop import VirtualLoop
+from topology.testing.virtual_time.mortal_worker import MortalCrew, MortalWorker
+from topology.testing.virtual_time.worker import Death, Watch
+from topology.user_frames import described
+
+ORDER_S: Final = 0.005  # that an order takes at most, from the supervisor to a worker
+BEGIN_S: Final = 0.3  # that a new process takes until its components are opened
+
+logger = logging.getLogger("kedge")
+
+
+@dataclass(frozen=True)
+class Crash:
+    """One death of a worker: of that number, or of the one that has task 0 of the named component.
+
+    It dies at the first moment at which it has something under way, not before `at_s` seconds of the run, nor before
+    `acked` messages are done, over all spouts: a crash that hits nothing would show nothing.
+
+        Crash("alerts", acked=10)
+        Crash(1, at_s=0.5)
+    """
+
+    worker: int | str
+    at_s: float = 0.0
+    acked: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.at_s < float("inf") or self.acked < 0:
+            raise ValueError(f"{self}: at_s is a number of seconds from 0 on, acked one of messages")
+
+
+class CrashMissed(AssertionError):
+    """The run was over before a crash could hit anything; the text names it, and says what helps."""
+
+
+def missed(crashes: Sequence[Crash], seconds: float) -> CrashMissed:
+    """The error for crashes that did not come to pass in a run of so many seconds."""
+    return CrashMissed(
+        f"the run was over after {seconds:g} s, and its worker had nothing under way by then: "
+        + ", ".join(map(str, crashes))
+        + "; let it come earlier, or give the spout more to read, or pauses"
+    )
+
+
+def worker_of(placement: Any, of: int | str) -> int:
+    """The number of a crash's worker. Raises ValueError where the plan has no such worker, or component."""
+    found = placement.get((of, 0)) if isinstance(of, str) else of
+    if found not in placement.values():
+        workers, names = sorted(set(placement.values())), sorted({name for name, _ in placement})
+        raise ValueError(f"no worker can be crashed for {of!r}: the plan has workers {workers} for {', '.join(names)}")
+    return int(found)
+
+
+class CrashingRun(EmbeddedRun):
+    """As `EmbeddedRun`, with several workers that are `MortalWorker`s, on a `VirtualLoop`. Raises ValueError for a
+    crash of a worker that the plan does not have; `finish` raises CrashMissed."""
+
+    workers: list[Any]
+
+    def __init__(self, *args: Any, crashes: Sequence[Crash], watch: Watch, orders: Random, **settings: Any) -> None:
+        super().__init__(*args, companions=False, **settings)
+        self.drains = False
+        self._left = [(one, worker_of(self._plan.placement, one.worker)) for one in crashes]
+        self._deaths = watch.deaths
+        self._watching = watch.workers
+        self._orders = orders
+        self._restarts = Restarts(self._plan.config.max_restarts)
+        self._counts = Figures(self._plan)
+        self._partings: dict[int, Parting] = {}  # owner → who may send to it still
+        self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
+        self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
+        self._told_until: dict[int, float] = {}  # owner → when the order that it was given last arrives
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in their order, which no set keeps
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._failed: KedgeError | None = None
+        self._over = asyncio.Event()
+        self._dead: list[MortalWorker] = []
+        self._built = False
+        self._closing = False
+
+    # -- in place of what a run without deaths does
+
+    def _made(self, number: int, incarnation: int) -> MortalWorker:
+        worker = super()._made(number, incarnation)
+        assert isinstance(worker, MortalWorker)
+        self._network.attach(number, worker.received)
+        worker.trials.turns = self._turns.of(worker.owner)
+        return worker
+
+    def _crew_of_all(self) -> Crew:
+        self._built = True
+        return MortalCrew(self._plan, self)
+
+    def _join(self) -> None:
+        for one in self.workers:
+            one.join({other.worker: other.owner for other in self.workers if other is not one})
+
+    def snapshot(self) -> Snapshot | None:
+        return replace(self._totals(), limit=self._watch.text) if self._built else None
+
+    def _totals(self) -> Snapshot:
+        now = self._now()
+        for worker in self.workers:
+            self._counts.take(worker.worker, worker.snapshot(), now - self._begun)
+        return self._counts.whole()
+
+    def _stopping(self) -> list[Coroutine[Any, Any, Any]]:
+        return [self._over.wait()]
+
+    async def _serve(self) -> str:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop = loop
+        for crash, _ in self._left:
+            self._loop.call_later(crash.at_s, lambda: None)  # so that the loop turns then
+        self._outside = copy_context()  # of no worker's life
+        self._loop.between_turns = self._crash_who_is_due
+        for worker in self.workers:
+            self._attend(worker)
+        self._spawn(self._look_at_turns())
+        try:
+            return await super()._serve()
+        finally:
+            self._loop.between_turns = None
+            self._closing = True
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _finish(self) -> Report:
+        self._begun = asyncio.get_running_loop().time()
+        try:
+            report = await super()._finish()
+        finally:
+            for worker in self._dead:
+                worker.let_go()
+        if self._left and report.ended != "failed":
+            raise missed([crash for crash, _ in self._left], self._now() - self._begun)
+        ended = "failed" if self._failed is not None and report.ended != "aborted" else report.ended
+        return replace(
+            report,
+            ended=ended,
+            aborted=report.aborted + self._counts.lost,
+            error=self._failed or report.error,
+            restarts=self._restarts.total,
+        )
+
+    # -- who is there (`mortal.Herd`)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.workers) == len(self._plan.workers) and all(worker.started for worker in self.workers)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            if self._failed is not None and self.drains:
+                raise self._failed  # there is nothing to wait for
+            future = asyncio.get_running_loop().create_future()
+            self._waiting[future] = None
+            try:
+                await future
+            finally:
+                del self._waiting[future]
+
+    def _changed(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def _attend(self, worker: MortalWorker) -> None:
+        """Takes note when its sources have ended, and when it ends the run."""
+
+        async def sources_ended() -> None:
+            await worker.sources_ended.wait()
+            self._changed()
+
+        async def stopping() -> None:
+            await worker.stopping.wait()
+            self._stopped(worker)
+
+        self._spawn(sources_ended())
+        self._spawn(stopping())
+
+    def _stopped(self, worker: MortalWorker) -> None:
+        """It can't go on, and the run ends."""
+        self._over.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # -- going
+
+    def _crash_who_is_due(self) -> None:
+        """Called between two turns of the loop, when nobody is under way."""
+        for worker in [one for one in self.workers if one.life.ending]:
+            self._died(worker, "ended by itself", killed=False)
+        for due in [*self._left]:
+            crash, number = due
+            worker = next((one for one in self.workers if one.worker == number and one.started), None)
+            if worker is None or self._loop.time() - self._begun < crash.at_s or not self._would_hit(worker):
+                continue
+            if not crash.acked or self._totals().total("acked") >= crash.acked:
+                self._left.remove(due)
+                self._died(worker, "crashed")
+
+    def _would_hit(self, worker: MortalWorker) -> bool:
+        """Whether its death loses something: messages that it has read, inputs, acks that have not left yet, or frames
+        that are on their way to it or from it while messages are pending."""
+        mine = worker.status()
+        if mine.pending or mine.busy or (mine.waits and worker.peers.linked):
+            return True
+        others = [one.status() for one in self.workers if one is not worker]
+        frames = any(
+            sender.sent.get(receiver.worker, 0) > receiver.received.get(sender.worker, 0)
+            for other in others
+            for sender, receiver in ((mine, other), (other, mine))
+        )
+        return frames and any(one.pending for one in others)
+
+    def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
+        """As `fleet.Fleet` does it: what it was and had is gone; the others part from it, then fail what is open."""
+        now = self._loop.time()
+        at_s = now - self._begun
+        self._counts.take(worker.worker, worker.snapshot(), at_s)
+        self._counts.died(worker.worker)
+        self._deaths.append(Death(worker.worker, at_s, self.in_flight()))
+        self._loop.kill(worker.life)
+        if worker.keeper.store is not None:
+            self._let_go(worker, worker.keeper.store)
+        self._dead.append(worker)
+        worker.gone.set()
+        self._network.detach(worker.worker)
+        self.workers.remove(worker)
+        self._watching.remove(worker)
+        logger.warning("worker %d %s at %.3f s of virtual time", worker.worker, why, at_s)
+        self._turns.over(worker.owner)
+        self._killed[worker.worker] = killed
+        for earlier in self._partings.values():
+            earlier.left(worker.owner)
+        others = [one.owner for one in self.workers]
+        if others:
+            fail = partial(self._fail, Fallen(worker.owner, killed, worker.started), f"worker {worker.worker} {why}")
+            self._partings[worker.owner] = parting = Parting(others, fail)
+            for one in self.workers:
+                self._tell(one, partial(self._part, one, worker.owner))
+            self._loop.call_later(PART_S, parting.overdue)
+        self._again(worker.worker, why)
+        self._changed()
+
+    def _let_go(self, worker: MortalWorker, store: Store) -> None:
+        """A process that ends lets go of its file."""
+        store.close()
+
+    def _may_try(self) -> bool:
+        return self.complete and all(one.over for one in self._partings.values())
+
+    async def _look_at_turns(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._turns.look()
+
+    def _grant(self, owner: int) -> None:
+        worker = next(one for one in self.workers if one.owner == owner)
+        self._tell(worker, partial(worker.life.call, worker.trials.turns.granted))
+
+    def _part(self, one: MortalWorker, owner: int) -> None:
+        one.part(owner)
+        self._loop.call_later(self._takes_s(), self._parted, owner, one.owner)
+
+    def _parted(self, dead: int, owner: int) -> None:
+        self._partings[dead].parted(owner)
+
+    def _fail(self, fallen: Fallen, why: str, besides: int) -> None:
+        for one in self.workers:
+            if one.owner != besides:
+                self._tell(one, partial(one.fail_for, why, lambda left: None, fallen))
+
+    def _tell(self, worker: MortalWorker, order: Callable[[], Any]) -> None:
+        """Has the order arrive a little later, after those that were given before."""
+        at = max(self._told_until.get(worker.owner, 0.0) + 1e-6, self._loop.time() + self._takes_s())
+        self._told_until[worker.owner] = at
+
+        def arrives() -> None:
+            if not self._closing:  # at the end the dead are buried
+                worker.life.reach(order)
+
+        self._loop.call_at(at, arrives, context=self._outside)  # of nobody: a worker that dies takes no order with it
+
+    def _takes_s(self) -> float:
+        return self._orders.uniform(0, ORDER_S)
+
+    # -- coming
+
+    def _again(self, number: int, why: str) -> None:
+        after_s = self._restarts.died(number, self._loop.time())
+        if after_s is None:
+            self._failed = WorkerError(self._restarts.verdict(why), code=K531)
+            self._over.set()
+        else:
+            self._spawn(self._come(number, after_s + BEGIN_S))
+
+    async def _come(self, number: int, after_s: float) -> None:
+        """A replacement: opened, then joined with all that are there, then started."""
+        await asyncio.sleep(after_s)
+        worker = self._made(number, self._renew())
+        try:
+            await worker.open()
+        except BaseException as error:
+            await worker.close()
+            self._watching.remove(worker)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            self._again(number, f"could not start: {described(error)}")
+            return
+        worker.peers.on_linked = partial(self._linked, worker)
+        others = [*self.workers]
+        self.workers.append(worker)
+        self.workers.sort(key=lambda one: one.worker)
+        for other in others:
+            self._tell(other, partial(other.join, {number: worker.owner}))
+        self._tell(worker, partial(worker.join, {other.worker: other.owner for other in others}))
+        self._loop.call_later(RELINK_S, self._start, worker)
+
+    def _linked(self, worker: MortalWorker) -> None:
+        """Called within its life; what is begun here must outlive that."""
+        self._loop.call_soon(self._start, worker, context=self._outside)
+
+    def _start(self, worker: MortalWorker) -> None:
+        if self._closing or worker.started or worker.life.over:
+            return
+        if self.drains:
+            worker.drain()  # what it reads now, nobody would wait for
+        else:
+            self._counts.resumed(worker.worker)
+        worker.start(killed=self._killed.get(worker.worker, True))
+        self._attend(worker)
+        self._changed()
+        self._turns.begun()

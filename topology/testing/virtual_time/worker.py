@@ -1,0 +1,154 @@
+"""The worker of the test kit: the real one, which checks every record, remembers failures, and can repeat every input.
+
+Must not know scripts, captures or virtual time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from acker.identity import MessageId
+from topology.records import Record
+from topology.runtime.failures import Failure, Reason
+from topology.runtime.state.committed import CommittingExecutor
+from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.tasks.checked_outbox import CheckedOutbox
+from topology.runtime.tasks.executor import Executor
+from topology.runtime.tasks.pending import Pending
+from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.worker import Worker
+from topology.storage.encoding import state
+from topology.testing.virtual_time.process import Crashed
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A message that ended dead: its spout, its id there, its record, and its last failure, after which nobody
+    replays it.
+
+        watch = Watch()
+        run_topology(build(alerts), watch=watch)
+        assert [one.id for one in watch.dead] == [7]
+    """
+
+    spout: str
+    id: MessageId
+    record: Record
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class Death:
+    """A worker that has crashed: when, in seconds of the run, and where everything was that was not done, in a
+    sentence for people.
+
+        assert [death.worker for death in watch.deaths] == [1]
+    """
+
+    worker: int
+    at_s: float
+    in_flight: str
+
+    def __str__(self) -> str:
+        return f"worker {self.worker} crashed at {self.at_s:.3f} s; {self.in_flight}"
+
+
+@dataclass
+class Watch:
+    """What is to be known of a run beside its report, filled in while it goes on: messages that ended dead, all
+    failures, deaths of workers, and in the end what bolts have kept as state.
+
+        watch = Watch()
+        run_topology(build(alerts), watch=watch)
+        assert not watch.failures and len(watch.state("count")) == 100
+    """
+
+    dead: list[Dead] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)  # those that live
+    before: Callable[[Worker], None] = lambda worker: None  # called when everything is open and nothing has begun
+
+    def executor(self, component: str, task: int = 0) -> Executor:
+        """The executor of one bolt task."""
+        return next(one.executors[component, task] for one in self.workers if (component, task) in one.executors)
+
+    def state(self, component: str) -> Mapping[bytes, Any]:
+        """The state that the tasks of a bolt keep, by the byte form of its key."""
+        tasks = [one for worker in self.workers for one in worker.tasks_of(component)]
+        return {key: value for one in tasks for key, value in _values(one)}
+
+
+def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
+    if isinstance(task, KeyedExecutor):
+        yield from task.values.items()
+    elif isinstance(task, CommittingExecutor) and task.codec is not None:
+        for key in task.keys:
+            if (value := state.value_of(task.keys.content(key))) is not None:
+                yield key, task.codec.decode(value)
+
+
+class WatchedReporter(Reporter):
+    """Tells what the real one tells, and remembers it."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def failed(self, failure: Failure) -> None:
+        if isinstance(failure.error, Crashed):
+            return
+        self._watch.failures.append(failure)
+        super().failed(failure)
+
+    def broke(self, failure: Failure) -> None:
+        self._watch.failures.append(failure)
+        super().broke(failure)
+
+
+class WatchedWorker(Worker):
+    """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost.
+
+    `seed`: that of which tasks work in the turn of the one that feeds them, and which at a turn of their own, so that
+    the loop shuffles them, and of whether commits are made on the loop; None: all do as in a run.
+    """
+
+    outbox_kind = CheckedOutbox
+
+    def __init__(
+        self, *args: Any, watch: Watch, replay_all: bool = False, seed: int | None = None, **settings: Any
+    ) -> None:
+        settings["reporter"] = WatchedReporter(watch)
+        super().__init__(*args, **settings)
+        watch.workers.append(self)
+        self._watch = watch
+        self._replay_all = replay_all
+        self._seed = seed
+        self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
+
+    def start(self, *, killed: bool = False) -> None:
+        if self._seed is not None:
+            random = Random(self._seed)
+            for executor in self.executors.values():
+                executor.hand_on = random.random() < 0.5
+            self.keeper.here &= random.random() < 0.5
+        self._watch.before(self)
+        super().start(killed=killed)
+
+    def completed(self, trees: list[Any]) -> None:
+        if self._replay_all:
+            again = [one for one in trees if isinstance(one, Pending) and id(one) not in self._repeated]
+            trees = [
+                one for one in trees if not isinstance(one, Pending) or self._repeated.pop(id(one), None) is not None
+            ]
+            for tree in again:
+                self._repeated[id(tree)] = tree
+                tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
+        if trees:
+            super().completed(trees)
+
+    def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
+        self._watch.dead.append(Dead(spouting.component, tree.message.id, tree.message.record, failure))
+        super().died(spouting, tree, failure, letter)
