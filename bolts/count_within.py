@@ -16,8 +16,8 @@ from typing_extensions import TypeVar
 
 from bolts.burst_window import EMPTY, Raised, Window, counted
 from topology.annotations import bindings, union
-from topology.codes.settings import K345, K346
-from topology.codes.tuples import K618
+from topology.codes.settings import INVALID_COUNT_WITHIN, UNTYPED_COUNT_WITHIN
+from topology.codes.tuples import UNCOUNTABLE_RECORD
 from topology.components import A, Bolt, State, Task
 from topology.errors import ConfigurationError, EmitError
 from topology.records import Record, decoder, encode, is_record
@@ -103,11 +103,11 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         for name, value in (("limit", limit), ("most", most)):
             if type(value) is not int or not 1 <= value <= LIMIT_MAX:
                 text = f"{kind}: {name} is a whole number from 1 to {LIMIT_MAX:,}, not {value!r}"
-                raise ConfigurationError(text, code=K345)
+                raise ConfigurationError(text, code=INVALID_COUNT_WITHIN)
         for name, seconds in (("within_s", within_s), ("lateness_s", lateness_s)):
             if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds <= SPAN_MAX_S:
                 text = f"{kind}: {name} is a number of seconds from 0 to {SPAN_MAX_S:.0f}, not {seconds!r}"
-                raise ConfigurationError(text, code=K345)
+                raise ConfigurationError(text, code=INVALID_COUNT_WITHIN)
         self.limit = limit
         self.within_s = within_s
         self.lateness_s = lateness_s
@@ -143,7 +143,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         if self._lateness and not classes:
             kind = type(self).__name__
             text = f"{kind} keeps records until they are decided, and does not say of which class they are"
-            raise ConfigurationError(text, code=K346)
+            raise ConfigurationError(text, code=UNTYPED_COUNT_WITHIN)
         self._kinds = {cls: index for index, cls in enumerate(classes)}
         self._decoders: list[Callable[[bytes], Any]] = [decoder(cls) for cls in classes]
 
@@ -272,4 +272,4 @@ def _burst(raised: Raised) -> Burst:
 
 
 def _uncountable(text: str) -> EmitError:
-    return EmitError(text, code=K618)
+    return EmitError(text, code=UNCOUNTABLE_RECORD)

@@ -2,11 +2,13 @@
 
 import sys
 
-from topology.codes.settings import K377
+from topology.codes.settings import SPARK_NOT_INSTALLED
 from topology.errors import ConfigurationError
 
 
 def missing(what: str, error: ImportError) -> ConfigurationError:
     """The error of whoever can't do without it."""
     text = f"{what} needs Spark, which can't be imported: {error}"
-    return ConfigurationError(text, code=K377, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'")
+    return ConfigurationError(
+        text, code=SPARK_NOT_INSTALLED, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'"
+    )

@@ -24,7 +24,7 @@ from topology.cli.commands.run import start
 from topology.cli.log_levels import LogFormat, LogLevel
 from topology.cli.options import DebugOption, LogFormatOption, LogLevelOption
 from topology.cli.output import terminal
-from topology.codes.command_line import K142, K143, K144
+from topology.codes.command_line import INVALID_DEMO_OPTION, PROJECT_DIR_NOT_EMPTY, PROJECT_DIR_NOT_WRITABLE
 from topology.errors import ConfigurationError
 from topology.loading.durations import Duration
 from topology.plan import WORKERS_MAX
@@ -65,7 +65,7 @@ def demo(
     what it wrote at the end.
     """
     if wrong := _wrong(rate, lines, workers, for_s):
-        raise ConfigurationError(wrong, code=K144)
+        raise ConfigurationError(wrong, code=INVALID_DEMO_OPTION)
     if keep is not None:
         refuse_what_is_there(keep)
     os.environ.setdefault("KEDGE_HINT", "1")  # how to kill a worker is told without a terminal, too
@@ -142,7 +142,9 @@ def _made(keep: str | None) -> list[Path]:
         try:
             return [Path(tempfile.mkdtemp(prefix="kedge-demo-"))]
         except OSError as error:
-            raise ConfigurationError(f"no temporary folder can be made: {error.strerror}", code=K143) from None
+            raise ConfigurationError(
+                f"no temporary folder can be made: {error.strerror}", code=PROJECT_DIR_NOT_WRITABLE
+            ) from None
     made: list[Path] = []
     try:
         folder = Path(keep).absolute()
@@ -151,7 +153,7 @@ def _made(keep: str | None) -> list[Path]:
             made.append(missing)
     except OSError as error:
         _take_away(made)
-        raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=K143) from None
+        raise ConfigurationError(f"{keep} can't be made: {error.strerror}", code=PROJECT_DIR_NOT_WRITABLE) from None
     return made
 
 
@@ -169,14 +171,16 @@ def _make(log: Path, lines: int) -> None:
     try:
         log.open("x").close()
     except FileExistsError:
-        raise ConfigurationError(f"{log.parent} is not empty: it has {log.name}", code=K142) from None
+        raise ConfigurationError(f"{log.parent} is not empty: it has {log.name}", code=PROJECT_DIR_NOT_EMPTY) from None
     except OSError as error:
-        raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from None
+        raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=PROJECT_DIR_NOT_WRITABLE) from None
     try:
         maker.write(made, log)
     except BaseException as error:
         with suppress(OSError):
             log.unlink()
         if isinstance(error, OSError):
-            raise ConfigurationError(f"{log} can't be written: {error.strerror}", code=K143) from None
+            raise ConfigurationError(
+                f"{log} can't be written: {error.strerror}", code=PROJECT_DIR_NOT_WRITABLE
+            ) from None
         raise

@@ -3,7 +3,7 @@
 Knows neither files nor clocks.
 """
 
-from topology.codes.settings import K312, K313
+from topology.codes.settings import POSITION_KIND_MISMATCH, SINGLE_TASK_SOURCE
 from topology.components import Task
 from topology.errors import ConfigurationError
 
@@ -12,9 +12,9 @@ def alone(task: Task, what: str) -> None:
     """Raises ConfigurationError where a source that `what` says ("reads one file") has several tasks."""
     if task.tasks != 1:
         text = f"spout {task.component!r} {what}, so it has one task, not {task.tasks}"
-        raise ConfigurationError(text, code=K312)
+        raise ConfigurationError(text, code=SINGLE_TASK_SOURCE)
 
 
 def no_position(position: object, wanted: str) -> ConfigurationError:
     """What is raised for a position of another kind; `wanted`: "a position in a file is a byte offset"."""
-    return ConfigurationError(f"{wanted}, not {position!r}", code=K313)
+    return ConfigurationError(f"{wanted}, not {position!r}", code=POSITION_KIND_MISMATCH)

@@ -7,7 +7,7 @@ from xxhash import xxh3_128
 
 from acker.identity import MessageId
 from spouts.checks import no_position
-from topology.codes.settings import K316
+from topology.codes.settings import INVALID_SOURCE_ITEM
 from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import encode
@@ -63,7 +63,7 @@ class Items(Spout, Generic[R]):
             try:
                 content = encode(record)
             except RecordError as error:
-                raise ConfigurationError(f"item {index} can't be emitted: {error}", code=K316) from error
+                raise ConfigurationError(f"item {index} can't be emitted: {error}", code=INVALID_SOURCE_ITEM) from error
             hasher.update(f"{type(record).__name__}:".encode())
             hasher.update(content)
         return hasher.hexdigest()

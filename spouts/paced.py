@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic
 
 from acker.identity import MessageId
-from topology.codes.settings import K317
+from topology.codes.settings import INVALID_PACED_RATE
 from topology.components import Message, Polls, R, Records, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -29,7 +29,9 @@ class Paced(Spout, Generic[R]):
 
     def __init__(self, spout: Records[R] | Polls[R], rate: float) -> None:
         if not 0 < rate < float("inf"):
-            raise ConfigurationError(f"Paced: rate is a number of messages a second above 0, not {rate:g}", code=K317)
+            raise ConfigurationError(
+                f"Paced: rate is a number of messages a second above 0, not {rate:g}", code=INVALID_PACED_RATE
+            )
         if problems := of_spout(spout)[1]:
             raise ConfigurationError(f"Paced: {'; '.join(problems)}", code=problems[0].code)
         wrapped: Any = spout

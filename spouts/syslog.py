@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Final, Never
 
 from spouts.file_tail.spout import first_mtime
-from topology.codes.settings import K318
+from topology.codes.settings import INVALID_SYSLOG_REFERENCE
 from topology.components import Task
 from topology.errors import ConfigurationError, Reject
 
@@ -95,4 +95,4 @@ def utc_time(text: str) -> datetime:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         wrong = f"reference={text!r:.80} is not a time like 2026-12-10T07:00:00"
-        raise ConfigurationError(wrong, code=K318) from error
+        raise ConfigurationError(wrong, code=INVALID_SYSLOG_REFERENCE) from error

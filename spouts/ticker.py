@@ -7,7 +7,7 @@ from typing import Final
 
 from acker.identity import MessageId
 from spouts.checks import alone, no_position
-from topology.codes.settings import K315
+from topology.codes.settings import INVALID_TICKER
 from topology.components import Message, Spout, Task
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -39,9 +39,9 @@ class Ticker(Spout):
     def __init__(self, every_s: float, count: int | None = None) -> None:
         if not 0.001 <= every_s < float("inf"):
             text = f"Ticker's every_s is a number of seconds of at least 0.001, not {every_s!r}"
-            raise ConfigurationError(text, code=K315)
+            raise ConfigurationError(text, code=INVALID_TICKER)
         if count is not None and count < 1:
-            raise ConfigurationError(f"Ticker's count is at least 1, not {count!r}", code=K315)
+            raise ConfigurationError(f"Ticker's count is at least 1, not {count!r}", code=INVALID_TICKER)
         self.every_s = every_s
         self.count = count
         self._period = round(every_s * 1_000_000)

@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from topology.codes.settings import K301
+from topology.codes.settings import INVALID_SETTING
 from topology.errors import ConfigurationError
 
 
@@ -69,10 +69,10 @@ class Config:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
-                    f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}", code=K301
+                    f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}", code=INVALID_SETTING
                 )
         if type(self.check_types) is not bool:
-            raise ConfigurationError(f"check_types is True or False, not {self.check_types!r}", code=K301)
+            raise ConfigurationError(f"check_types is True or False, not {self.check_types!r}", code=INVALID_SETTING)
         lowest = {
             "max_pending": 1,
             "max_dead": 1,
@@ -88,10 +88,13 @@ class Config:
             if field.name in lowest:
                 if type(value) is not int or value < lowest[field.name]:
                     raise ConfigurationError(
-                        f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}", code=K301
+                        f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}",
+                        code=INVALID_SETTING,
                     )
             elif field.name.endswith("_s") and not _is_time(value):
-                raise ConfigurationError(f"{field.name} is a number of seconds above 0, not {value!r}", code=K301)
+                raise ConfigurationError(
+                    f"{field.name} is a number of seconds above 0, not {value!r}", code=INVALID_SETTING
+                )
 
 
 def _is_time(value: object) -> bool:

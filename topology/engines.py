@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from topology.codes.startup import K451, K452
+from topology.codes.startup import ENGINE_LOAD_FAILED, UNKNOWN_ENGINE
 from topology.errors import ConfigurationError, Mistake, did_you_mean
 from topology.graph import Graph
 
@@ -40,12 +40,12 @@ def engine_of(name: str, called: str = "--engine") -> Engine:
     if name not in entries:
         known = ", ".join(sorted(entries)) or "none"
         text = f"{called} {name!r:.80} is no engine{did_you_mean(name, entries)}; there is {known}"
-        raise ConfigurationError(text, code=K451)
+        raise ConfigurationError(text, code=UNKNOWN_ENGINE)
     try:
         engine: Engine = entries[name].load()
     except Exception as error:
         text = f"the engine {name!r}, {entries[name].value}, can't be loaded: {type(error).__name__}: {error}"
-        raise ConfigurationError(text, code=K452) from error
+        raise ConfigurationError(text, code=ENGINE_LOAD_FAILED) from error
     return engine
 
 

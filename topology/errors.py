@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from topology.codes.code import Code
-from topology.codes.declarations import K200
+from topology.codes.declarations import INVALID_TOPOLOGY
 from topology.user_frames import users_frames
 
 
@@ -94,7 +94,9 @@ class DeclarationError(KedgeError):
         self.mistakes = tuple(mistakes)
         count = len(self.mistakes)
         lines = "\n".join(f"  {mistake}" for mistake in self.mistakes)
-        super().__init__(f"topology {topology!r:.80} has {count} mistake{'s' * (count != 1)}:\n{lines}", code=K200)
+        super().__init__(
+            f"topology {topology!r:.80} has {count} mistake{'s' * (count != 1)}:\n{lines}", code=INVALID_TOPOLOGY
+        )
 
 
 class ConfigurationError(KedgeError):

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, overload
 from typing_extensions import TypeVar
 
 from topology import signatures
-from topology.codes.declarations import K212, K213
+from topology.codes.declarations import BOLT_WITHOUT_INPUT, INVALID_BOLT_INPUT
 from topology.companions import Companion
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
@@ -260,11 +260,11 @@ class Graph:
             gives = tuple(dict.fromkeys([*gives, *(one.cls for one in read if is_record(one.cls))]))
         problems = [
             *signature.problems,
-            *(Problem(K213, _not_an_input(one, self)) for one in inputs if not isinstance(one, Input)),
+            *(Problem(INVALID_BOLT_INPUT, _not_an_input(one, self)) for one in inputs if not isinstance(one, Input)),
         ]
         if not inputs:
             text = 'it has no input; give it a stream with a grouping: topology.bolt("name", bolt, x.shuffle())'
-            problems.append(Problem(K212, text))
+            problems.append(Problem(BOLT_WITHOUT_INPUT, text))
         declared = Declared(
             name,
             bolt,

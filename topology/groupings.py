@@ -22,8 +22,8 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import TEXT, id_bytes
-from topology.codes.startup import K403
-from topology.codes.tuples import K601, K602, K603
+from topology.codes.startup import UNCOPYABLE_GROUPING
+from topology.codes.tuples import GROUPING_CHOSE_UNKNOWN_TASK, GROUPING_WITHOUT_CHOOSE, INVALID_GROUPING_KEY
 from topology.errors import EmitError, StartError
 from topology.records import Record
 
@@ -70,7 +70,7 @@ def key_bytes(value: Any) -> bytes:
 
 
 def _no_key(text: str) -> EmitError:
-    return EmitError(text, code=K601)
+    return EmitError(text, code=INVALID_GROUPING_KEY)
 
 
 def _decimal_text(value: Decimal) -> bytes:
@@ -134,7 +134,7 @@ class Grouping:
 
     def choose(self, record: Any, tasks: int) -> Sequence[int]:
         """The indexes of the target tasks, 0 … tasks - 1; any number of them."""
-        raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`", code=K602)
+        raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`", code=GROUPING_WITHOUT_CHOOSE)
 
     def keys(self) -> tuple[str, ...]:
         """The names of the fields it looks at."""
@@ -303,16 +303,23 @@ class Custom(ManyTargets):
         try:
             choose = copy.deepcopy(self.prototype).choose
         except Exception as error:
-            raise StartError(f"{whose} can't be copied for each emitting task: {error}", code=K403) from error
+            raise StartError(
+                f"{whose} can't be copied for each emitting task: {error}", code=UNCOPYABLE_GROUPING
+            ) from error
 
         def many(record: Any) -> Sequence[int]:
             chosen = choose(record, tasks)
             if not isinstance(chosen, Iterable):
-                raise EmitError(f"{whose} chose {chosen!r:.80}, which is no list of tasks", code=K603)
+                raise EmitError(
+                    f"{whose} chose {chosen!r:.80}, which is no list of tasks", code=GROUPING_CHOSE_UNKNOWN_TASK
+                )
             targets = tuple(chosen)
             for target in targets:
                 if type(target) is not int or not 0 <= target < tasks:
-                    raise EmitError(f"{whose} chose task {target!r:.80}; there are tasks 0 to {tasks - 1}", code=K603)
+                    raise EmitError(
+                        f"{whose} chose task {target!r:.80}; there are tasks 0 to {tasks - 1}",
+                        code=GROUPING_CHOSE_UNKNOWN_TASK,
+                    )
             return tuple(dict.fromkeys(targets))
 
         return many

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, dataclass_transform
 import msgspec
 from typing_extensions import TypeIs
 
-from topology.codes.tuples import K615, K616
+from topology.codes.tuples import INVALID_RECORD_BYTES, UNENCODABLE_RECORD
 from topology.errors import RecordError
 
 SCALARS: tuple[type, ...] = (int, float, bool, str, bytes, datetime, Decimal, type(None))
@@ -166,7 +166,7 @@ _NO_FORM: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 
 
 def _no_form(what: str, error: Exception) -> RecordError:
-    return RecordError(f"{what} can't be encoded: {error}", code=K615)
+    return RecordError(f"{what} can't be encoded: {error}", code=UNENCODABLE_RECORD)
 
 
 def decoder(cls: type[R]) -> Callable[[bytes], R]:
@@ -177,6 +177,8 @@ def decoder(cls: type[R]) -> Callable[[bytes], R]:
         try:
             return decode(data)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise RecordError(f"the bytes of a {cls.__name__} can't be decoded: {error}", code=K616) from error
+            raise RecordError(
+                f"the bytes of a {cls.__name__} can't be decoded: {error}", code=INVALID_RECORD_BYTES
+            ) from error
 
     return decoded

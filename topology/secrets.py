@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from topology.codes.settings import K350
+from topology.codes.settings import UNREADABLE_SECRET
 from topology.errors import ConfigurationError
 from topology.text import printable
 
@@ -176,4 +176,4 @@ def _made(text: str, where: str, what: str) -> Secret:
 
 
 def _refused(what: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{what}: {why}", code=K350)
+    return ConfigurationError(f"{what}: {why}", code=UNREADABLE_SECRET)

@@ -11,7 +11,18 @@ from typing import Any, Final, Literal, TypeVar
 
 from topology.annotations import ASYNC, LATER, MANY, NOTHING, Bindings, argument, bindings, named, union
 from topology.codes.code import Code
-from topology.codes.declarations import K214, K215, K216, K217, K218, K219, K220, K221, K234, K252
+from topology.codes.declarations import (
+    COMPONENT_INSPECTION_RAISED,
+    INVALID_BOLT_METHOD,
+    INVALID_COMPONENT,
+    INVALID_INPUT_TYPE,
+    INVALID_ON_TIMER,
+    INVALID_OUTPUT_TYPE,
+    INVALID_PROCESS_RETURN_TYPE,
+    INVALID_SPOUT_METHOD,
+    INVALID_STATE_TYPE,
+    INVALID_TICK_METHOD,
+)
 from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
 from topology.errors import Problem
 from topology.functions import FunctionBolt
@@ -68,7 +79,7 @@ def called(component: Any) -> str:
 
 def kind_problem(component: Any, wanted: type[Component]) -> Problem | None:
     """Why this is no bolt, or no spout: a class, a function, one in place of the other. None where it is one."""
-    return None if isinstance(component, wanted) else Problem(K214, _instead(component, wanted))
+    return None if isinstance(component, wanted) else Problem(INVALID_COMPONENT, _instead(component, wanted))
 
 
 def _instead(component: Any, wanted: type[Component]) -> str:
@@ -111,12 +122,14 @@ class _Reading:
             signature.problems.append(problem)
             return signature
         if self.name == LAMBDA:
-            signature.problems.append(Problem(K215, f"a lambda says nothing of what it takes and emits; {DEFINE}"))
+            signature.problems.append(
+                Problem(INVALID_BOLT_METHOD, f"a lambda says nothing of what it takes and emits; {DEFINE}")
+            )
             return signature
         process, execute = _method(bolt, "process"), _method(bolt, "execute")
         if (process is None) == (execute is None):
             found = "neither `process` nor `execute`" if process is None else "both `process` and `execute`"
-            self.problem(K215, f"defines {found}; a bolt has one of them")
+            self.problem(INVALID_BOLT_METHOD, f"defines {found}; a bolt has one of them")
             return signature
         function, method = (process, "process") if process else (execute, "execute")
         assert function is not None
@@ -133,7 +146,9 @@ class _Reading:
         if isinstance(bolt, FunctionBolt):
             wanted, besides = f"def {self.name}(record: X) -> Iterator[Y]", ""
         if len(parameters) not in ((2,) if execute else (1, 2)):
-            self.problem(K215, f"has a `{method}` of {len(parameters)} parameters{besides}; write {wanted}")
+            self.problem(
+                INVALID_BOLT_METHOD, f"has a `{method}` of {len(parameters)} parameters{besides}; write {wanted}"
+            )
             return signature
         hints = typing.get_type_hints(function)
         given = hints.get(parameters[0])
@@ -141,7 +156,7 @@ class _Reading:
         if execute:
             given, results = argument(given, Tuple), argument(hints.get(parameters[1]), Collector)
         if given is None or results is (None if execute else inspect.Parameter.empty):
-            self.problem(K215, f"needs annotations; write {wanted}")
+            self.problem(INVALID_BOLT_METHOD, f"needs annotations; write {wanted}")
             return signature
         self.takes(given)
         if signature.shape == "state":
@@ -173,7 +188,7 @@ class _Reading:
                 elif isinstance(part, TypeVar) or one is Record:
                     return
                 else:
-                    self.problem(K216, f"takes {named(one)}, which is not a record class")
+                    self.problem(INVALID_INPUT_TYPE, f"takes {named(one)}, which is not a record class")
                     return
         self.signature.takes = tuple(takes)
 
@@ -181,35 +196,42 @@ class _Reading:
         """The second parameter of `process`."""
         value = argument(kind, State)
         if kind is not State and value is None:
-            self.problem(K217, f"takes a second parameter, `{parameter}`, which is its state; annotate it: State[…]")
+            self.problem(
+                INVALID_STATE_TYPE,
+                f"takes a second parameter, `{parameter}`, which is its state; annotate it: State[…]",
+            )
         elif value not in (None, Any) and not isinstance(value, TypeVar) and (wrong := type_problem(value)):
-            self.problem(K217, f"keeps a state of a type that can't be stored: {wrong}")
+            self.problem(INVALID_STATE_TYPE, f"keeps a state of a type that can't be stored: {wrong}")
 
     def timer(self, bolt: Any, function: Callable[..., Any], state: Any) -> None:
         """`on_timer(key, name, state)`: what it gives are streams of the bolt, as what `process` gives is. `state`: the
         annotation that `process` has."""
         if self.signature.shape != "state":
             wanted = "process(self, record: X, state: State[Z])"
-            self.problem(K234, f"defines `on_timer`, and a timer is a part of the state; write {wanted}")
+            self.problem(INVALID_ON_TIMER, f"defines `on_timer`, and a timer is a part of the state; write {wanted}")
             return
         wanted = "on_timer(self, key: tuple[Any, ...], name: str, state: State[Z]) -> Iterator[Y]"
         parameters = _positional(function)
         if len(parameters) != 3:
-            self.problem(K234, f"has an `on_timer` of {len(parameters)} parameters besides self; write {wanted}")
+            self.problem(
+                INVALID_ON_TIMER, f"has an `on_timer` of {len(parameters)} parameters besides self; write {wanted}"
+            )
             return
         hints = typing.get_type_hints(function)
         if "return" not in hints:
-            self.problem(K234, f"needs the annotation of what `on_timer` gives; write {wanted}")
+            self.problem(INVALID_ON_TIMER, f"needs the annotation of what `on_timer` gives; write {wanted}")
             return
         results = hints["return"]
         waits = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         if waits or _later(results):
-            self.problem(K234, "has an `on_timer` that is async; it is called when a timer is due, and can't wait")
+            self.problem(
+                INVALID_ON_TIMER, "has an `on_timer` that is async; it is called when a timer is due, and can't wait"
+            )
             return
         given = hints.get(parameters[2])
         if given not in (None, Any, State, state) and state is not State:
             text = f"has an `on_timer` of {_said(given)}, and a `process` of {_said(state)}; it is the same state"
-            self.problem(K234, text)
+            self.problem(INVALID_ON_TIMER, text)
         self.bound = bindings(bolt, "on_timer")
         self.gives(results, "on_timer")
 
@@ -217,11 +239,13 @@ class _Reading:
         """`tick(now)`: what it gives are streams of the bolt, too. It may wait, whatever `process` does."""
         wanted = "tick(self, now: datetime) -> Iterator[Y], or -> None where it gives nothing"
         if len(parameters := _positional(function)) != 1:
-            self.problem(K252, f"has a `tick` of {len(parameters)} parameters besides self; write {wanted}")
+            self.problem(
+                INVALID_TICK_METHOD, f"has a `tick` of {len(parameters)} parameters besides self; write {wanted}"
+            )
             return
         hints = typing.get_type_hints(function)
         if "return" not in hints:
-            self.problem(K252, f"needs the annotation of what `tick` gives; write {wanted}")
+            self.problem(INVALID_TICK_METHOD, f"needs the annotation of what `tick` gives; write {wanted}")
             return
         self.bound = bindings(bolt, "tick")
         self.gives(hints["return"], "tick")
@@ -243,10 +267,11 @@ class _Reading:
                 self.classes(args[0])
             elif is_record(part):
                 text = f"that gives one {part.__name__}; give an iterable: yield it, or return [record]"
-                self.problem(K218, f"has {article} `{method}` {text}")
+                self.problem(INVALID_PROCESS_RETURN_TYPE, f"has {article} `{method}` {text}")
             else:
                 self.problem(
-                    K218, f"has {article} `{method}` that gives {named(part)}, which is not an iterable of records"
+                    INVALID_PROCESS_RETURN_TYPE,
+                    f"has {article} `{method}` that gives {named(part)}, which is not an iterable of records",
                 )
 
     def classes(self, kind: Any) -> None:
@@ -256,11 +281,13 @@ class _Reading:
             if isinstance(part, TypeVar):
                 signature.same = signature.same or part in self.taken
                 if part not in self.taken:
-                    self.problem(K219, f"emits {part.__name__}, a type variable that its input does not have")
+                    self.problem(
+                        INVALID_OUTPUT_TYPE, f"emits {part.__name__}, a type variable that its input does not have"
+                    )
             elif is_record(part):
                 signature.gives = tuple(dict.fromkeys([*signature.gives, part]))
             elif part not in NOTHING:
-                self.problem(K219, f"emits {named(part)}; name a record class")
+                self.problem(INVALID_OUTPUT_TYPE, f"emits {named(part)}; name a record class")
 
 
 def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
@@ -269,12 +296,12 @@ def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
     records, poll = _method(spout, "records"), _method(spout, "poll")
     if (records is None) == (poll is None):
         found = "neither `records` nor `poll`" if records is None else "both `records` and `poll`"
-        return (), [Problem(K220, f"{name} defines {found}; a spout has one of them")]
+        return (), [Problem(INVALID_SPOUT_METHOD, f"{name} defines {found}; a spout has one of them")]
     emits = _method(spout, "emits")
     if emits is not None:
         classes = tuple(emits())
         texts = [f"{name} emits {named(one)}; name a record class" for one in classes if not is_record(one)]
-        return tuple(one for one in classes if is_record(one)), [Problem(K220, text) for text in texts]
+        return tuple(one for one in classes if is_record(one)), [Problem(INVALID_SPOUT_METHOD, text) for text in texts]
     function, method = (records, "records") if records else (poll, "poll")
     assert function is not None
     inner = argument(argument(typing.get_type_hints(function).get("return"), *MANY), Message)
@@ -282,7 +309,7 @@ def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
     if not all(map(is_record, classes)):
         wanted = "records(self) -> AsyncIterator[Message[X]]" if records else "poll(self, limit) -> list[Message[X]]"
         text = f"{name} needs an annotation of what it emits: {wanted}, where X is a record class"
-        return (), [Problem(K220, text)]
+        return (), [Problem(INVALID_SPOUT_METHOD, text)]
     return classes, []
 
 
@@ -320,4 +347,4 @@ def _unreadable(component: Any, error: Exception) -> Problem:
     first = str(error).partition("\n")[0]
     how = "has annotations that can't be resolved" if isinstance(error, NameError) else "can't be read"
     kind = "" if isinstance(error, NameError) else f"{type(error).__name__}: "
-    return Problem(K221, f"{called(component)} {how}: {kind}{first}")
+    return Problem(COMPONENT_INSPECTION_RAISED, f"{called(component)} {how}: {kind}{first}")

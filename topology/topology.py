@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topology.codes.command_line import K133
+from topology.codes.command_line import RUN_DURING_IMPORT
 from topology.errors import ConfigurationError, DeclarationError
 from topology.graph import Graph, being_loaded
 
@@ -77,7 +77,9 @@ class Topology(Graph):
 
     def _refuse_while_loading(self) -> None:
         if what := being_loaded():
-            raise ConfigurationError(f"{what} runs its topology {self.name!r:.80} while it is loaded", code=K133)
+            raise ConfigurationError(
+                f"{what} runs its topology {self.name!r:.80} while it is loaded", code=RUN_DURING_IMPORT
+            )
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows: a picture, or nothing while the declaration has mistakes, as an unfinished one has."""

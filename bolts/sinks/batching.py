@@ -21,8 +21,8 @@ from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, Store, StoreAway,
 from bolts.sinks.keys import Tally
 from bolts.sinks.retry import Patience
 from bolts.sinks.upsert import Upsert
-from topology.codes.runtime import K535, K547, K572
-from topology.codes.settings import K320, K321, K322
+from topology.codes.runtime import SINK_FILE_DAMAGED, SINK_STORE_BROKEN, SINK_WRITER_DIED
+from topology.codes.settings import INVALID_SINK_BATCHING, SINGLE_TASK_SINK, SINK_STORE_UNUSABLE
 from topology.components import Bolt, Collector, Task, Tuple
 from topology.errors import ConfigurationError, NotYet, TupleStateError, WorkerError
 from topology.records import Record
@@ -57,10 +57,12 @@ class BatchingSink(Bolt):
     def __init__(self, *, batch: int, within_ms: float) -> None:
         kind = type(self).__name__
         if type(batch) is not int or batch < 1:
-            raise ConfigurationError(f"{kind}: batch is a number of tuples of at least 1, not {batch!r}", code=K320)
+            raise ConfigurationError(
+                f"{kind}: batch is a number of tuples of at least 1, not {batch!r}", code=INVALID_SINK_BATCHING
+            )
         if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
             text = f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}"
-            raise ConfigurationError(text, code=K320)
+            raise ConfigurationError(text, code=INVALID_SINK_BATCHING)
         self.upsert: Upsert | None = None  # how rows are named by fields of the user's; None in append mode
         self.batch = batch
         self.within_ms = within_ms
@@ -80,7 +82,7 @@ class BatchingSink(Bolt):
         if task.tasks > 1 and self.dedup == "task":
             raise ConfigurationError(
                 f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
-                code=K321,
+                code=SINGLE_TASK_SINK,
             )
         self._component = task.component
         self._loop = asyncio.get_running_loop()
@@ -99,9 +101,9 @@ class BatchingSink(Bolt):
             await self._patience.ask(self._store.open, limit_s=OPENING_S)
         except StoreAway as error:
             await self.close()
-            raise NotYet(f"{type(self).__name__}: {error}", code=K322) from error
+            raise NotYet(f"{type(self).__name__}: {error}", code=SINK_STORE_UNUSABLE) from error
         except StoreBroken as error:
-            raise ConfigurationError(f"{type(self).__name__}: {error}", code=K322) from error
+            raise ConfigurationError(f"{type(self).__name__}: {error}", code=SINK_STORE_UNUSABLE) from error
         self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
         self._writer.add_done_callback(self._writer_ended)
 
@@ -180,8 +182,10 @@ class BatchingSink(Bolt):
 
     def _broken_by(self, error: StoreBroken) -> WorkerError:
         if error.damaged:
-            return WorkerError(f"{self._component}: {error}; it does not hold all that was stored", code=K572)
-        return WorkerError(f"{self._component}: its store is broken: {error}", code=K547)
+            return WorkerError(
+                f"{self._component}: {error}; it does not hold all that was stored", code=SINK_FILE_DAMAGED
+            )
+        return WorkerError(f"{self._component}: its store is broken: {error}", code=SINK_STORE_BROKEN)
 
     # -- taking
 
@@ -204,7 +208,7 @@ class BatchingSink(Bolt):
         """Wakes who waits, so that they see it."""
         error = None if writer.cancelled() else writer.exception()
         if error is not None and self.broken is None:
-            log.error("%s: its writer ended: %r (%s)", self._component, error, K535, exc_info=error)
+            log.error("%s: its writer ended: %r (%s)", self._component, error, SINK_WRITER_DIED, exc_info=error)
         self._room.set()
         self._idle.set()
         self._news.set()

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from topology.codes.settings import K323, K324
+from topology.codes.settings import INVALID_SINK_PATH, SINK_FILE_LOCKED
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import followed, open_lock
 
@@ -37,18 +37,18 @@ def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
     except FileNotFoundError:
         if not resolved.parent.is_dir():
             raise ConfigurationError(
-                f"{sink}: there is no folder {resolved.parent} to make {path} in", code=K323
+                f"{sink}: there is no folder {resolved.parent} to make {path} in", code=INVALID_SINK_PATH
             ) from None
         return resolved
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in PASSING:
             raise
-        raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}", code=K323) from error
+        raise ConfigurationError(f"{sink}: {str(path)!r} can't be opened: {error}", code=INVALID_SINK_PATH) from error
     if stat.S_ISDIR(mode):
-        raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted", code=K323)
+        raise ConfigurationError(f"{sink}: {path} is a folder, and a file is wanted", code=INVALID_SINK_PATH)
     if not stat.S_ISREG(mode):
         text = f"{sink}: {path} is not a regular file, so nothing stored in it would be durable"
-        raise ConfigurationError(text, code=K323)
+        raise ConfigurationError(text, code=INVALID_SINK_PATH)
     return resolved
 
 
@@ -84,7 +84,9 @@ def lock(fd: int, path: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
-            raise ConfigurationError(f"{path} is being written by another sink or process", code=K324) from error
+            raise ConfigurationError(
+                f"{path} is being written by another sink or process", code=SINK_FILE_LOCKED
+            ) from error
 
 
 class LockFile:

@@ -21,7 +21,7 @@ from bolts.sinks.keys import PAIR_BYTES, Tally, key_name, sink_key
 from bolts.sinks.known_keys import KnownKeys
 from bolts.sinks.upsert import Mode
 from bolts.sinks.values import BadValue, encode_json, plain
-from topology.codes.settings import K325, K326, K343
+from topology.codes.settings import JSON_LINES_UNUSABLE, LINE_KEY_MISMATCH, UPSERT_INTO_JSON_LINES
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import NO_LINK
@@ -143,7 +143,7 @@ class JsonLinesStore:
         return self._refused(error)
 
     def _refused(self, error: OSError) -> ConfigurationError:
-        return ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=K325)
+        return ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=JSON_LINES_UNUSABLE)
 
     def _append(self, data: bytes) -> None:
         """Writes and syncs. Raises StoreAway or StoreBroken, and the file then ends where it did before, or will."""
@@ -216,7 +216,7 @@ class JsonLinesStore:
         return ConfigurationError(
             f"JsonLinesSink: line {number} of {self._path} does not match its key: it was damaged, edited, or written "
             f"by something else",
-            code=K326,
+            code=LINE_KEY_MISMATCH,
         )
 
     # -- keys and lines
@@ -298,7 +298,7 @@ class JsonLinesSink(BatchingSink):
         super().__init__(batch=batch, within_ms=within_ms)
         if mode != "append":
             raise ConfigurationError(
-                f"JsonLinesSink: lines are appended, and mode is 'append', not {mode!r}", code=K343
+                f"JsonLinesSink: lines are appended, and mode is 'append', not {mode!r}", code=UPSERT_INTO_JSON_LINES
             )
         self.path = fspath(path)
 

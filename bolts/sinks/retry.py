@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from bolts.sinks.contract import StoreAway
-from topology.codes.runtime import K546
+from topology.codes.runtime import SINK_STORE_AWAY
 
 T = TypeVar("T")
 
@@ -55,7 +55,11 @@ class Patience:
                 if now - begun >= TOLD_S and now - told_at >= AGAIN_S:
                     told_at = now
                     log.warning(
-                        "%s: %s, for %.0f s so far; its inputs wait (%s)", self._component, away, now - begun, K546
+                        "%s: %s, for %.0f s so far; its inputs wait (%s)",
+                        self._component,
+                        away,
+                        now - begun,
+                        SINK_STORE_AWAY,
                     )
             except BaseException:
                 self._tell("")

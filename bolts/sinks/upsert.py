@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from bolts.sinks.values import without_none
-from topology.codes.settings import K341, K342
+from topology.codes.settings import INVALID_SINK_MODE, INVALID_UPSERT_RECORD
 from topology.errors import ConfigurationError, did_you_mean
 from topology.records import Record, field_types
 
@@ -39,36 +39,38 @@ class Upsert:
         for name in (*self.key, self.revision):
             if name not in fields:
                 text = f"{cls.__name__} has no field {name!r} for upsert mode{did_you_mean(name, fields)}"
-                raise ConfigurationError(text, code=K342)
+                raise ConfigurationError(text, code=INVALID_UPSERT_RECORD)
         for name in self.key:
             kind, optional = without_none(fields[name])
             if optional or not _is_key(kind):
                 raise ConfigurationError(
                     f"{cls.__name__}.{name} can't be part of a key: that is an int, str, bytes, bool, datetime, enum "
                     f"or Literal, and never None",
-                    code=K342,
+                    code=INVALID_UPSERT_RECORD,
                 )
         kind, optional = without_none(fields[self.revision])
         if optional or kind not in _REVISIONS:
             text = f"{cls.__name__}.{self.revision} can't be the revision: that is an int or a datetime, and never None"
-            raise ConfigurationError(text, code=K342)
+            raise ConfigurationError(text, code=INVALID_UPSERT_RECORD)
 
 
 def upsert_of(sink: str, mode: Mode, key: Sequence[str], revision: str | None) -> Upsert | None:
     """What the options of a sink say; None in append mode. Raises ConfigurationError."""
     if mode not in typing.get_args(Mode):
-        raise ConfigurationError(f"{sink}: mode is 'append' or 'upsert', not {mode!r}", code=K341)
+        raise ConfigurationError(f"{sink}: mode is 'append' or 'upsert', not {mode!r}", code=INVALID_SINK_MODE)
     if mode == "append":
         if key or revision is not None:
-            raise ConfigurationError(f"{sink}: key and revision belong to mode='upsert'", code=K341)
+            raise ConfigurationError(f"{sink}: key and revision belong to mode='upsert'", code=INVALID_SINK_MODE)
         return None
     if isinstance(key, str) or not key or not all(isinstance(name, str) for name in key):
-        raise ConfigurationError(f"{sink}: upsert mode needs key=(…), the names of fields, not {key!r}", code=K341)
+        raise ConfigurationError(
+            f"{sink}: upsert mode needs key=(…), the names of fields, not {key!r}", code=INVALID_SINK_MODE
+        )
     if not isinstance(revision, str):
-        raise ConfigurationError(f"{sink}: upsert mode needs revision='…', the name of a field", code=K341)
+        raise ConfigurationError(f"{sink}: upsert mode needs revision='…', the name of a field", code=INVALID_SINK_MODE)
     if len(set(key)) < len(key) or revision in key:
         text = f"{sink}: key={tuple(key)!r} and revision={revision!r} name a field twice"
-        raise ConfigurationError(text, code=K341)
+        raise ConfigurationError(text, code=INVALID_SINK_MODE)
     return Upsert(tuple(key), revision)
 
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from bolts.sinks.values import only_type, without_none
 from bridge.arrow.columns import PRESENT, SCALARS, Choice, Column, Many, Named, Struct
-from topology.codes.settings import K370
-from topology.codes.tuples import K622
+from topology.codes.settings import INVALID_SPARK_RECORD
+from topology.codes.tuples import RECORD_COLUMNS_MISMATCH
 from topology.errors import ConfigurationError, RecordError
 from topology.records import Record, encode, encode_all, encoded, field_types, is_record, record_problems
 
@@ -112,7 +112,7 @@ class Encoded(Columns[R]):
 def columns_of(cls: type[R]) -> Columns[R]:
     """The columns of a class. Raises ConfigurationError for one that Spark can't have, naming the field."""
     if problems := [*_problems(cls)]:
-        raise ConfigurationError("; ".join(problems), code=K370)
+        raise ConfigurationError("; ".join(problems), code=INVALID_SPARK_RECORD)
     return Columns(cls, _struct(cls, (), optional=False, loose=False))
 
 
@@ -158,7 +158,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _no_record(cls: type[Record], why: str) -> RecordError:
-    return RecordError(f"these columns are no {cls.__name__}: {why}", code=K622)
+    return RecordError(f"these columns are no {cls.__name__}: {why}", code=RECORD_COLUMNS_MISMATCH)
 
 
 # -- from annotations

@@ -40,7 +40,7 @@ from topology.cli.command import given_as
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
 from topology.cli.output import terminal
 from topology.cli.redact import blind, hide, warn_of
-from topology.codes.comparison import K701, K702, K703
+from topology.codes.comparison import COMPARISON_EXTRA_NOT_INSTALLED, INVALID_COMPARISON_NUMBER, REPORT_NOT_WRITABLE
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import followed
 from topology.loading.durations import Duration
@@ -91,7 +91,7 @@ def compare(
     """
     terminal.say(f"kedge {version()}: compares modes of {printable(target)}")
     if wrong := _wrong(rate, for_s, warm_up, rounds, modes) or _wrong_bound(p99, rate, kill):
-        raise ConfigurationError(wrong, code=K701)
+        raise ConfigurationError(wrong, code=INVALID_COMPARISON_NUMBER)
     job = Job(
         target,
         tuple(set_ or ()),
@@ -179,7 +179,9 @@ def _check_libraries(drawn: bool) -> None:
             missing = isinstance(error, ModuleNotFoundError) and error.name == module
             why = "which is not installed" if missing else f"which can't be imported: {type(error).__name__}: {error}"
             install = f"{sys.executable} -m pip install 'kedge-streams[compare]'"
-            raise ConfigurationError(f"{purpose} {module}, {why}", code=K703, next=install) from error
+            raise ConfigurationError(
+                f"{purpose} {module}, {why}", code=COMPARISON_EXTRA_NOT_INSTALLED, next=install
+            ) from error
 
 
 def _check_files(files: dict[str, Path | None]) -> None:
@@ -204,7 +206,9 @@ def _check_files(files: dict[str, Path | None]) -> None:
 
 
 def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{given_as(option)} {str(path)!r:.200} can't be written: {why}", code=K702)
+    return ConfigurationError(
+        f"{given_as(option)} {str(path)!r:.200} can't be written: {why}", code=REPORT_NOT_WRITABLE
+    )
 
 
 # -- the measuring, and what comes of it

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from topology.codes.comparison import K708
+from topology.codes.comparison import COMPARISON_FILES_NOT_WRITABLE
 from topology.errors import StartError
 
 PREFIX: Final = "kedge-compare-"
@@ -79,7 +79,7 @@ def end_with(folder: Path) -> None:
 
 def can_not_begin(why: str) -> StartError:
     """The error of a comparison whose own files can't be made."""
-    return StartError(why, code=K708)
+    return StartError(why, code=COMPARISON_FILES_NOT_WRITABLE)
 
 
 def unmade(error: OSError) -> str:

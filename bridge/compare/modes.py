@@ -11,7 +11,7 @@ from bridge.queries.options import AVAILABLE_NOW, DEFAULT, TRIGGER, trigger_of
 from bridge.spark import java
 from bridge.spark.master import SETTINGS, STREAMING
 from topology.cli.output.numbers import counted
-from topology.codes.comparison import K704
+from topology.codes.comparison import UNKNOWN_COMPARISON_MODE
 from topology.errors import ConfigurationError, did_you_mean
 from topology.plan import WORKERS_MAX
 
@@ -80,7 +80,9 @@ def _ways(mode: str, guarantee: str, key: str) -> list[Way]:
     if interval == AVAILABLE_NOW:  # it ends, and does not keep up with a source
         near = did_you_mean(mode, NAMED)
         known = ", ".join((RECORD, f"{RECORD}:N", *NAMED[1:]))
-        raise ConfigurationError(f"there is no mode {mode!r:.80}{near}; there are {known}", code=K704)
+        raise ConfigurationError(
+            f"there is no mode {mode!r:.80}{near}; there are {known}", code=UNKNOWN_COMPARISON_MODE
+        )
     interval_s = float(interval.split()[0]) / 1000 if interval != DEFAULT else 0.0
     return _micro_batch(mode, trigger, interval_s, guarantee)
 

@@ -18,7 +18,7 @@ from bridge.engine.mapping import COMPANION, mapped, mistakes
 from bridge.handover.results import query_folder
 from bridge.queries.options import DEFAULT, TRIGGER, trigger_of
 from bridge.queries.query import Spark
-from topology.codes.startup import K455
+from topology.codes.startup import ENGINE_NOT_INSTALLED
 from topology.companions import Launch
 from topology.engines import Engine
 from topology.errors import ConfigurationError, Mistake
@@ -52,7 +52,9 @@ class EngineSpark(Spark):
         """The driver's command. Raises ConfigurationError where there is no pyspark."""
         if importlib.util.find_spec("pyspark") is None:
             text = "--engine spark needs Spark, and there is no pyspark where this kedge runs"
-            raise ConfigurationError(text, code=K455, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'")
+            raise ConfigurationError(
+                text, code=ENGINE_NOT_INSTALLED, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'"
+            )
         told = {
             "folder": str(folder),
             "master": self.master,

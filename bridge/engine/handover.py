@@ -17,7 +17,7 @@ from bridge.files.segments import damaged
 from bridge.handover.bolt import HandOver
 from bridge.handover.results import SparkResults, query_folder
 from bridge.handover.store import HandOverStore
-from topology.codes.runtime import K555
+from topology.codes.runtime import RECORD_REJECTED_ON_SPARK
 from topology.components import Bolt, Task
 from topology.errors import Reject
 from topology.records import Record
@@ -116,4 +116,4 @@ class Rejections(Bolt):
 
     def process(self, given: Rejected) -> Iterator[Never]:
         """Raises Reject."""
-        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=K555)
+        raise Reject(f"{given.component!r} has rejected {given.record}: {given.text}", code=RECORD_REJECTED_ON_SPARK)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from topology.checks import instance_state
 from topology.checks.inputs import said
-from topology.codes.declarations import K247
+from topology.codes.declarations import UNSUPPORTED_ON_SPARK
 from topology.errors import Mistake, Problem
 from topology.graph import Declared, Graph, Place
 from topology.groupings import ByIdentity, Custom, Direct, Grouping, LocalOrShuffle, PartialKey, Shuffle, key_function
@@ -124,7 +124,7 @@ def mistakes(topology: Graph) -> list[Mistake]:
             found.append(
                 (one.place, f"{one.name!r}: it reads the results of a Spark query beside the topology; {KEDGE}")
             )
-    made = [topology.mistake(Problem(K247, text), place) for place, text in found]
+    made = [topology.mistake(Problem(UNSUPPORTED_ON_SPARK, text), place) for place, text in found]
     return sorted(made, key=lambda mistake: (mistake.file, mistake.line))
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from bridge.engine.rows import Rejected, Row
 from bridge.engine.stage import Routing
 from bridge.engine.user_errors import USERS, Raised, at_input
-from topology.codes.tuples import K612
+from topology.codes.tuples import TUPLE_ALREADY_FINISHED
 from topology.components import Task, Tuple
 from topology.errors import KedgeError, NotYet, Reject, TupleStateError
 from topology.runtime.prototypes import prototype_copy
@@ -77,7 +77,7 @@ class Answers:
 
     def _answered(self, tup: Tuple[Any]) -> None:
         if id(tup) not in self._open:
-            raise TupleStateError("a sink has acked or failed a tuple twice", code=K612)
+            raise TupleStateError("a sink has acked or failed a tuple twice", code=TUPLE_ALREADY_FINISHED)
         self._open.discard(id(tup))
         self.moved += 1
 

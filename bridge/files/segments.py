@@ -28,7 +28,7 @@ from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from bolts.sinks.contract import StoreAway, StoreBroken
 from bolts.sinks.files import lock
-from topology.codes.settings import K371, K372
+from topology.codes.settings import DAMAGED_SPARK_HANDOVER, SPARK_DIR_UNUSABLE
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import open_anew, open_lock
 from topology.filesystem.sync import sync_file, sync_folder
@@ -321,8 +321,8 @@ def _is_whole(data: memoryview, first: int, last: int) -> bool:
 
 def damaged(path: Path, why: str) -> ConfigurationError:
     """The error of a hand-over that people have to mend."""
-    return ConfigurationError(f"{path} {why}", code=K372)
+    return ConfigurationError(f"{path} {why}", code=DAMAGED_SPARK_HANDOVER)
 
 
 def _unusable(path: Path, what: str, error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"{path} can't be {what}: {error.strerror}", code=K371)
+    return ConfigurationError(f"{path} can't be {what}: {error.strerror}", code=SPARK_DIR_UNUSABLE)

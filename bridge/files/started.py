@@ -8,7 +8,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from topology.codes.startup import K456
+from topology.codes.startup import SPARK_QUERY_FILES_MISSING
 from topology.components import Notes
 from topology.errors import ConfigurationError
 
@@ -39,7 +39,9 @@ class Begun:
         with contextlib.suppress(PermissionError, NotADirectoryError):
             if path.exists():
                 return
-            raise ConfigurationError(f"{path} is gone, and query {self._query!r} has begun with it", code=K456)
+            raise ConfigurationError(
+                f"{path} is gone, and query {self._query!r} has begun with it", code=SPARK_QUERY_FILES_MISSING
+            )
 
     def _name(self, what: str) -> str:
         return f"spark/{self._query}/{what}"

@@ -21,7 +21,7 @@ from bridge.files.segments import Changed
 from bridge.files.started import Begun
 from spouts.checks import alone, no_position
 from topology.codes.code import FRESH
-from topology.codes.settings import K379
+from topology.codes.settings import UNREADABLE_SPARK_RESULTS
 from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import Record
@@ -130,7 +130,9 @@ class SparkResults(Spout, Generic[R]):
         except (RecordError, OverflowError) as error:  # what the schema does not say: values of enums, years
             why = f"{path}: {error}"
             advice = f"have the query give what a {self.cls.__name__} can be; then {FRESH}"
-        raise ConfigurationError(f"results of query {self.query!r} can't be read: {why}", code=K379, next=advice)
+        raise ConfigurationError(
+            f"results of query {self.query!r} can't be read: {why}", code=UNREADABLE_SPARK_RESULTS, next=advice
+        )
 
     def _give(self, number: int, records: list[R]) -> None:
         row = self._first_row if number == self._next_batch else 0

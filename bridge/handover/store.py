@@ -26,7 +26,7 @@ from bridge.files.query import QueryFolder
 from bridge.files.segments import Kept, Segments, damaged, put
 from bridge.handover.dedup import Filed, Messages, Remembered, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
-from topology.codes.settings import K373
+from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
 from topology.components import Task, Tuple
 from topology.errors import ConfigurationError, RecordError
 from topology.groupings import slot_of_identity, task_of_slot
@@ -274,7 +274,7 @@ class HandOverStore:
         unread = [number for number in numbers if number >= segments.done()]
         if unread and (there := segments.read(unread[0]).schema) != self._schema:
             text = f"{segments.path(unread[0])} holds another version of {self._cls.__name__}: {_changes(there, self)}"
-            raise ConfigurationError(text, code=K373)
+            raise ConfigurationError(text, code=SPARK_HANDOVER_CLASS_CHANGED)
 
     def _clear(self, log: _Log, floors: Sequence[bytes]) -> None:
         done = log.segments.done()

@@ -14,7 +14,7 @@ from bridge.files.history import Keeping
 from bridge.queries.query import spark_query
 from bridge.queries.tables import HOWS, Table, Types, join_of, problem_of, taken, types_of
 from bridge.queries.windows import SPAN, seconds_of
-from topology.codes.settings import K382
+from topology.codes.settings import INVALID_BATCH_JOIN
 from topology.components import R
 from topology.errors import ConfigurationError
 from topology.graph import Stream
@@ -170,4 +170,4 @@ def _fields(
 
 
 def _refused(what: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{what}: {why}", code=K382)
+    return ConfigurationError(f"{what}: {why}", code=INVALID_BATCH_JOIN)

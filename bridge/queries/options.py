@@ -2,7 +2,7 @@
 
 from typing import Final, Never
 
-from topology.codes.startup import K454
+from topology.codes.startup import INVALID_TRIGGER
 from topology.companions import Option
 from topology.errors import ConfigurationError
 from topology.plan import seconds
@@ -27,7 +27,7 @@ def refuse(called: str) -> Never:
 
 
 def _wrong(text: str) -> ConfigurationError:
-    return ConfigurationError(text, code=K454)
+    return ConfigurationError(text, code=INVALID_TRIGGER)
 
 
 MASTER: Final = "--spark"

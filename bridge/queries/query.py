@@ -20,7 +20,7 @@ from bridge.handover.results import SparkResults
 from bridge.missing_extra import missing
 from bridge.queries.driver_spec import QuerySpec, Spec, schema_text, text_of
 from bridge.queries.options import TRIGGER, refuse
-from topology.codes.settings import K376, K378, K384
+from topology.codes.settings import INVALID_SPARK_MASTER, INVALID_SPARK_QUERY, UNPICKLABLE_SPARK_QUERY
 from topology.companions import Companion, Launch
 from topology.components import R
 from topology.errors import ConfigurationError
@@ -121,7 +121,7 @@ def spark_query(
     read = {one: stream.shuffle() for one, stream in inputs.items() if isinstance(stream, Stream)}
     problem = _problem(topology, name, inputs, read, function, mode) or _no_revision(output, revision)
     if problem:
-        raise ConfigurationError(f"spark_query {name!r:.80}: {problem}", code=K376)
+        raise ConfigurationError(f"spark_query {name!r:.80}: {problem}", code=INVALID_SPARK_QUERY)
     classes: dict[str, type[Record]] = {}
     for one, given in read.items():
         assert given.cls is not None
@@ -143,7 +143,7 @@ def _master(given: str, called: str) -> str:
     """A master that may be one."""
     if not isinstance(given, str) or not MASTERS.fullmatch(given):
         text = f"{called}: {given!r:.80} is no master of Spark's; local[2], spark://HOST:PORT and sc://HOST:PORT are"
-        raise ConfigurationError(text, code=K384)
+        raise ConfigurationError(text, code=INVALID_SPARK_MASTER)
     return given
 
 
@@ -200,7 +200,7 @@ def pickled(function: Callable[..., Any], query: str) -> bytes:
         dumped: bytes = cloudpickle.dumps(function)
     except Exception as error:
         text = f"query {query!r} can't be sent to the driver: {type(error).__name__}: {error}"
-        raise ConfigurationError(text, code=K378) from error
+        raise ConfigurationError(text, code=UNPICKLABLE_SPARK_QUERY) from error
     finally:
         for module in by_value:
             cloudpickle.unregister_pickle_by_value(module)

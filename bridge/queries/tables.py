@@ -13,7 +13,7 @@ import pyarrow as pa
 from bridge.arrow.schema import arrow_schema, fits
 from bridge.errors import NeedsMending
 from bridge.queries.windows import SPAN, seconds_of
-from topology.codes.settings import K381
+from topology.codes.settings import INVALID_JOIN
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -144,4 +144,4 @@ def _check_keys(frame: Any, table: Any, on: Sequence[str]) -> None:
 
 def refused(what: str, why: str) -> ConfigurationError:
     """Of a table, or of a join with one, as it is declared."""
-    return ConfigurationError(f"{what}: {why}", code=K381)
+    return ConfigurationError(f"{what}: {why}", code=INVALID_JOIN)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from bridge.arrow.schema import arrow_schema, fits
 from bridge.queries.late_records import COLUMN, counted
 from bridge.queries.query import spark_query
-from topology.codes.settings import K380
+from topology.codes.settings import INVALID_WINDOW
 from topology.components import R
 from topology.errors import ConfigurationError
 from topology.graph import Stream
@@ -274,4 +274,4 @@ def seconds_of(span: str) -> int:
 
 
 def _refused(what: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{what}: {why}", code=K380)
+    return ConfigurationError(f"{what}: {why}", code=INVALID_WINDOW)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bridge.files.query import place
-from topology.codes.startup import K457
+from topology.codes.startup import STATE_DIR_NOT_SHARED
 from topology.errors import ConfigurationError
 from topology.user_frames import text_of
 
@@ -87,4 +87,6 @@ def lacks_python(said: str, folder: Path) -> bool:
 
 def unseen(folder: Path, why: str = "is not there", host: str = "") -> ConfigurationError:
     """The error of who does not see it."""
-    return ConfigurationError(f"{folder} {why} on {host or socket.gethostname()}, where Spark works", code=K457)
+    return ConfigurationError(
+        f"{folder} {why} on {host or socket.gethostname()}, where Spark works", code=STATE_DIR_NOT_SHARED
+    )

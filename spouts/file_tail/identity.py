@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from spouts.file_tail.open_file import WINDOW_BYTES, windows
-from topology.codes.startup import K416
+from topology.codes.startup import DAMAGED_FILE_LIST
 from topology.components import Notes
 from topology.errors import StartError
 
@@ -91,7 +91,7 @@ class KnownFiles:
                 known = KnownFile(*entry)
                 self._known[known.partition, known.generation] = known
         except (ValueError, TypeError) as error:
-            raise StartError(f"the note {self._name!r} is damaged: {error}", code=K416) from error
+            raise StartError(f"the note {self._name!r} is damaged: {error}", code=DAMAGED_FILE_LIST) from error
 
     @property
     def all(self) -> list[KnownFile]:

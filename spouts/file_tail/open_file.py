@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 
 from spouts.lines import Line, line_of, messages, piece_end, split
-from topology.codes.settings import K310, K311
+from topology.codes.settings import SOURCE_NOT_REGULAR_FILE, UNREADABLE_SOURCE_FILE
 from topology.components import Message
 from topology.errors import ConfigurationError, NotYet, did_you_mean
 
@@ -57,7 +57,7 @@ def unreadable(path: str, error: Exception, *, awaited: bool = False) -> Configu
     a missing one that is `awaited` is not there yet."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not isinstance(error, FileNotFoundError):
-        return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=K310)
+        return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=UNREADABLE_SOURCE_FILE)
     folder, own = os.path.split(path)
     try:
         with os.scandir(folder or ".") as there:
@@ -67,7 +67,7 @@ def unreadable(path: str, error: Exception, *, awaited: bool = False) -> Configu
     place = "" if os.path.isabs(path) else f"; it is looked up from {os.getcwd()}"
     text = f"the file {path!r} can't be read: {reason}{did_you_mean(path, beside)}"
     kind = NotYet if awaited else ConfigurationError
-    return kind(text, code=K310, next=f"mend the path{place}")
+    return kind(text, code=UNREADABLE_SOURCE_FILE, next=f"mend the path{place}")
 
 
 def _refuse_unless_regular(path: str, mode: int) -> None:
@@ -90,7 +90,7 @@ def _refuse_unless_readable(path: str, descriptor: int) -> None:
 
 
 def _not_regular(path: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"the file {path!r} can't be read: {why}", code=K311)
+    return ConfigurationError(f"the file {path!r} can't be read: {why}", code=SOURCE_NOT_REGULAR_FILE)
 
 
 def windows(descriptor: int, offset: int) -> tuple[bytes, bytes]:

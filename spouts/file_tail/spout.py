@@ -17,8 +17,8 @@ from spouts.file_tail.identity import KnownFile, KnownFiles, digest, head_digest
 from spouts.file_tail.open_file import WINDOW_BYTES, Found, TailedFile, open_regular, unreadable
 from spouts.file_tail.resume import copy_of, current_of, left_behind, offset_in, passed_by
 from spouts.lines import Line
-from topology.codes.settings import K314
-from topology.codes.startup import K417
+from topology.codes.settings import INVALID_FILE_TAIL
+from topology.codes.startup import DAMAGED_FILE_TIME
 from topology.components import Message, Notes, Positions, Spout, Task
 from topology.errors import ConfigurationError, NotesAway, StartError
 
@@ -99,7 +99,9 @@ class FileTail(Spout):
         self.rotated_wait_s = rotated_wait_s
         for name in ("max_line_bytes", "block_bytes", "poll_interval_s", "rotated_wait_s"):
             if not getattr(self, name) > 0:
-                raise ConfigurationError(f"FileTail's {name} is above 0, not {getattr(self, name)!r}", code=K314)
+                raise ConfigurationError(
+                    f"FileTail's {name} is above 0, not {getattr(self, name)!r}", code=INVALID_FILE_TAIL
+                )
         self._files: list[_Named] = []  # rotated ones first, the newest last
         self._epochs: dict[str, str] = {}
         self.away = ""  # why it is not read on now
@@ -356,7 +358,7 @@ def first_mtime(path: str | os.PathLike[str], notes: Notes, *, follow: bool = Fa
             return datetime.fromisoformat(noted)
         except ValueError as error:
             text = f"the note {name!r} in the state directory is damaged: {noted!r:.80}"
-            raise StartError(text, code=K417) from error
+            raise StartError(text, code=DAMAGED_FILE_TIME) from error
     try:
         microseconds = os.stat(path).st_mtime_ns // 1_000
     except (OSError, ValueError) as error:

@@ -8,8 +8,8 @@ from counting_kit import EPOCH, Alert, Event, Events, Keys, told
 
 from bolts import Burst, CountWithin
 from topology import ConfigurationError, EmitError, Record, Topology, signatures
-from topology.codes.settings import K345, K346
-from topology.codes.tuples import K618
+from topology.codes.settings import INVALID_COUNT_WITHIN, UNTYPED_COUNT_WITHIN
+from topology.codes.tuples import UNCOUNTABLE_RECORD
 from topology.testing import ScriptedSpout
 
 
@@ -41,7 +41,7 @@ def test_numbers_out_of_their_limits_are_refused_by_name(values: dict[str, Any])
     (name,) = values
     with pytest.raises(ConfigurationError, match=f"Events: {name} is a ") as refused:
         Events(**{"limit": 3, "within_s": 60, **values})
-    assert refused.value.code is K345
+    assert refused.value.code is INVALID_COUNT_WITHIN
 
 
 def test_a_subclass_that_does_not_say_what_it_needs_can_not_be_made() -> None:
@@ -65,7 +65,7 @@ class Any_(CountWithin[Record, Alert]):
 def test_records_that_wait_have_to_be_of_classes_that_are_named() -> None:
     with pytest.raises(ConfigurationError, match="does not say of which class") as refused:
         Keys(lambda: Any_(3, 60, lateness_s=1))
-    assert refused.value.code is K346
+    assert refused.value.code is UNTYPED_COUNT_WITHIN
     Keys(lambda: Any_(3, 60))  # nothing waits
 
 
@@ -85,7 +85,7 @@ def test_a_record_that_can_not_be_counted_fails_and_changes_nothing(name: str) -
     counting.give(Event(0), Event(0))
     with pytest.raises(EmitError) as failed:
         counting.give(Event(0, name=name))
-    assert failed.value.code is K618
+    assert failed.value.code is UNCOUNTABLE_RECORD
     assert len(counting.give(Event(0))) == 1
 
 
@@ -108,7 +108,7 @@ def test_more_records_of_a_key_than_may_wait_fail_with_advice_and_other_keys_go_
     counting.give(*at(0, 1, 2, 3, 4))
     with pytest.raises(EmitError, match=r"more than most=5 records of one key wait") as failed:
         counting.give(Event(5))
-    assert failed.value.code is K618
+    assert failed.value.code is UNCOUNTABLE_RECORD
     counting.give(Event(5, key="other"))
     assert told(counting.give(Event(63))) == [("", 3, 0, 2)], "what is decided by it does not wait any more"
 

@@ -29,7 +29,7 @@ from handover_kit import (
 from bridge.files.query import Epoch, QueryFolder, place
 from bridge.files.started import Begun
 from topology import ConfigurationError
-from topology.codes.startup import K456
+from topology.codes.startup import SPARK_QUERY_FILES_MISSING
 from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing.sinks.driver import Told, feed, give
 
@@ -39,7 +39,7 @@ async def refused(folder: Path, index: int = 0, tasks: int = 1) -> str:
     with pytest.raises(ConfigurationError) as caught:
         async with opened(folder, index, tasks):
             raise AssertionError("it was opened")
-    assert caught.value.code is K456
+    assert caught.value.code is SPARK_QUERY_FILES_MISSING
     return str(caught.value)
 
 

@@ -11,10 +11,10 @@ from pyspark.errors import StreamingQueryException
 
 from bridge.engine.driver import to_mend
 from bridge.engine.user_errors import Notes, Raised
-from topology.codes.runtime import K547
+from topology.codes.runtime import SINK_STORE_BROKEN
 from topology.errors import WorkerError
 
-BROKEN = WorkerError("sink: its store is broken: disk I/O error", code=K547)
+BROKEN = WorkerError("sink: its store is broken: disk I/O error", code=SINK_STORE_BROKEN)
 
 
 @pytest.fixture

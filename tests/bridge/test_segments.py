@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bolts.sinks.contract import StoreAway, StoreBroken
-from topology.codes.settings import K371, K372
+from topology.codes.settings import DAMAGED_SPARK_HANDOVER, SPARK_DIR_UNUSABLE
 from topology.errors import ConfigurationError
 
 pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
@@ -265,7 +265,7 @@ def test_a_segment_that_may_not_be_read_is_told_with_other_advice_than_one_that_
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigurationError, match=r"folder can't be read \(.*Is a directory") as caught:
         read_segment(tmp_path / "folder")
-    assert caught.value.code is K372
+    assert caught.value.code is DAMAGED_SPARK_HANDOVER
 
     def refused(path: Path, mode: str) -> Any:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -273,4 +273,4 @@ def test_a_segment_that_may_not_be_read_is_told_with_other_advice_than_one_that_
     monkeypatch.setattr(bridge.files.segments, "open", refused, raising=False)  # root may read all
     with pytest.raises(ConfigurationError, match="segment can't be read: Permission denied") as caught:
         read_segment(tmp_path / "segment")
-    assert caught.value.code is K371
+    assert caught.value.code is SPARK_DIR_UNUSABLE

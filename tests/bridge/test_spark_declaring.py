@@ -19,7 +19,7 @@ from bridge.queries.driver_spec import Spec
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
 from topology.cli.companion_options import configure
-from topology.codes.settings import K384
+from topology.codes.settings import INVALID_SPARK_MASTER
 from topology.loading.load import load, target_of
 
 
@@ -195,7 +195,7 @@ def test_what_the_command_line_says_of_spark_comes_before_what_was_declared(tmp_
 def test_a_master_that_can_be_none_is_refused(master: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is no master of Spark's") as refused:
         Spark(master)
-    assert refused.value.code == K384
+    assert refused.value.code == INVALID_SPARK_MASTER
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from spark_topology import numbered
 from test_batch_runs import expected as matched
 
 from bridge.spark.session import python
-from topology.codes.startup import K457
+from topology.codes.startup import STATE_DIR_NOT_SHARED
 
 pytestmark = [needs_spark, pytest.mark.cluster, pytest.mark.timeout(420)]
 
@@ -127,7 +127,7 @@ def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sent
     one = run_in(cluster.blind, cluster.master, *for_executors(), environment=given)
     assert one.end() == 1, one.text()
     spark = cluster.blind / "state" / "kept" / "spark"
-    said = f"{spark} {why} on {HOST}, where Spark works; {K457.next.rstrip('.')} (K457)"
+    said = f"{spark} {why} on {HOST}, where Spark works; {STATE_DIR_NOT_SHARED.next.rstrip('.')} (K457)"
     assert said in one.text().replace(". (K457)", " (K457)")
     assert len(one.starts()) == 1, "it is not tried again"
     assert [one.batches("query"), one.batches("windowed")] == [-1, -1]

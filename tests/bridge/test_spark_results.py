@@ -19,8 +19,8 @@ from bridge.files.query import Epoch, QueryFolder
 from bridge.handover.results import SparkResults
 from topology import ConfigurationError, Record
 from topology.codes.code import FRESH
-from topology.codes.settings import K372
-from topology.codes.startup import K456
+from topology.codes.settings import DAMAGED_SPARK_HANDOVER
+from topology.codes.startup import SPARK_QUERY_FILES_MISSING
 from topology.components import Positions, Task
 from topology.storage.directory.state_dir import MemoryNotes
 
@@ -180,7 +180,7 @@ async def test_an_epoch_that_can_t_be_read_is_named(place: Place) -> None:
     (place.folder.folder / "epoch").write_text("{")
     with pytest.raises(ConfigurationError, match=r"rows/epoch can't be read \(Expecting property name") as caught:
         await rows(place.opened())
-    assert caught.value.code is K372
+    assert caught.value.code is DAMAGED_SPARK_HANDOVER
 
 
 def test_results_that_are_gone_are_told_and_not_begun_anew(place: Place) -> None:
@@ -191,7 +191,7 @@ def test_results_that_are_gone_are_told_and_not_begun_anew(place: Place) -> None
     shutil.rmtree(place.folder.results)
     with pytest.raises(ConfigurationError, match=r"results/name is gone, and query 'rows' has begun with it") as caught:
         place.opened()
-    assert caught.value.code is K456
+    assert caught.value.code is SPARK_QUERY_FILES_MISSING
 
 
 def test_results_have_a_name_of_their_own_in_each_folder(tmp_path: Path) -> None:

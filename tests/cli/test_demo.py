@@ -17,7 +17,7 @@ from cli_kit import KEDGE, Started, environment, kedge, wait_for
 from kedge_examples.demo import _make
 
 from topology.cli.main import status_of
-from topology.codes.command_line import K142
+from topology.codes.command_line import PROJECT_DIR_NOT_EMPTY
 from topology.errors import ConfigurationError
 
 
@@ -240,7 +240,7 @@ def test_two_demos_that_keep_in_one_folder_do_not_write_over_each_other(tmp_path
     (tmp_path / "auth.log").write_text("theirs")  # since it was looked whether the folder is empty
     with pytest.raises(ConfigurationError, match=r"is not empty: it has auth\.log") as raised:
         _make(tmp_path / "auth.log", 1000)
-    assert raised.value.code is K142
+    assert raised.value.code is PROJECT_DIR_NOT_EMPTY
     assert (tmp_path / "auth.log").read_text() == "theirs"
 
 

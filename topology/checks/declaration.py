@@ -12,27 +12,27 @@ from typing import Final
 from topology import plan
 from topology.checks import inputs, instance_state
 from topology.codes.declarations import (
-    K201,
-    K202,
-    K203,
-    K204,
-    K205,
-    K206,
-    K207,
-    K208,
-    K209,
-    K210,
-    K211,
-    K228,
-    K231,
-    K232,
-    K233,
-    K235,
-    K236,
-    K237,
-    K238,
-    K248,
-    K251,
+    DEAD_LETTERS_NEVER_SENT,
+    DUPLICATE_COMPONENT_NAME,
+    DUPLICATE_STREAM_NAME,
+    HOLDS_MAX_TOO_LARGE,
+    INCOMPATIBLE_BOLT_OPTIONS,
+    INVALID_BEGINS_EMPTY,
+    INVALID_COMPANION,
+    INVALID_CONFIG,
+    INVALID_ENDS_LAST,
+    INVALID_GIVEN_AGAIN,
+    INVALID_NAME,
+    INVALID_PARALLELISM,
+    INVALID_RECOVERY,
+    INVALID_RENAMED_FROM,
+    INVALID_SPOUT_READ_OPTION,
+    NO_SPOUT,
+    STATE_IN_BOLT_ATTRIBUTE,
+    TOPOLOGY_CYCLE,
+    UNCOPYABLE_COMPONENT,
+    UNREAD_SPOUT,
+    UNSERIALIZABLE_FIELD_TYPE,
 )
 from topology.companions import Companion
 from topology.components import Bolt, Spout
@@ -66,7 +66,7 @@ def mistakes(topology: Graph) -> list[Mistake]:
         found += [(one.place, problem.of(name)) for problem in _of_component(one, topology, named, seen)]
         found += [(place, problem.of(name)) for place, problem in inputs.problems(one, topology)]
     found += _cycles(topology)
-    found += [(place, Problem(K237, text)) for place, text in _companion_problems(topology)]
+    found += [(place, Problem(INVALID_COMPANION, text)) for place, text in _companion_problems(topology)]
     return _in_order([topology.mistake(problem, place) for place, problem in found])
 
 
@@ -83,7 +83,10 @@ def warnings(topology: Graph) -> list[Mistake]:
         return _in_order(
             [
                 topology.mistake(
-                    Problem(K231, f"{one.name!r:.80} gets no dead letter: at most once, no message is followed"),
+                    Problem(
+                        DEAD_LETTERS_NEVER_SENT,
+                        f"{one.name!r:.80} gets no dead letter: at most once, no message is followed",
+                    ),
                     read.place,
                 )
                 for one in topology.components
@@ -96,7 +99,7 @@ def warnings(topology: Graph) -> list[Mistake]:
         found += [
             topology.mistake(
                 Problem(
-                    K228,
+                    STATE_IN_BOLT_ATTRIBUTE,
                     f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay "
                     f"counts twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
                 ),
@@ -117,10 +120,10 @@ def _of_topology(topology: Graph) -> Iterator[Problem]:
     yield from _name_problems(topology.name, "the topology's")
     config: object = topology.config
     if not isinstance(config, Config):
-        yield Problem(K202, f"config is a Config(…), not a {type(config).__name__}")
+        yield Problem(INVALID_CONFIG, f"config is a Config(…), not a {type(config).__name__}")
     if not any(one.kind == "spout" for one in topology.components):
         text = 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
-        yield Problem(K203, text)
+        yield Problem(NO_SPOUT, text)
 
 
 def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], seen: set[type]) -> Iterator[Problem]:
@@ -129,14 +132,14 @@ def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], se
         yield from impossible
     elif one.name in named:
         where = _where(named[one.name].place, one.place)
-        yield Problem(K204, f"a component of this name is declared already, {where}")
+        yield Problem(DUPLICATE_COMPONENT_NAME, f"a component of this name is declared already, {where}")
     else:
         named[one.name] = one
     yield from _renaming_problems(one, topology)
     yield from one.problems
     yield from _number_problems(one)
     if isinstance(one.prototype, Bolt) and one.kind == "bolt":
-        yield from (Problem(K207, text) for text in _bolt_problems(one))
+        yield from (Problem(INCOMPATIBLE_BOLT_OPTIONS, text) for text in _bolt_problems(one))
         yield from _state_problems(one, topology.config)
         yield from _copy_problems(one)
     if isinstance(one.prototype, Spout) and one.kind == "spout":
@@ -149,7 +152,7 @@ def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], se
         for read in reader.inputs
     ):
         text = f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
-        yield Problem(K205, text)
+        yield Problem(UNREAD_SPOUT, text)
 
 
 def _renaming_problems(one: Declared, topology: Graph) -> Iterator[Problem]:
@@ -157,41 +160,47 @@ def _renaming_problems(one: Declared, topology: Graph) -> Iterator[Problem]:
     former = one.renamed_from
     if one.begins_empty:
         if former is not None:
-            yield Problem(K251, f"begins_empty=True and renamed_from={former!r:.80} contradict each other")
+            yield Problem(
+                INVALID_BEGINS_EMPTY, f"begins_empty=True and renamed_from={former!r:.80} contradict each other"
+            )
         elif one.begins_empty is not True or not (one.shape == "state" and one.prototype.recovery == "checkpoint"):
-            yield Problem(K251, f"begins_empty={one.begins_empty!r:.80}: True is for a bolt whose state is kept")
+            yield Problem(
+                INVALID_BEGINS_EMPTY, f"begins_empty={one.begins_empty!r:.80}: True is for a bolt whose state is kept"
+            )
     if former is None:
         return
     if impossible := [*_name_problems(former, "its former")]:
-        yield from (Problem(K235, f"renamed_from: {problem}") for problem in impossible)
+        yield from (Problem(INVALID_RENAMED_FROM, f"renamed_from: {problem}") for problem in impossible)
         return
     if former == one.name:
-        yield Problem(K235, f"renamed_from={former!r} is the name that it has; leave it out")
+        yield Problem(INVALID_RENAMED_FROM, f"renamed_from={former!r} is the name that it has; leave it out")
     for other in topology.components:
         if other is one:
             continue
         if other.name == former:
             text = f"renamed_from={former!r}: a component of this name is declared, {_where(other.place, one.place)}"
-            yield Problem(K235, f"{text}, and what is kept under the name is that one's")
+            yield Problem(INVALID_RENAMED_FROM, f"{text}, and what is kept under the name is that one's")
         elif other.renamed_from == former:
             where = _where(other.place, one.place)
-            yield Problem(K235, f"renamed_from={former!r}: {other.name!r:.80} has been that, too, {where}")
+            yield Problem(
+                INVALID_RENAMED_FROM, f"renamed_from={former!r}: {other.name!r:.80} has been that, too, {where}"
+            )
 
 
 def _name_problems(name: object, whose: str) -> Iterator[Problem]:
     if not isinstance(name, str):
-        yield Problem(K201, f"{whose} name is a text, not {type(name).__name__}")
+        yield Problem(INVALID_NAME, f"{whose} name is a text, not {type(name).__name__}")
     elif not NAME.fullmatch(name):
         better = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64]
         hint = f", like {better!r}" if better else ""
         text = f"{whose} name {name!r:.80} is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -{hint}"
-        yield Problem(K201, text)
+        yield Problem(INVALID_NAME, text)
 
 
 def _number_problems(one: Declared) -> Iterator[Problem]:
     for what, value, most in (("tasks", one.tasks, TASKS_MAX), ("concurrency", one.concurrency, CONCURRENCY_MAX)):
         if type(value) is not int or not 1 <= value <= most:
-            yield Problem(K206, f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}")
+            yield Problem(INVALID_PARALLELISM, f"{what} is a whole number from 1 to {most:,}, not {value!r:.80}")
 
 
 _NO_THREAD = {
@@ -239,24 +248,26 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
     name, recovery, holds_max = called(one.prototype), one.prototype.recovery, one.prototype.holds_max
     if recovery not in RECOVERIES:
         hint = did_you_mean(recovery, RECOVERIES) if isinstance(recovery, str) else ""
-        yield Problem(K232, f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {recovery!r:.80}{hint}")
+        yield Problem(
+            INVALID_RECOVERY, f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {recovery!r:.80}{hint}"
+        )
     elif recovery != "checkpoint" and one.shape != "state" and one.readable:
         text = f"{name}.recovery is {recovery!r}, and it keeps no state that could be lost; leave recovery out"
-        yield Problem(K232, text)
+        yield Problem(INVALID_RECOVERY, text)
     if type(holds_max) is not int or holds_max < 1:
-        yield Problem(K233, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
+        yield Problem(HOLDS_MAX_TOO_LARGE, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
         holds_max = 0
     if recovery == "replay" and hasattr(one.prototype, "on_timer"):
         text = f"{name}.recovery is 'replay', which rebuilds a state from inputs, and no input sets its timers again"
-        yield Problem(K232, f"{text}; leave recovery out")
+        yield Problem(INVALID_RECOVERY, f"{text}; leave recovery out")
     if recovery != "replay" or not isinstance(config, Config):
         return
     if config.guarantee == "at-most-once":
         text = f"{name}.recovery is 'replay', and with guarantee='at-most-once' nothing is replayed"
-        yield Problem(K232, f"{text}; make it 'none'")
+        yield Problem(INVALID_RECOVERY, f"{text}; make it 'none'")
     elif (most := holds_max * one.tasks) >= config.max_pending:
         yield Problem(
-            K233,
+            HOLDS_MAX_TOO_LARGE,
             f"{name} may hold {most:,} inputs, holds_max, and its spouts have {config.max_pending:,} under way at "
             f"most, max_pending: they would wait for each other for ever; make holds_max smaller",
         )
@@ -267,13 +278,18 @@ def _spout_problems(one: Declared) -> Iterator[Problem]:
     if given not in GIVEN_AGAIN:
         hint = did_you_mean(given, GIVEN_AGAIN) if isinstance(given, str) else ""
         text = f"{called(one.prototype)}.given_again is one of {', '.join(GIVEN_AGAIN)}, not {given!r:.80}{hint}"
-        yield Problem(K236, text)
+        yield Problem(INVALID_GIVEN_AGAIN, text)
     if type(last := one.prototype.ends_last) is not bool:
-        yield Problem(K238, f"{called(one.prototype)}.ends_last is True or False, not {last!r:.80}")
+        yield Problem(INVALID_ENDS_LAST, f"{called(one.prototype)}.ends_last is True or False, not {last!r:.80}")
     if type(shared := one.prototype.shared_ids) is not bool:
-        yield Problem(K248, f"{called(one.prototype)}.shared_ids is True or False, not {shared!r:.80}")
+        yield Problem(
+            INVALID_SPOUT_READ_OPTION, f"{called(one.prototype)}.shared_ids is True or False, not {shared!r:.80}"
+        )
     if type(ahead := one.prototype.reads_ahead) is not int or ahead < 1:
-        yield Problem(K248, f"{called(one.prototype)}.reads_ahead is a whole number from 1 on, not {ahead!r:.80}")
+        yield Problem(
+            INVALID_SPOUT_READ_OPTION,
+            f"{called(one.prototype)}.reads_ahead is a whole number from 1 on, not {ahead!r:.80}",
+        )
 
 
 def _companion_problems(topology: Graph) -> Iterator[tuple[Place, str]]:
@@ -303,7 +319,7 @@ def _copy_problems(one: Declared) -> Iterator[Problem]:
         culprits = [name for name, value in vars(one.prototype).items() if not _copies(value)]
         which = f"its attribute {culprits[0]!r}" if culprits else called(one.prototype)
         text = f"{which} can't be copied for each task ({type(error).__name__}: {error})"
-        yield Problem(K208, f"{text}; take resources in `open`, not in the constructor")
+        yield Problem(UNCOPYABLE_COMPONENT, f"{text}; take resources in `open`, not in the constructor")
 
 
 def _copies(value: object) -> bool:
@@ -323,11 +339,11 @@ def _class_problems(one: Declared, seen: set[type]) -> Iterator[Problem]:
                 f"it emits two classes called {cls.__name__}, of {names[cls.__name__].__module__} and of "
                 f"{cls.__module__}; streams are told apart by this name, so rename one"
             )
-            yield Problem(K209, text)
+            yield Problem(DUPLICATE_STREAM_NAME, text)
         if cls not in seen and is_record(cls):
             seen.add(cls)
             yield from _name_problems(cls.__name__, f"the record class {cls.__name__:.80}: its")
-            yield from (Problem(K210, text) for text in record_problems(cls))
+            yield from (Problem(UNSERIALIZABLE_FIELD_TYPE, text) for text in record_problems(cls))
 
 
 def _cycles(topology: Graph) -> list[tuple[Place, Problem]]:
@@ -348,8 +364,8 @@ def _cycles(topology: Graph) -> list[tuple[Place, Problem]]:
             told.update(cycle)
             way = " → ".join([*cycle, name])
             what = f"a cycle, {way}" if len(cycle) > 1 else f"{name!r:.80} reads what it emits itself"
-            text = f"{what}, so tuples would go round for ever; {K211.next.rstrip('.')}"
-            found.append((places[name], Problem(K211, text)))
+            text = f"{what}, so tuples would go round for ever; {TOPOLOGY_CYCLE.next.rstrip('.')}"
+            found.append((places[name], Problem(TOPOLOGY_CYCLE, text)))
     return found
 
 

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Any
 
-from topology.codes.declarations import K222, K223, K224, K225, K226, K227, K229, K230
+from topology.codes.declarations import (
+    DEAD_LETTERS_OF_BOLT,
+    DUPLICATE_INPUT_STREAM,
+    INCOMPATIBLE_GROUPING,
+    INVALID_CUSTOM_GROUPING,
+    INVALID_GROUPING_FIELDS,
+    MISMATCHED_STATE_KEYS,
+    RESERVED_DEAD_LETTER_NAME,
+    UNKNOWN_INPUT_STREAM,
+)
 from topology.dead_letters import DeadLetter
 from topology.errors import Problem, did_you_mean
 from topology.graph import Declared, Graph, Input, Place
@@ -38,11 +47,15 @@ def problems(bolt: Declared, topology: Graph) -> Iterator[tuple[Place, Problem]]
     yield from _read_twice(bolt, topology)
     for one in bolt.inputs:
         wrong = [
-            *(Problem(K224, text) for text in _of_fields(one)),
+            *(Problem(INVALID_GROUPING_FIELDS, text) for text in _of_fields(one)),
             *_of_grouping(one, bolt, topology),
         ]
         of_dead = [*_of_dead(one, topology)] if one.dead else []
-        for problem in (*of_dead, *(Problem(K223, text) for text in _of_stream(one, bolt, topology)), *wrong):
+        for problem in (
+            *of_dead,
+            *(Problem(UNKNOWN_INPUT_STREAM, text) for text in _of_stream(one, bolt, topology)),
+            *wrong,
+        ):
             yield one.place, problem.of(said(one))
         if bolt.shape == "state" and isinstance(one.grouping, KEYED) and is_record(one.cls) and not wrong:
             types = _field_types(one.cls) or {}
@@ -64,7 +77,7 @@ def _read_twice(bolt: Declared, topology: Graph) -> Iterator[tuple[Place, Proble
                 f"it reads this stream already, by {said(first[stream])}, and can't tell the two deliveries of a "
                 f"record apart; keep one of the two, or declare a second bolt for the other"
             )
-            yield one.place, Problem(K222, text).of(said(one))
+            yield one.place, Problem(DUPLICATE_INPUT_STREAM, text).of(said(one))
         first.setdefault(stream, one)
 
 
@@ -82,13 +95,13 @@ def _of_dead(one: Input[Any], topology: Graph) -> Iterator[Problem]:
     for emitter in (declared for declared in topology.components if declared.name == one.component):
         if emitter.kind != "spout":
             yield Problem(
-                K229,
+                DEAD_LETTERS_OF_BOLT,
                 f"{one.component!r} is a bolt, and a message that a bolt fails is dead at its spout; read the dead "
                 f"letters of that: {_spout_above(one.component, topology)}.dead",
             )
         elif any(cls.__name__ == DeadLetter.__name__ for cls in emitter.streams):
             text = f"{one.component!r} emits a class called DeadLetter itself; rename that class"
-            yield Problem(K230, text)
+            yield Problem(RESERVED_DEAD_LETTER_NAME, text)
 
 
 def _spout_above(name: str, topology: Graph) -> str:
@@ -172,8 +185,8 @@ def _of_grouping(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[P
         wrong = ["choose a grouping by a method of the stream; your own comes by custom(…)"]
     else:
         wrong = [*_of_custom(grouping.prototype)] if isinstance(grouping, Custom) else []
-        yield from (Problem(K225, text) for text in _of_ends(one, bolt, topology))
-    yield from (Problem(K226, text) for text in wrong)
+        yield from (Problem(INCOMPATIBLE_GROUPING, text) for text in _of_ends(one, bolt, topology))
+    yield from (Problem(INVALID_CUSTOM_GROUPING, text) for text in wrong)
 
 
 def _of_ends(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[str]:
@@ -226,7 +239,7 @@ def _of_keys(keys: list[tuple[Input[Any], list[Any]]]) -> Iterator[tuple[Place, 
             )
         else:
             continue
-        yield one.place, Problem(K227, text).of(said(one))
+        yield one.place, Problem(MISMATCHED_STATE_KEYS, text).of(said(one))
 
 
 def key_parts(kind: Any) -> Any:

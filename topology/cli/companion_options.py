@@ -16,7 +16,7 @@ from typer.models import OptionInfo
 from topology.cli.command import given_as
 from topology.cli.options import RUN_GROUP
 from topology.cli.output import terminal
-from topology.codes.command_line import K177
+from topology.codes.command_line import OPTION_WITHOUT_COMPANION
 from topology.companions import Option
 from topology.errors import ConfigurationError
 
@@ -62,7 +62,7 @@ def configure(topology: "Graph", given: Given) -> None:
         one = next((one for one in topology.companions if one.name == companion), None)
         if one is None:
             text = f"{called} is for topologies that have the companion {companion!r}, and {topology.name} has not"
-            raise ConfigurationError(text, code=K177)
+            raise ConfigurationError(text, code=OPTION_WITHOUT_COMPANION)
         if isinstance(value, list):
             listed = pairs(value, called)
             hide(shown_settings(listed))

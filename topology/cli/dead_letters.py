@@ -17,7 +17,7 @@ import msgspec
 from topology.cli.output import terminal
 from topology.cli.run_client import no_run, reached
 from topology.cli.state_dirs import called
-from topology.codes.command_line import K171, K172
+from topology.codes.command_line import DEAD_LETTER_COMMAND_FAILED, RUN_ENDED_MEANWHILE
 from topology.errors import WorkerError
 from topology.runtime.run.command_socket import Ended, Going, Trouble
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
@@ -210,12 +210,12 @@ class Asked:
         line = self._line or reached(self._directory)  # one connection for each question
         self._line = None
         if line is None:
-            raise WorkerError("the run has ended meanwhile", code=K171)
+            raise WorkerError("the run has ended meanwhile", code=RUN_ENDED_MEANWHILE)
         with line:
             line.ask(ask)
             answer = line.heard(self._silent, SILENT_MAX)
         if isinstance(answer, Trouble):
-            raise WorkerError(printable(answer.text), code=K172)
+            raise WorkerError(printable(answer.text), code=DEAD_LETTER_COMMAND_FAILED)
         if isinstance(answer, Ended | Going):
             raise no_run("it has answered what nobody had asked")
         _check(ask, answer)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from topology.checks.declaration import require_valid
 from topology.cli.command import given_as
-from topology.codes.startup import K453
+from topology.codes.startup import UNSUPPORTED_BY_ENGINE
 from topology.engines import engine_of
 from topology.errors import ConfigurationError
 
@@ -23,7 +23,9 @@ def check(topology: "Graph", name: str) -> None:
     """Raises ConfigurationError with all that the engine can't run of a valid topology."""
     if found := engine_of(name, given_as(OPTION)).mistakes(topology):
         lines = "\n".join(f"  {mistake}" for mistake in found)
-        raise ConfigurationError(f"topology {topology.name!r:.80} can't run on {name}:\n{lines}", code=K453)
+        raise ConfigurationError(
+            f"topology {topology.name!r:.80} can't run on {name}:\n{lines}", code=UNSUPPORTED_BY_ENGINE
+        )
 
 
 def put_on(topology: "Graph", name: str, recipe: "Recipe") -> tuple["Graph", "Recipe"]:

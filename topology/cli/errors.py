@@ -14,7 +14,7 @@ import typer
 from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR, sentence
 from topology.codes.code import Code
-from topology.codes.command_line import K101, K134, K137
+from topology.codes.command_line import INTERNAL_ERROR, INVALID_COMMAND_LINE, STDOUT_NOT_WRITABLE
 from topology.errors import ConfigurationError, DeclarationError, KedgeError, advice
 from topology.text import printable
 from topology.user_frames import users_place
@@ -25,7 +25,7 @@ def told(error: Any, *, debug: bool) -> int:
     frames, place, next_step = "", "", ""
     code: Code | None = None
     if isinstance(error, USAGE_ERROR):
-        text, status, code = sentence(error), 2, K101
+        text, status, code = sentence(error), 2, INVALID_COMMAND_LINE
         next_step = f"see what there is: {error.ctx.command_path} --help" if error.ctx is not None else ""
     elif isinstance(error, KedgeError):
         text, status, code = (
@@ -38,11 +38,11 @@ def told(error: Any, *, debug: bool) -> int:
     elif isinstance(error, KeyboardInterrupt | typer.Abort):
         text, status = "interrupted before anything ran", 1
     elif isinstance(error, OSError):  # of stdout: what happens to files is told by who uses them
-        text, status, code = f"the output can't be written: {error.strerror or error}", 1, K134
+        text, status, code = f"the output can't be written: {error.strerror or error}", 1, STDOUT_NOT_WRITABLE
     else:
-        error.add_note(advice(K137.next, K137))
+        error.add_note(advice(INTERNAL_ERROR.next, INTERNAL_ERROR))
         raise error
-    if debug and code is not K101:  # of what was mistyped, a traceback shows nothing
+    if debug and code is not INVALID_COMMAND_LINE:  # of what was mistyped, a traceback shows nothing
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
     frames_lines = [printable(f"  {line}") for line in frames.split("\n") if line]

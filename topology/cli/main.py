@@ -24,7 +24,7 @@ from topology.cli.command import Command, parsed
 from topology.cli.options import json_asked_for
 from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR
-from topology.codes.command_line import K153
+from topology.codes.command_line import BROKEN_PLUGIN_COMMAND
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 from topology.version import version
@@ -132,7 +132,7 @@ def _group(module: ModuleType, name: str, acts: Mapping[str, Any]) -> Acts:
 def _unusable(name: str, where: str, error: Exception) -> Any:
     def unusable() -> None:
         text = f"the command {name!r}, {where}, can't be loaded: {type(error).__name__}: {error}"
-        raise ConfigurationError(text, code=K153)
+        raise ConfigurationError(text, code=BROKEN_PLUGIN_COMMAND)
 
     unusable.__doc__ = f"(can't be loaded: {type(error).__name__})"
     return unusable

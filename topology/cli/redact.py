@@ -6,7 +6,7 @@ Knows words of a command line and the voice; must not know topologies or how a s
 from collections.abc import Iterable, Sequence
 
 from topology.cli.output import terminal
-from topology.codes.settings import K351
+from topology.codes.settings import SECRET_ON_COMMAND_LINE
 from topology.text import printable
 
 _keys: set[str] = set()  # of this command's --set and the like: those whose values nobody is to read again
@@ -17,7 +17,10 @@ def warn_of(keys: Iterable[str], option: str = "--set") -> None:
     for key in keys:
         _keys.add(key)
         text = f"warning: {option} {printable(key)}=… is a secret that all users of this machine can read"
-        terminal.say(f"{text}, in the list of processes; {K351.next} ({K351})", level="warning")
+        terminal.say(
+            f"{text}, in the list of processes; {SECRET_ON_COMMAND_LINE.next} ({SECRET_ON_COMMAND_LINE})",
+            level="warning",
+        )
 
 
 def blind(words: Sequence[str]) -> list[str]:

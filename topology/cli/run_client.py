@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final
 
 from topology.cli.output import terminal
-from topology.codes.command_line import K164, K165, K168, K175
+from topology.codes.command_line import RUN_CONNECTION_LOST, RUN_NOT_ANSWERING, RUN_UNREACHABLE, UNKNOWN_RUN_PROTOCOL
 from topology.errors import WorkerError
 from topology.runtime.run.command_socket import (
     ANSWER_BYTES_MAX,
@@ -78,7 +78,9 @@ class Line:
                 seconds += 1
                 silent(seconds)
                 if seconds >= patience_s:
-                    raise WorkerError(f"the run has not answered within {patience_s} s", code=K175) from None
+                    raise WorkerError(
+                        f"the run has not answered within {patience_s} s", code=RUN_NOT_ANSWERING
+                    ) from None
 
     def _next(self) -> Answer:
         """The next thing that the run says. Raises TimeoutError after WORD_S without a word."""
@@ -115,11 +117,11 @@ class Line:
 
 def no_run(why: str) -> WorkerError:
     """What answers is something else, or of another version."""
-    return WorkerError(f"what answers is no run of this version of Kedge: {why}", code=K165)
+    return WorkerError(f"what answers is no run of this version of Kedge: {why}", code=UNKNOWN_RUN_PROTOCOL)
 
 
 def _gone() -> WorkerError:
-    return WorkerError("the run is gone without a last word: it was killed, or has failed", code=K164)
+    return WorkerError("the run is gone without a last word: it was killed, or has failed", code=RUN_CONNECTION_LOST)
 
 
 def line_to(directory: Path) -> Line | None:
@@ -151,7 +153,7 @@ def reached(directory: Path) -> Line | None:
         if second == 0:
             terminal.say(f"{printable(str(directory))}: in use, by a run that can't be reached yet or by kedge dead")
         select.select([], [], [], WORD_S)
-    raise WorkerError(f"the run on {printable(str(directory))} can't be reached", code=K168)
+    raise WorkerError(f"the run on {printable(str(directory))} can't be reached", code=RUN_UNREACHABLE)
 
 
 def may_command_us(uid: int) -> bool:

@@ -11,7 +11,13 @@ import typer
 
 from topology.cli.command import given_as
 from topology.cli.state_dirs import HOME, NAME, state_dirs
-from topology.codes.command_line import K160, K161, K162, K163, K176
+from topology.codes.command_line import (
+    AMBIGUOUS_TOPOLOGY,
+    NO_STATE_DIRS,
+    STATE_DIR_NOT_FOUND,
+    TOPOLOGY_AND_STATE_DIR,
+    TOPOLOGY_NEVER_RUN,
+)
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 
@@ -50,17 +56,17 @@ def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: 
     if state_dir is not None:
         if named is not None:
             text = f"{given_as('--state-dir')} names one run, and {printable(named)!r} perhaps another"
-            raise ConfigurationError(text, code=K176)
+            raise ConfigurationError(text, code=TOPOLOGY_AND_STATE_DIR)
         if not state_dir.is_dir():
             shown = printable(str(state_dir))
             text = f"{shown!r} is no directory" if state_dir.exists() else f"there is no state directory {shown!r}"
-            raise ConfigurationError(text, code=K160)
+            raise ConfigurationError(text, code=STATE_DIR_NOT_FOUND)
         return state_dir
     there = state_dirs()
     if named is not None:
         return _named(named, there)
     if not there:
-        raise ConfigurationError(f"no topology has run in this folder: there is nothing in {HOME}", code=K161)
+        raise ConfigurationError(f"no topology has run in this folder: there is nothing in {HOME}", code=NO_STATE_DIRS)
     if len(there) > 1 and narrowed is not None:
         there = [path for path in there if narrowed(path)] or there
     if len(there) > 1:
@@ -68,7 +74,7 @@ def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: 
         more = f" and {len(there) - LISTED_MAX:,} more" if len(there) > LISTED_MAX else ""
         text = f"several topologies have state in {HOME}: {names}{more}"
         advice = f"name one of them: {by} {there[0].name}" if by else "name one of them"
-        raise ConfigurationError(text, code=K162, next=advice)
+        raise ConfigurationError(text, code=AMBIGUOUS_TOPOLOGY, next=advice)
     return there[0]
 
 
@@ -81,5 +87,7 @@ def _named(named: str, there: list[Path]) -> Path:
     if not NAME.fullmatch(name) or not (HOME / name).is_dir():
         near = did_you_mean(name, [path.name for path in there])
         text = f"topology {name!r:.80} has no state in {HOME}{near}"
-        raise ConfigurationError(text, code=K163, next=f"name one that has, or give its {given_as('--state-dir')}")
+        raise ConfigurationError(
+            text, code=TOPOLOGY_NEVER_RUN, next=f"name one that has, or give its {given_as('--state-dir')}"
+        )
     return HOME / name

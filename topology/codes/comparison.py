@@ -4,28 +4,28 @@ from typing import Final
 
 from topology.codes.code import Code
 
-K701: Final = Code(
+INVALID_COMPARISON_NUMBER: Final = Code(
     "K701",
     "A number for a comparison that can't be",
     "kedge compare offers --rate messages a second, or all at once with --rate max, for so many seconds, in so many "
     "rounds.",
     "give --rate 1000 or --rate max, --for and --warm-up in seconds, and a whole number of --rounds.",
 )
-K702: Final = Code(
+REPORT_NOT_WRITABLE: Final = Code(
     "K702",
     "A report that can't be written",
     "The files of --report and --png are written at the end, beside what is printed. Whether they can be is tried "
     "before anything is measured.",
     "name a file in a folder that is there, and that you may write to.",
 )
-K703: Final = Code(
+COMPARISON_EXTRA_NOT_INSTALLED: Final = Code(
     "K703",
     "A library for comparisons is missing",
     "kedge compare reads the load of processes by psutil, and draws its reports by matplotlib. Both come with an extra "
     "of Kedge.",
     "pip install 'kedge-streams[compare]', into the environment of this kedge.",
 )
-K704: Final = Code(
+UNKNOWN_COMPARISON_MODE: Final = Code(
     "K704",
     "A mode that there is none of",
     "--modes names what is compared, with commas between: record is Kedge on two workers, record:N on N of them, "
@@ -33,7 +33,7 @@ K704: Final = Code(
     "and spark:real-time are what Spark does without Python.",
     "write --modes record,embedded,spark:default, say; without --modes, all that can run here are compared.",
 )
-K705: Final = Code(
+INCOMPARABLE_TOPOLOGY: Final = Code(
     "K705",
     "A topology that can't be compared",
     "Every mode is offered the same messages, which stand in for those of the spouts, and what reaches the sinks is "
@@ -41,7 +41,7 @@ K705: Final = Code(
     "Spark's, would run in no mode but one.",
     "compare a topology of spouts and bolts alone.",
 )
-K706: Final = Code(
+NO_COMPARISON_MESSAGES: Final = Code(
     "K706",
     "A source that gives nothing to compare with",
     "Messages are read from the topology's own spouts, before anything is measured. They gave none within some "
@@ -49,20 +49,20 @@ K706: Final = Code(
     "mend the line that the traceback ends in, or give the source something to read: --set path=FILE, say.",
     traced=True,
 )
-K707: Final = Code(
+TOO_MANY_COMPARISON_MESSAGES: Final = Code(
     "K707",
     "More messages than a comparison can keep",
     "Each message has a place in memory, from when it is due until it is counted: rate × (warm-up + seconds) of them.",
     "give a lower --rate, or fewer seconds, --for.",
 )
-K708: Final = Code(
+COMPARISON_FILES_NOT_WRITABLE: Final = Code(
     "K708",
     "A comparison's own files can't be written",
     "What a comparison offers, and what arrives, is kept in a folder of its own in the temporary directory, which is "
     "gone with it. It can't be made there, or there is no room for it.",
     "make room there, or name another directory that can be written: TMPDIR=/var/tmp, say.",
 )
-K709: Final = Code(
+INVALID_COUNTED: Final = Code(
     "K709",
     "Invalid COUNTED in samples.py",
     "COUNTED says by which part of a message a topology counts: name of the topology's file → (regular expression, "

@@ -15,8 +15,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from topology.codes.command_line import K130
-from topology.codes.declarations import K211
+from topology.codes.command_line import SHADOWED_MODULE
+from topology.codes.declarations import TOPOLOGY_CYCLE
 from topology.errors import ConfigurationError
 from topology.user_frames import HOME, PACKAGES, text_of
 
@@ -42,7 +42,7 @@ def own_stream(error: BaseException) -> ConfigurationError | None:
             name = _bolt_reading(one, missing[1])
             if name:
                 text = f"{at.filename}:{at.lineno}: the bolt {name!r:.80} is given its own stream as an input"
-                return ConfigurationError(text, code=K211)
+                return ConfigurationError(text, code=TOPOLOGY_CYCLE)
     return None
 
 
@@ -92,7 +92,7 @@ def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
 
 
 def _mistake(text: str, yours: Path) -> ConfigurationError:
-    return ConfigurationError(text, code=K130, next=_advice(yours))
+    return ConfigurationError(text, code=SHADOWED_MODULE, next=_advice(yours))
 
 
 def _advice(yours: Path) -> str:

@@ -17,24 +17,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.codes.command_line import (
-    K110,
-    K111,
-    K112,
-    K113,
-    K114,
-    K115,
-    K116,
-    K117,
-    K118,
-    K119,
-    K120,
-    K121,
-    K122,
-    K123,
-    K124,
-    K131,
-    K132,
-    K136,
+    ATTRIBUTE_NOT_FOUND,
+    EXTRA_NOT_INSTALLED,
+    FACTORY_RAISED,
+    FACTORY_RETURNED_NO_TOPOLOGY,
+    FILE_NOT_FOUND,
+    IMPORT_NOT_INSTALLED,
+    IMPORT_RAISED,
+    INVALID_TARGET,
+    MAIN_NOT_A_TOPOLOGY,
+    MODULE_NOT_FOUND,
+    NOT_A_TOPOLOGY,
+    NOT_PYTHON_FILE,
+    SET_WITHOUT_FACTORY,
+    SYNTAX_ERROR,
+    TARGET_IS_FOLDER,
+    TOPOLOGY_ONLY_IN_MAIN,
+    UNKNOWN_KEDGE_MODULE,
+    UNREADABLE_FILE,
 )
 from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
@@ -76,10 +76,12 @@ def target_of(text: str) -> Target:
     if not (where.endswith(".py") or "/" in where or "\\" in where):
         if not all(part.isidentifier() for part in where.split(".")):
             raise ConfigurationError(
-                f"{where!r} is neither a Python file (….py) nor the dotted name of a module", code=K110
+                f"{where!r} is neither a Python file (….py) nor the dotted name of a module", code=INVALID_TARGET
             )
         if where.split(".")[-1] == MAIN:
-            raise ConfigurationError(f"{where} is what Python was started with, and no module to run", code=K131)
+            raise ConfigurationError(
+                f"{where} is what Python was started with, and no module to run", code=MAIN_NOT_A_TOPOLOGY
+            )
         return Target(where, attribute, None)
     file = Path(where)
     try:
@@ -91,14 +93,14 @@ def target_of(text: str) -> Target:
 
 def _refuse_no_file(file: Path, where: str) -> None:
     if file.is_dir():
-        raise ConfigurationError(f"{where} is a folder", code=K111)
+        raise ConfigurationError(f"{where} is a folder", code=TARGET_IS_FOLDER)
     if not file.exists():
         beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
-        raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}", code=K112)
+        raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}", code=FILE_NOT_FOUND)
 
 
 def _unreadable(where: str, error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"{where} can't be read: {error.strerror or error}", code=K114)
+    return ConfigurationError(f"{where} can't be read: {error.strerror or error}", code=UNREADABLE_FILE)
 
 
 def load(
@@ -114,12 +116,12 @@ def load(
         if given:
             key = next(iter(given))
             text = f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology"
-            raise ConfigurationError(text, code=K122)
+            raise ConfigurationError(text, code=SET_WITHOUT_FACTORY)
         return found
     if not callable(found) or (isinstance(found, type) and not issubclass(found, Graph)):
         kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
         raise ConfigurationError(
-            f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=K121
+            f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=NOT_A_TOPOLOGY
         )
     exposed(plain_secrets(found, given))
     return _called(found, target, (), arguments(found, given, str(target), absent))
@@ -140,12 +142,13 @@ def _called(make: Callable[..., Any], target: Target, args: Sequence[Any], keywo
         if wrong := own_stream(error) or wanted_of_yours(error):
             raise wrong from error
         text = f"{target} raised {_described(error, target)}"
-        raise _of_an_extra(text, error) or ConfigurationError(text, code=K123) from error
+        raise _of_an_extra(text, error) or ConfigurationError(text, code=FACTORY_RAISED) from error
     if not isinstance(made, Graph):
         if inspect.iscoroutine(made):
             made.close()
         raise ConfigurationError(
-            f"{target} returned a value of type {type(made).__name__}; it has to return a Topology", code=K124
+            f"{target} returned a value of type {type(made).__name__}; it has to return a Topology",
+            code=FACTORY_RETURNED_NO_TOPOLOGY,
         )
     return made
 
@@ -195,14 +198,14 @@ def _imported(target: Target) -> types.ModuleType:
         raise
     except SyntaxError as error:
         text = f"{error.filename or target.where}:{error.lineno or 1}: {error.msg}"
-        raise ConfigurationError(text, code=K116) from error
+        raise ConfigurationError(text, code=SYNTAX_ERROR) from error
     except OSError as error:
         if target.file and error.filename == str(target.file.resolve()):
             raise _unreadable(target.where, error) from error
         raise _not_imported(target, error) from error
     except ModuleNotFoundError as error:
         if not target.file and error.name and (target.where + ".").startswith(error.name + "."):
-            raise ConfigurationError(_no_module(target.where, error.name), code=K113) from None
+            raise ConfigurationError(_no_module(target.where, error.name), code=MODULE_NOT_FOUND) from None
         raise _not_imported(target, error) from error
     except BaseException as error:
         raise _not_imported(target, error) from error
@@ -216,20 +219,20 @@ def _not_imported(target: Target, error: BaseException) -> ConfigurationError:
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     first = missing.partition(".")[0]
     if first in PACKAGES:
-        return ConfigurationError(text, code=K136)
+        return ConfigurationError(text, code=UNKNOWN_KEDGE_MODULE)
     if brought := _of_an_extra(text, error):
         return brought
     if missing:
         where = f"install what brings {first!r} to where this kedge runs ({sys.executable}), or mend the name"
-        return ConfigurationError(text, code=K117, next=where)
-    return ConfigurationError(text, code=K119)
+        return ConfigurationError(text, code=IMPORT_NOT_INSTALLED, next=where)
+    return ConfigurationError(text, code=IMPORT_RAISED)
 
 
 def _of_an_extra(text: str, error: BaseException) -> ConfigurationError | None:
     """The error for a module that an extra brings, with what installs that; None for any other one."""
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     install = how_to_install(missing.partition(".")[0])
-    return ConfigurationError(text, code=K118, next=install) if install else None
+    return ConfigurationError(text, code=EXTRA_NOT_INSTALLED, next=install) if install else None
 
 
 def how_to_install(module: str) -> str:
@@ -252,7 +255,7 @@ def _from_file(file: Path, where: str) -> types.ModuleType:
         name = "kedge_file_" + "".join(c if c.isalnum() else "_" for c in name)
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{where} is not a Python file", code=K115)
+        raise ConfigurationError(f"{where} is not a Python file", code=NOT_PYTHON_FILE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -274,9 +277,11 @@ def _attribute(module: types.ModuleType, target: Target) -> Any:
         near = f"; did you mean {target.where}:{topologies[0]}?"
     elif _made_when_main(module, target.attribute):
         text = f"{target.where} makes its topology under `if __name__ == '__main__'` only, so it is not there on import"
-        raise ConfigurationError(text, code=K132)
+        raise ConfigurationError(text, code=TOPOLOGY_ONLY_IN_MAIN)
     raise ConfigurationError(
-        f"{target.where} has no {target.attribute!r}{near}", code=K120, next=f"name what it has: {target.where}:NAME"
+        f"{target.where} has no {target.attribute!r}{near}",
+        code=ATTRIBUTE_NOT_FOUND,
+        next=f"name what it has: {target.where}:NAME",
     )
 
 

@@ -16,7 +16,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from topology.codes.command_line import K106, K125, K126, K127, K128, K129
+from topology.codes.command_line import (
+    INVALID_KEY_VALUE_OPTION,
+    INVALID_VALUE_TYPE,
+    MISSING_PARAMETER_VALUE,
+    UNKNOWN_PARAMETER,
+    UNKNOWN_SETTING,
+    UNRESOLVED_PARAMETER_TYPE,
+)
 from topology.config import Config
 from topology.errors import ConfigurationError, did_you_mean
 from topology.loading.durations import Duration
@@ -42,9 +49,11 @@ def pairs(given: Sequence[str], option: str) -> Given:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise ConfigurationError(f"{option} takes key=value, not {text!r}", code=K106)
+            raise ConfigurationError(f"{option} takes key=value, not {text!r}", code=INVALID_KEY_VALUE_OPTION)
         if key in found:
-            raise ConfigurationError(f"{option} {key}=… is given twice", code=K106)  # the values may be secret (S12)
+            raise ConfigurationError(
+                f"{option} {key}=… is given twice", code=INVALID_KEY_VALUE_OPTION
+            )  # the values may be secret (S12)
         found[key] = value
     return found
 
@@ -62,7 +71,9 @@ def arguments(
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except Exception as error:  # whatever an annotation that is text raises
-        raise ConfigurationError(f"the parameters of {where} can't be read: {error}", code=K125) from error
+        raise ConfigurationError(
+            f"the parameters of {where} can't be read: {error}", code=UNRESOLVED_PARAMETER_TYPE
+        ) from error
     named = {one.name: one for one in parameters if one.kind in _NAMED}
     further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
     values = {}
@@ -71,7 +82,7 @@ def arguments(
         parameter = named.get(key, further)
         if parameter is None:
             text = f"{option} {key}=…: {where} takes no {key!r}{_known(key, named)}"  # the value may be secret (S12)
-            raise ConfigurationError(text, code=K126)
+            raise ConfigurationError(text, code=UNKNOWN_PARAMETER)
         kind = _kind(parameter)
         if wants_secret(kind):
             values[key] = _secret(value, kind, f"{option} {key}=…", absent)
@@ -84,7 +95,9 @@ def arguments(
             values[one.name] = STAND_IN
         elif required and one.name not in values:
             text = f"{where} needs a value for {one.name!r}"
-            raise ConfigurationError(text, code=K127, next=f"give it, --set {one.name}=…, or give it a default")
+            raise ConfigurationError(
+                text, code=MISSING_PARAMETER_VALUE, next=f"give it, --set {one.name}=…, or give it a default"
+            )
     return values
 
 
@@ -106,7 +119,7 @@ def configured(config: Config, given: Mapping[str, str], environment: Mapping[st
     for name, text in given.items():
         if name not in kinds:
             sentence = f"{option} {name}={text}: there is no setting {name!r}{_known(name, kinds)}"
-            raise ConfigurationError(sentence, code=K129)
+            raise ConfigurationError(sentence, code=UNKNOWN_SETTING)
         changes[name] = _converted(text, kinds[name], f"{option} {name}={text}")
     return dataclasses.replace(config, **changes)
 
@@ -186,7 +199,7 @@ def _converted(text: str, kind: Any, what: str) -> Any:
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=_path)
     except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}", code=K128) from error
+        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}", code=INVALID_VALUE_TYPE) from error
 
 
 def _path(kind: Any, text: Any) -> Any:

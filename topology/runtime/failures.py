@@ -10,7 +10,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from topology.codes.code import Code
-from topology.codes.runtime import K501, K502, K503, K504, K505, K506, K507, K508, K509, K510, K511, K512, K541
+from topology.codes.runtime import (
+    BOLT_FAILED_INPUT,
+    DEADLY_MESSAGE,
+    DRAIN_TIMEOUT,
+    EMIT_FAILED,
+    MESSAGE_REJECTED,
+    PEER_WORKER_LOST,
+    PROCESS_TIMEOUT,
+    RECORD_TOO_LARGE,
+    STALE_TUPLE,
+    TREE_TIMEOUT,
+    TUPLE_FORGOTTEN,
+    UNDECODABLE_RECORD,
+    USER_CODE_RAISED,
+)
 from topology.errors import EmitError, KedgeError, RecordError, TupleStateError
 from topology.user_frames import formatted, users_frames
 
@@ -46,19 +60,19 @@ OWN: Final = frozenset(
 DEAD_AT_ONCE: Final = frozenset({Reason.REJECTED, Reason.DEADLY})  # no replay can help
 
 CODES: Final[Mapping[Reason, Code]] = {
-    Reason.RAISED: K501,
-    Reason.FAILED: K502,
-    Reason.TIME_LIMIT: K503,
-    Reason.EMIT: K504,
-    Reason.REJECTED: K505,
-    Reason.DEADLY: K541,
-    Reason.TIMED_OUT: K506,
-    Reason.FORGOTTEN: K507,
-    Reason.PEER_LOST: K508,
-    Reason.CUT_OFF: K509,
-    Reason.STALE: K510,
-    Reason.UNDECODABLE: K511,
-    Reason.OVERSIZED: K512,
+    Reason.RAISED: USER_CODE_RAISED,
+    Reason.FAILED: BOLT_FAILED_INPUT,
+    Reason.TIME_LIMIT: PROCESS_TIMEOUT,
+    Reason.EMIT: EMIT_FAILED,
+    Reason.REJECTED: MESSAGE_REJECTED,
+    Reason.DEADLY: DEADLY_MESSAGE,
+    Reason.TIMED_OUT: TREE_TIMEOUT,
+    Reason.FORGOTTEN: TUPLE_FORGOTTEN,
+    Reason.PEER_LOST: PEER_WORKER_LOST,
+    Reason.CUT_OFF: DRAIN_TIMEOUT,
+    Reason.STALE: STALE_TUPLE,
+    Reason.UNDECODABLE: UNDECODABLE_RECORD,
+    Reason.OVERSIZED: RECORD_TOO_LARGE,
 }
 
 

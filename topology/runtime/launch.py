@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from topology.checks.declaration import require_valid
-from topology.codes.command_line import K104, K193
+from topology.codes.command_line import INVALID_WORKER_COUNT, TOPOLOGY_NOT_IMPORTABLE
 from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Graph
@@ -93,7 +93,9 @@ def _made(
         return EmbeddedRun(topology, state_dir=state_dir)
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= WORKERS_MAX:
         text = f"workers takes a whole number from 1 to {WORKERS_MAX:,}, or None, not {workers!r:.80}"
-        raise ConfigurationError(text, code=K104, next="give one for each core at most; None runs in this process")
+        raise ConfigurationError(
+            text, code=INVALID_WORKER_COUNT, next="give one for each core at most; None runs in this process"
+        )
     require_valid(topology)
     arguments = recipe(topology, made_by)
     from topology.runtime.supervisor.supervisor import SupervisedRun
@@ -132,7 +134,7 @@ def recipe(topology: Graph, made_by: Make | None) -> dict[str, Any]:
 
 
 def _unmakeable(text: str, next: str = "") -> ConfigurationError:
-    return ConfigurationError(text, code=K193, next=next or K193.next)
+    return ConfigurationError(text, code=TOPOLOGY_NOT_IMPORTABLE, next=next or TOPOLOGY_NOT_IMPORTABLE.next)
 
 
 def _holder(topology: Graph) -> tuple[ModuleType, str]:

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from topology.codes.startup import K402
+from topology.codes.startup import COMPONENT_COPY_FAILED
 from topology.errors import StartError
 from topology.graph import Declared
 
@@ -21,5 +21,6 @@ def prototype_copy(declared: Declared) -> Any:
                 culprit = f": its attribute {name!r} ({type(value).__name__}) can't be"
                 break
         raise StartError(
-            f"{declared.name!r} can't be copied for each task{culprit} ({type(error).__name__}: {error})", code=K402
+            f"{declared.name!r} can't be copied for each task{culprit} ({type(error).__name__}: {error})",
+            code=COMPONENT_COPY_FAILED,
         ) from error

@@ -21,8 +21,8 @@ import psycopg
 from bolts.sinks.contract import StoreAway
 from bolts.sinks.postgres.dsn import Dsn
 from bolts.sinks.postgres.table import Column, Found
-from topology.codes.runtime import K550
-from topology.codes.settings import K354, K355
+from topology.codes.runtime import FSYNC_OFF_ALLOWED
+from topology.codes.settings import POSTGRES_ACCESS_DENIED, POSTGRES_UNRELIABLE
 from topology.errors import ConfigurationError
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -149,7 +149,7 @@ class Server:
         except psycopg.Error as error:
             said = f"{self.dsn.where} can't be reached: {self.dsn.said(error)}"
             if any(words in str(error) for words in _MEND):
-                raise ConfigurationError(f"PostgresSink: {said}", code=K354) from None
+                raise ConfigurationError(f"PostgresSink: {said}", code=POSTGRES_ACCESS_DENIED) from None
             raise StoreAway(said) from None  # the error itself has the parameters in its frames
         line.add_notice_handler(self._noticed)
         line.latest = self._latest
@@ -172,12 +172,12 @@ class Server:
         elif fsync != "on" and not self._allow_fsync_off:
             why = f"has fsync = {fsync}: what it has committed does not survive a loss of power"
         if why:
-            raise ConfigurationError(f"PostgresSink: {self.dsn.where} {why}", code=K355)
+            raise ConfigurationError(f"PostgresSink: {self.dsn.where} {why}", code=POSTGRES_UNRELIABLE)
         if standby:
             raise StoreAway(f"{self.dsn.where} is a standby, which takes no rows")
         if fsync != "on":
             text = "%s has fsync = %s: what is stored there does not survive a loss of power (%s)"
-            log.warning(text, self.dsn.where, fsync, K550)
+            log.warning(text, self.dsn.where, fsync, FSYNC_OFF_ALLOWED)
 
     def hurry(self, seconds: float) -> None:
         """No answer is waited for any longer than this from now on. Called from another thread than all else."""

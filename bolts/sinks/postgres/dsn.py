@@ -11,7 +11,7 @@ from psycopg import Error, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
 
-from topology.codes.settings import K353
+from topology.codes.settings import INVALID_CONNECTION_STRING
 from topology.errors import ConfigurationError
 from topology.secrets import SHOWN, Secret, resolved
 from topology.text import printable
@@ -96,4 +96,4 @@ def _no_ports(ports: str) -> bool:
 
 
 def _unreadable(why: str) -> ConfigurationError:
-    return ConfigurationError(f"PostgresSink: its dsn can't be read: {why}", code=K353)
+    return ConfigurationError(f"PostgresSink: its dsn can't be read: {why}", code=INVALID_CONNECTION_STRING)

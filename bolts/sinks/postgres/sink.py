@@ -11,7 +11,7 @@ from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import Store
 from bolts.sinks.postgres.table import Table, checked_name
 from bolts.sinks.upsert import Mode, upsert_of
-from topology.codes.settings import K352, K360, K362
+from topology.codes.settings import INVALID_POSTGRES_TIMEOUT, POSTGRES_CLIENT_NOT_INSTALLED, SHARED_POSTGRES_TABLE
 from topology.errors import ConfigurationError
 from topology.records import Record
 from topology.secrets import Secret
@@ -78,13 +78,13 @@ class PostgresSink(BatchingSink):
         super().__init__(batch=batch, within_ms=within_ms)
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0.1 <= timeout_s <= 3600:
             text = f"PostgresSink: timeout_s is a number of seconds, 0.1 to 3600, not {timeout_s!r}"
-            raise ConfigurationError(text, code=K362)
+            raise ConfigurationError(text, code=INVALID_POSTGRES_TIMEOUT)
         if table is not None:
             checked_name(table, "table")
             if len(records) > 1:
                 names = ", ".join(cls.__name__ for cls in records)
                 text = f"PostgresSink: one table, {table!r}, can't hold several classes: {names}"
-                raise ConfigurationError(text, code=K360)
+                raise ConfigurationError(text, code=SHARED_POSTGRES_TABLE)
         if schema is not None:
             checked_name(schema, "schema")
         self._dsn = Secret(dsn)
@@ -116,7 +116,7 @@ class PostgresSink(BatchingSink):
             from bolts.sinks.postgres.writer import PostgresStore
         except ImportError as error:
             raise ConfigurationError(
-                f"PostgresSink needs psycopg, which can't be imported: {error}", code=K352
+                f"PostgresSink needs psycopg, which can't be imported: {error}", code=POSTGRES_CLIENT_NOT_INSTALLED
             ) from error
         self._rows = PostgresStore(
             self._dsn,

@@ -21,7 +21,7 @@ from bolts.sinks.rows import RecordTable, Row
 from bolts.sinks.sqlite.table import snake_case
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import BadValue
-from topology.codes.settings import K357, K358, K359
+from topology.codes.settings import INVALID_POSTGRES_COLUMN_NAME, INVALID_POSTGRES_NAME, UNSUPPORTED_POSTGRES_FIELD
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 
@@ -82,7 +82,7 @@ def checked_name(name: str, what: str) -> str:
         raise ConfigurationError(
             f"{values.shown(name)} can't be a {what}'s name: letters, digits and underscores, not a digit first, at "
             f"most {NAME_BYTES_MAX} bytes, and not pg_…, which PostgreSQL keeps to itself",
-            code=K357,
+            code=INVALID_POSTGRES_NAME,
         )
     return name
 
@@ -203,7 +203,9 @@ def _check_fields(cls: type[Record], fields: Sequence[str]) -> None:
     for field in fields:
         if field in _SYSTEM_COLUMNS or len(field.encode()) > NAME_BYTES_MAX:
             why = "has a column of that name of its own" if field in _SYSTEM_COLUMNS else "would cut the name"
-            raise ConfigurationError(f"{cls.__name__}.{field} can't be a column: PostgreSQL {why}", code=K358)
+            raise ConfigurationError(
+                f"{cls.__name__}.{field} can't be a column: PostgreSQL {why}", code=INVALID_POSTGRES_COLUMN_NAME
+            )
 
 
 def _column(cls: type[Record], field: str, annotation: Any) -> tuple[Column, Callable[[Any], Any]]:
@@ -212,7 +214,7 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[Column, Cal
     try:
         kind, convert = _storage(inner)
     except BadValue as error:
-        raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=K359) from error
+        raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=UNSUPPORTED_POSTGRES_FIELD) from error
     convert = values.or_none(convert) if nullable else convert
     return Column(field, kind, nullable or _takes_none(convert)), convert
 

@@ -25,7 +25,7 @@ from bolts.sinks.postgres.errors import Fault, fault_of, loses_connection
 from bolts.sinks.postgres.table import Table, shown_row
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
-from topology.codes.settings import K356, K361
+from topology.codes.settings import POSTGRES_TABLE_CLASS_CONFLICT, POSTGRES_TABLE_MISMATCH
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -85,7 +85,7 @@ class PostgresStore:
             self.server.connect()
             for cls in self._records:
                 if problem := self._table(cls).problem:
-                    raise ConfigurationError(f"PostgresSink: {problem}", code=K356)
+                    raise ConfigurationError(f"PostgresSink: {problem}", code=POSTGRES_TABLE_MISMATCH)
         except psycopg.Error as error:
             raise self._away(error) from error
 
@@ -129,7 +129,7 @@ class PostgresStore:
                 raise ConfigurationError(
                     f"PostgresSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
                     f"hold {cls.__module__}.{cls.__name__} too",
-                    code=K361,
+                    code=POSTGRES_TABLE_CLASS_CONFLICT,
                 )
             self._check(table)
             self._tables[cls] = table

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from bolts.sinks.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken
 from bolts.sinks.files import PASSING, LockFile, checked_path, identity_of, lacking
-from topology.codes.settings import K327, K328, K330, K331
+from topology.codes.settings import SQLITE_LOCK_FAILED, SQLITE_NOT_DURABLE, SQLITE_TOO_OLD, SQLITE_UNUSABLE
 from topology.errors import ConfigurationError
 
 STRICT_SINCE: Final = (3, 37)
@@ -54,7 +54,7 @@ class SqliteFile:
         if sqlite3.sqlite_version_info < STRICT_SINCE:
             raise ConfigurationError(
                 f"SqliteSink: SQLite {sqlite3.sqlite_version} is too old for STRICT tables; 3.37 or newer is needed",
-                code=K327,
+                code=SQLITE_TOO_OLD,
             )
         log.debug("SQLite %s", sqlite3.sqlite_version)
         try:
@@ -64,7 +64,7 @@ class SqliteFile:
             if error.errno in PASSING:
                 raise StoreAway(f"{self.path} can't be opened: {error.strerror}") from error
             text = f"SqliteSink: {self.path} can't be written beside: {error}"
-            raise ConfigurationError(text, code=K328) from error
+            raise ConfigurationError(text, code=SQLITE_LOCK_FAILED) from error
         with self.errors(opening=True):
             return self._connected("rwc")
 
@@ -165,7 +165,7 @@ class SqliteFile:
             return StoreAway(f"{self.path} can't be opened: {why} ({name})")
         if opening and primary not in _WRITE_CODES:
             text = f"SqliteSink: {self.path} can't be used as a store: {error} ({name})"
-            return ConfigurationError(text, code=K331)
+            return ConfigurationError(text, code=SQLITE_UNUSABLE)
         limits = "; see ulimit -f, quotas and dmesg" if primary == sqlite3.SQLITE_IOERR else ""
         return StoreAway(f"{self.path} can't be written: {error} ({name}{limits})")
 
@@ -194,7 +194,7 @@ class SqliteFile:
             raise ConfigurationError(
                 f"SqliteSink: {self.path} can't be made durable: journal_mode is {mode_found}, "
                 f"synchronous is {pragma('synchronous')}",
-                code=K330,
+                code=SQLITE_NOT_DURABLE,
             )
         busy = pragma(f"wal_checkpoint({'TRUNCATE' if self._suspect else 'PASSIVE'})")
         if busy and self._suspect:

@@ -12,7 +12,7 @@ from bolts.sinks.contract import Store
 from bolts.sinks.sqlite.table import Table, checked_table_name, rows_told
 from bolts.sinks.sqlite.writer import SqliteStore
 from bolts.sinks.upsert import Mode, upsert_of
-from topology.codes.settings import K332, K333
+from topology.codes.settings import SHARED_SQLITE_TABLE, SQLITE_IN_MEMORY
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -62,13 +62,13 @@ class SqliteSink(BatchingSink):
         self.upsert = upsert_of("SqliteSink", mode, key, revision)
         self.path = fspath(path)
         if self.path in ("", ":memory:"):
-            raise ConfigurationError("SqliteSink: a database in memory is not durable", code=K333)
+            raise ConfigurationError("SqliteSink: a database in memory is not durable", code=SQLITE_IN_MEMORY)
         if table is not None:
             checked_table_name(table)
             if len(records) > 1:
                 names = ", ".join(cls.__name__ for cls in records)
                 text = f"SqliteSink: one table, {table!r}, can't hold several classes: {names}"
-                raise ConfigurationError(text, code=K332)
+                raise ConfigurationError(text, code=SHARED_SQLITE_TABLE)
         self.table = table
         self.records = tuple(records)
         for cls in self.records:

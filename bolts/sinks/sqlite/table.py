@@ -16,7 +16,7 @@ from bolts.sinks.keys import key_name
 from bolts.sinks.rows import RecordTable, Row
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import BadValue
-from topology.codes.settings import K334, K335, K337
+from topology.codes.settings import CASE_CONFLICTING_COLUMNS, INVALID_SQLITE_TABLE_NAME, UNSUPPORTED_SQLITE_FIELD
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 from topology.text import printable
@@ -48,11 +48,11 @@ def checked_table_name(name: str) -> str:
         raise ConfigurationError(
             f"{values.shown(name)} can't be a table's name: letters, digits and underscores, not a digit first, "
             f"at most {_NAME_MAX} characters",
-            code=K334,
+            code=INVALID_SQLITE_TABLE_NAME,
         )
     if name.lower().startswith("sqlite_"):
         text = f"{name!r} can't be a table's name: SQLite keeps names with sqlite_ to itself"
-        raise ConfigurationError(text, code=K334)
+        raise ConfigurationError(text, code=INVALID_SQLITE_TABLE_NAME)
     return name
 
 
@@ -75,7 +75,7 @@ class Table(RecordTable):
         for field in kinds:
             if folded.count(field.lower()) > 1:
                 text = f"{cls.__name__} has fields that differ from {field!r} in case only: one column of a table"
-                raise ConfigurationError(text, code=K335)
+                raise ConfigurationError(text, code=CASE_CONFLICTING_COLUMNS)
         columns = {field: _column(cls, field, kind) for field, kind in kinds.items()}
         super().__init__(cls, table, upsert, {field: convert for field, (_, _, convert) in columns.items()})
         self.columns = {field: (kind, nullable) for field, (kind, nullable, _) in columns.items()}
@@ -148,7 +148,7 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[str, bool, 
     try:
         kind, convert = _storage(inner)
     except BadValue as error:
-        raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=K337) from error
+        raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=UNSUPPORTED_SQLITE_FIELD) from error
     return kind, nullable, values.or_none(convert) if nullable else convert
 
 

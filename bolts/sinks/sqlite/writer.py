@@ -19,7 +19,7 @@ from bolts.sinks.sqlite.file import SqliteFile
 from bolts.sinks.sqlite.table import Table, data_problem, is_data_error, quoted
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
-from topology.codes.settings import K329, K336
+from topology.codes.settings import SQLITE_TABLE_CLASS_CONFLICT, SQLITE_TABLE_MISMATCH
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -61,7 +61,7 @@ class SqliteStore:
         with self._file.errors(opening=True):
             for cls in self._records:
                 if problem := self._table(cls).problem:
-                    raise ConfigurationError(f"SqliteSink: {problem}", code=K329)
+                    raise ConfigurationError(f"SqliteSink: {problem}", code=SQLITE_TABLE_MISMATCH)
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         with self._file.errors():
@@ -92,7 +92,7 @@ class SqliteStore:
                 raise ConfigurationError(
                     f"SqliteSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
                     f"hold {cls.__module__}.{cls.__name__} too",
-                    code=K336,
+                    code=SQLITE_TABLE_CLASS_CONFLICT,
                 )
             self._check(table)
             self._tables[cls] = table

@@ -20,7 +20,7 @@ from bridge.compare.workload.topology import replaced, sources_of
 from topology.checks.declaration import require_valid
 from topology.checks.guarantees import Guarantee, guarantees
 from topology.codes.catalogue import CODES
-from topology.codes.comparison import K705, K706, K707
+from topology.codes.comparison import INCOMPARABLE_TOPOLOGY, NO_COMPARISON_MESSAGES, TOO_MANY_COMPARISON_MESSAGES
 from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Graph
@@ -65,7 +65,9 @@ def offer_of(job: Job) -> Offer:
     require_valid(made)
     if made.companions:
         names = ", ".join(repr(one.name) for one in made.companions)
-        raise ConfigurationError(f"{target} has processes beside it ({names}), and can't be compared", code=K705)
+        raise ConfigurationError(
+            f"{target} has processes beside it ({names}), and can't be compared", code=INCOMPARABLE_TOPOLOGY
+        )
     sources = sources_of(made)
     name, config = made.name, made.config
     notes = tuple(_unrepeatable(made))
@@ -96,7 +98,9 @@ def counts_of(job: Job) -> tuple[int, int, float]:
     if not warm + measured <= OFFERED_MAX:
         all_ = warm + measured
         many = f"{all_:,.0f} messages" if all_ < COUNTED_MAX else "more messages than anybody counts"
-        raise ConfigurationError(f"that is {many} a round, and {OFFERED_MAX:,} are the most", code=K707)
+        raise ConfigurationError(
+            f"that is {many} a round, and {OFFERED_MAX:,} are the most", code=TOO_MANY_COMPARISON_MESSAGES
+        )
     return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
 
 
@@ -123,7 +127,7 @@ def read(job: Job, offer: Offer, folder: Path, mark: str) -> Script:
 
 def _unread(why: str, code: str = "", next: str = "") -> ConfigurationError:
     """The error where there is nothing to be offered."""
-    return ConfigurationError(why, code=CODES.get(code, K706), next=next)
+    return ConfigurationError(why, code=CODES.get(code, NO_COMPARISON_MESSAGES), next=next)
 
 
 def _read(told: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:

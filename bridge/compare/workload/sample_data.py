@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from topology.codes.comparison import K709
+from topology.codes.comparison import INVALID_COUNTED
 from topology.errors import ConfigurationError
 from topology.loading.load import target_of
 
@@ -50,7 +50,7 @@ def counted_of(target: str) -> tuple[str, str] | tuple[()]:
         text = (
             f"{SAMPLES} has in {COUNTED} under {name!r} no pair of a regular expression and the name of a group of it"
         )
-        raise ConfigurationError(text, code=K709)
+        raise ConfigurationError(text, code=INVALID_COUNTED)
     return pattern, key
 
 

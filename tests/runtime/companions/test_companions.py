@@ -16,7 +16,7 @@ import pytest
 from companion_kit import PATIENCE_S, Beside, gone, made, through
 
 from topology import ConfigurationError
-from topology.codes.runtime import K551, K552, K553
+from topology.codes.runtime import COMPANION_FAILED, COMPANION_LAUNCH_RAISED, TOO_MANY_COMPANION_DEATHS
 from topology.errors import WorkerError
 from topology.runtime.companions import companions
 from topology.runtime.companions import guard as guarding
@@ -58,7 +58,7 @@ def test_one_that_dies_again_and_again_ends_the_run_after_its_back_offs(tmp_path
         report = await through(beside, lambda: beside.until(lambda: False, "the end"))
         assert (report.ended, report.exit_status) == ("failed", 1)
         assert isinstance(report.error, WorkerError)
-        assert report.error.code is K552
+        assert report.error.code is TOO_MANY_COMPANION_DEATHS
         assert "ended with status 3" in str(report.error)
         assert "max_restarts = 3" in str(report.error)
 
@@ -79,7 +79,7 @@ def test_one_that_has_failed_ends_the_run_with_its_sentence(tmp_path: Path, work
         report = await through(beside, lambda: beside.until(lambda: False, "the end"))
         assert (report.ended, report.exit_status) == ("failed", 1)
         assert isinstance(report.error, WorkerError)
-        assert report.error.code is K551
+        assert report.error.code is COMPANION_FAILED
         assert str(report.error).startswith("helper: there is no Java: install one\\x1b[31m")  # S11
 
     asyncio.run(main())
@@ -193,7 +193,7 @@ def test_one_that_can_not_be_launched_keeps_the_run_from_beginning(
 
     with pytest.raises(kind, match=text) as caught:
         asyncio.run(main())
-    assert what != "raising" or getattr(caught.value, "code", None) is K553
+    assert what != "raising" or getattr(caught.value, "code", None) is COMPANION_LAUNCH_RAISED
 
 
 def test_a_program_that_is_not_there_is_named_in_its_last_lines(tmp_path: Path) -> None:

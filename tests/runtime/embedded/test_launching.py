@@ -13,7 +13,7 @@ import pytest
 
 from spouts import Items
 from topology import Bolt, ConfigurationError, Record, Topology
-from topology.codes.command_line import K193
+from topology.codes.command_line import TOPOLOGY_NOT_IMPORTABLE
 from topology.runtime.launch import made_again, recipe
 
 PATIENCE_S = 120.0  # for what takes two seconds on a quiet machine
@@ -242,7 +242,7 @@ def test_a_function_is_called_anew_with_the_values_of_its_partial_and_the_settin
 def test_a_value_that_would_not_arrive_as_it_is_is_refused(value: object) -> None:
     with pytest.raises(ConfigurationError, match="which is not plain") as caught:
         recipe(make(), partial(make, of=value))  # type: ignore[arg-type]
-    assert caught.value.code is K193
+    assert caught.value.code is TOPOLOGY_NOT_IMPORTABLE
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

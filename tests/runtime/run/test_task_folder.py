@@ -17,7 +17,7 @@ from elsewhere_kit import supervised
 from runtime_kit import Number, Same, line, numbers
 
 from topology import Bolt, StartError, Task
-from topology.codes.startup import K409, K434, K450
+from topology.codes.startup import COMPONENT_DIR_NOT_CREATED, COMPONENT_FILES_NOT_REMOVED, UNKNOWN_STATE_FILE
 from topology.runtime.clock import LoopClock
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run.component_files import PREFIX, Folder
@@ -105,7 +105,7 @@ def test_what_can_not_be_emptied_keeps_the_run_from_beginning(tmp_path: Path, mo
     monkeypatch.setattr("shutil.rmtree", refused)
     with pytest.raises(StartError, match="kept of files that components keep can't be emptied") as caught:
         run(Keeps([]), state_dir=tmp_path / "state", fresh=True)
-    assert caught.value.code is K409
+    assert caught.value.code is COMPONENT_FILES_NOT_REMOVED
 
 
 def test_without_a_state_directory_it_goes_with_the_run(temporary: Path) -> None:
@@ -172,7 +172,7 @@ def test_files_of_a_state_directory_that_has_lost_what_they_belong_to_are_not_ta
             one.unlink()
     with pytest.raises(StartError, match=r"state has kept, and no state\.json") as caught:
         run(Keeps([]), state_dir=tmp_path / "state")
-    assert caught.value.code is K434
+    assert caught.value.code is UNKNOWN_STATE_FILE
     assert "move it away" in str(caught.value.next)
     assert (tmp_path / "state" / "kept" / "kept-0").exists()
 
@@ -189,7 +189,7 @@ def test_a_folder_that_can_not_be_made_is_told_by_the_component_that_asks(tmp_pa
     (tmp_path / "state" / "kept").write_text("in the way")
     with pytest.raises(StartError, match="no folder for files of components can be made at") as caught:
         run(Keeps([]), state_dir=tmp_path / "state")
-    assert caught.value.code is K450
+    assert caught.value.code is COMPONENT_DIR_NOT_CREATED
 
 
 def test_on_virtual_time_it_is_a_real_one(tmp_path: Path) -> None:

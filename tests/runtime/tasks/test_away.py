@@ -9,7 +9,7 @@ from typing import Any, Never
 import pytest
 
 from topology import Bolt, Collector, Config, Record, Task, Topology, Tuple
-from topology.codes.runtime import K547
+from topology.codes.runtime import SINK_STORE_BROKEN
 from topology.errors import WorkerError
 from topology.testing import ScriptedSpout, Watch, run_topology
 
@@ -130,7 +130,7 @@ def test_e6_what_a_sink_gives_back_as_it_closes_spends_no_attempt() -> None:
 def test_f18_a_broken_store_ends_the_run_with_its_own_sentence_and_without_another_ack() -> None:
     class Broken(Away):
         def execute(self, tup: Tuple[Line], out: Collector[Never]) -> None:
-            self.broken = WorkerError("store: its store is broken: fsync failed", code=K547)
+            self.broken = WorkerError("store: its store is broken: fsync failed", code=SINK_STORE_BROKEN)
 
     sink = Broken(1e6)
     report = run_topology(over(sink, count=5))

@@ -25,8 +25,14 @@ from topology import (
     TupleStateError,
 )
 from topology.codes.code import Code
-from topology.codes.runtime import K501
-from topology.codes.tuples import K605, K606, K611, K612, K614
+from topology.codes.runtime import USER_CODE_RAISED
+from topology.codes.tuples import (
+    DUPLICATE_EMIT_KEY,
+    MUTABLE_STATE_VALUE,
+    PROCESS_RETURNED_NO_ITERABLE,
+    TUPLE_ALREADY_FINISHED,
+    UNDECLARED_RECORD_CLASS,
+)
 from topology.runtime.failures import Failure, Reason
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology, simulate
 
@@ -84,7 +90,7 @@ def only_failure(bolt: Bolt, *, by: str | None = None) -> Failure:
 def test_an_error_of_our_classes_that_a_bolt_raises_itself_is_told_as_raised_with_its_frames(error: KedgeError) -> None:
     failure = only_failure(Poisoned(0, lambda: error))
     assert str(failure) == f"raised in 'bolt': {type(error).__name__}: no such table"
-    assert failure.code == K501
+    assert failure.code == USER_CODE_RAISED
     told = failure.traceback()
     assert "in process" in told
     assert "executor.py" not in told
@@ -159,10 +165,10 @@ def emits_late(bolt: Any, tup: Any, out: Any) -> None:
 @pytest.mark.parametrize(
     ("bolt", "by", "code"),
     [
-        (Given(lambda number: [Pair(1, 2)]), None, K605),
-        (Given(lambda number: 5), None, K606),
-        (Doing(emits_twice), None, K611),
-        (SetsList(), "n", K614),
+        (Given(lambda number: [Pair(1, 2)]), None, UNDECLARED_RECORD_CLASS),
+        (Given(lambda number: 5), None, PROCESS_RETURNED_NO_ITERABLE),
+        (Doing(emits_twice), None, DUPLICATE_EMIT_KEY),
+        (SetsList(), "n", MUTABLE_STATE_VALUE),
     ],
     ids=["undeclared", "no iterable", "a key twice", "state"],
 )
@@ -177,7 +183,7 @@ def test_an_emission_on_an_input_that_is_finished_is_told_as_one_that_could_not_
     topology, _ = line(ScriptedSpout(numbers(1)), Doing(emits_late), config=Config(max_replays=0))
     run_topology(topology, watch=watch)
     assert [one.reason for one in watch.failures] == [Reason.FAILED, Reason.EMIT]
-    assert watch.failures[-1].code == K612
+    assert watch.failures[-1].code == TUPLE_ALREADY_FINISHED
 
 
 # -- whoever tells of it

@@ -9,14 +9,21 @@ from collections.abc import Iterator
 import pytest
 from house import ROOT, SourceFile, files
 
+from topology.codes import command_line, comparison, declarations, runtime, settings, startup, tuples
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
-from topology.codes.command_line import K112
-from topology.codes.declarations import K204
+from topology.codes.command_line import FILE_NOT_FOUND
+from topology.codes.declarations import DUPLICATE_COMPONENT_NAME
 from topology.errors import ConfigurationError, DeclarationError, Mistake, Problem, Reject
 from topology.loading.load import OF_EXTRAS
 
 CODE = re.compile(r"K[1-9]\d\d")
+CONSTANTS = {  # constant → its code
+    name: value.name
+    for module in (command_line, comparison, declarations, runtime, settings, startup, tuples)
+    for name, value in vars(module).items()
+    if isinstance(value, Code)
+}
 ERRORS = {
     *("KedgeError", "ConfigurationError", "StartError", "WorkerError", "TupleStateError", "EmitError", "RecordError"),
     *("Mistake", "Problem"),
@@ -67,8 +74,8 @@ def uses(file: SourceFile) -> Iterator[tuple[str, str]]:
     def within(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             function = node.name
-        if isinstance(node, ast.Name) and CODE.fullmatch(node.id):
-            yield node.id, f"{file.path}:{function}"
+        if isinstance(node, ast.Name) and node.id in CONSTANTS:
+            yield CONSTANTS[node.id], f"{file.path}:{function}"
         for child in ast.iter_child_nodes(node):
             yield from within(child, function)
 
@@ -100,8 +107,10 @@ def test_each_code_is_used_at_one_place_so_that_it_says_one_thing() -> None:
 def test_the_finders_find() -> None:
     file = SourceFile(
         "topology/snippet.py",
-        "from topology.codes.command_line import K101\nraise StartError('no')\nraise StartError('no', code=None)\n"
-        "raise StartError('no', code=K102)\nraise Reject('no')\nProblem('text')\ndef f():\n    log(K103)\n",
+        "from topology.codes.command_line import INVALID_COMMAND_LINE\n"
+        "raise StartError('no')\nraise StartError('no', code=None)\n"
+        "raise StartError('no', code=INVALID_RUN_TIME)\nraise Reject('no')\nProblem('text')\n"
+        "def f():\n    log(INVALID_STATE_DIR)\n",
     )
     assert [place.partition(" ")[0] for place in errors_without_a_code(file)] == [
         "topology/snippet.py:2",
@@ -154,10 +163,10 @@ def test_what_a_missing_module_is_said_to_come_with_brings_it(module: str, extra
 
 
 def test_an_error_ends_its_traceback_in_what_to_do_and_keeps_its_sentence() -> None:
-    error = ConfigurationError("there is no file x", code=K112, next="name another.")
-    assert (str(error), error.code, error.next) == ("there is no file x", K112, "name another.")
+    error = ConfigurationError("there is no file x", code=FILE_NOT_FOUND, next="name another.")
+    assert (str(error), error.code, error.next) == ("there is no file x", FILE_NOT_FOUND, "name another.")
     assert error.__notes__ == ["  next: name another   (K112: `kedge explain K112`)"]
-    assert ConfigurationError("no", code=K112).next == K112.next
+    assert ConfigurationError("no", code=FILE_NOT_FOUND).next == FILE_NOT_FOUND.next
 
 
 def test_a_users_own_error_needs_no_code_and_says_no_more_than_they_said() -> None:
@@ -167,6 +176,11 @@ def test_a_users_own_error_needs_no_code_and_says_no_more_than_they_said() -> No
 
 
 def test_mistakes_end_in_their_codes_whoever_they_are_said_of() -> None:
-    problem = Problem(K204, "its name is taken").of("'parse'")
+    problem = Problem(DUPLICATE_COMPONENT_NAME, "its name is taken").of("'parse'")
     mistake = Mistake(problem, "a.py", 3, code=problem.code)
     assert str(DeclarationError("t", [mistake])).splitlines()[1] == "  a.py:3: 'parse': its name is taken (K204)"
+
+
+def test_a_constant_has_a_name_of_words_and_its_code_as_a_field() -> None:
+    assert len({*CONSTANTS.values()}) == len(CONSTANTS)
+    assert [name for name in CONSTANTS if not re.fullmatch(r"[A-Z][A-Z0-9_]*[A-Z]", name)] == []

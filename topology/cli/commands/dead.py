@@ -16,7 +16,7 @@ from topology.cli.command import given_as
 from topology.cli.options import DebugOption
 from topology.cli.output import terminal
 from topology.cli.state_dir_argument import TopologyOption, WhereOption, place
-from topology.codes.command_line import K170, K173
+from topology.codes.command_line import INVALID_LETTER_LIMIT, INVALID_LETTER_SELECTION
 from topology.errors import ConfigurationError
 from topology.text import escaped, printable
 
@@ -70,7 +70,9 @@ def list_(
     from topology.cli.dead_letters import table
 
     if limit is not None and limit < 1:
-        raise ConfigurationError(f"{given_as('--limit')} takes a whole number of at least 1, not {limit}", code=K173)
+        raise ConfigurationError(
+            f"{given_as('--limit')} takes a whole number of at least 1, not {limit}", code=INVALID_LETTER_LIMIT
+        )
     with _asking(topology, state_dir) as ask:
         newest: deque[Letter] = deque(maxlen=limit or LIMIT)
         total = 0
@@ -221,7 +223,7 @@ def _chunks(names: Sequence[str], size: int) -> "Iterator[tuple[str, ...]]":
 def _check_names(names: Sequence[str] | None, all_: bool, act: str) -> None:
     if bool(names) == all_:
         text = "takes names or --all, and not both" if names else "needs names of dead letters, or --all"
-        raise ConfigurationError(f"kedge dead {act} {text}", code=K170)
+        raise ConfigurationError(f"kedge dead {act} {text}", code=INVALID_LETTER_SELECTION)
 
 
 def _without(names: Sequence[str], found: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from topology.cli.options import DebugOption
 from topology.cli.output import terminal
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
-from topology.codes.command_line import K135
+from topology.codes.command_line import UNKNOWN_ERROR_CODE
 from topology.errors import ConfigurationError
 
 SHOWN_MAX: Final = 80  # characters of what is no code
@@ -31,7 +31,7 @@ def explain(code: CodeArgument = None, debug: DebugOption = False) -> None:
     found = CODES.get(code.strip().upper())
     if found is None:
         text = f"there is no code {code.strip()!r:.{SHOWN_MAX}}{_near(code)}"
-        raise ConfigurationError(text, code=K135)
+        raise ConfigurationError(text, code=UNKNOWN_ERROR_CODE)
     terminal.put("\n".join(_one(found)))
 
 

@@ -16,7 +16,7 @@ from topology.cli.command import given_as
 from topology.cli.commands.run import check_processes
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
 from topology.cli.output import terminal
-from topology.codes.command_line import K150, K151, K152
+from topology.codes.command_line import GRAPH_NOT_WRITABLE, GRAPH_OVERWRITES_CODE, UNKNOWN_GRAPH_FORMAT
 from topology.errors import ConfigurationError, did_you_mean
 from topology.filesystem.safe_files import write_anew
 from topology.graph import Graph
@@ -70,7 +70,7 @@ def graph(
     file = Path(output) if output is not None and output != "-" else None
     if file is not None and file.suffix.lower() == ".py":  # the topology itself, most likely
         raise ConfigurationError(
-            f"{given_as('--output')} {output}: a picture does not take the place of code", code=K152
+            f"{given_as('--output')} {output}: a picture does not take the place of code", code=GRAPH_OVERWRITES_CODE
         )
     form = format_ or (_format_of(file) if file is not None else Format.TEXT)
     topology, _ = declared(target, set_ or [], config or [], absent=[])
@@ -83,7 +83,7 @@ def graph(
         write_anew(file, [f"{fenced}\n".encode()])
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{file} can't be written: {why}", code=K151) from error
+        raise ConfigurationError(f"{file} can't be written: {why}", code=GRAPH_NOT_WRITABLE) from error
 
 
 def _drawn(topology: Graph, form: Format, workers: int | None, encoding: str | None) -> str:
@@ -114,6 +114,7 @@ def _format_of(file: Path) -> Format:
     if found is None:
         meant = did_you_mean(file.suffix.lower(), SUFFIXES) if file.suffix else ""
         raise ConfigurationError(
-            f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}", code=K150
+            f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}",
+            code=UNKNOWN_GRAPH_FORMAT,
         )
     return found

@@ -22,7 +22,12 @@ from topology.cli.cleanup import held, interruptible
 from topology.cli.next_steps import quoted
 from topology.cli.options import DebugOption
 from topology.cli.output import terminal
-from topology.codes.command_line import K140, K141, K142, K143
+from topology.codes.command_line import (
+    INVALID_PROJECT_NAME,
+    PROJECT_DIR_NOT_EMPTY,
+    PROJECT_DIR_NOT_WRITABLE,
+    RESERVED_PROJECT_NAME,
+)
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.user_frames import PACKAGES
@@ -67,9 +72,11 @@ def new(
             _write(folder, _texts(called))
     except FileExistsError as error:  # in the meantime: somebody else is at it, too
         text = f"{directory} is there already: it was made in the meantime, or {error.filename} was"
-        raise ConfigurationError(text, code=K142) from error
+        raise ConfigurationError(text, code=PROJECT_DIR_NOT_EMPTY) from error
     except OSError as error:
-        raise ConfigurationError(f"{directory} can't be made: {error.strerror or error}", code=K143) from error
+        raise ConfigurationError(
+            f"{directory} can't be made: {error.strerror or error}", code=PROJECT_DIR_NOT_WRITABLE
+        ) from error
     terminal.put(printable(f"{called}: a topology to start from, in {directory}"))
     terminal.put("\n".join(_told(folder)))
 
@@ -80,17 +87,19 @@ def _name(folder: Path, given: str | None) -> str:
         last = os.path.basename(os.path.abspath(folder))
     except OSError as error:  # of the current folder
         text = f"{folder} can't be made: the current folder is gone ({error.strerror})"
-        raise ConfigurationError(text, code=K143, next="change to a folder that is there: cd ~") from error
+        raise ConfigurationError(
+            text, code=PROJECT_DIR_NOT_WRITABLE, next="change to a folder that is there: cd ~"
+        ) from error
     derived = re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-_")[:64].strip("-_")
     called = derived if given is None else given
     if ours := next((one for one in (last, called) if one in PACKAGES), None):
         text = f"{ours!r} is a package of Kedge's own, which yours would hide"
-        raise ConfigurationError(text, code=K141, next=f"take another name: my-{ours}, say")
+        raise ConfigurationError(text, code=RESERVED_PROJECT_NAME, next=f"take another name: my-{ours}, say")
     if not NAME.fullmatch(called):
         what = (
             f"no name can be made of the folder {last!r:.80}" if given is None else f"--name {given!r:.80} is no name"
         )
-        raise ConfigurationError(what, code=K140)
+        raise ConfigurationError(what, code=INVALID_PROJECT_NAME)
     return called
 
 
@@ -99,7 +108,7 @@ def refuse_what_is_there(directory: str, *, spare: bool = False) -> None:
     repository, say) and virtual environments do not count, unless they are FILES."""
     text = _in_the_way(directory, spare)
     if text:
-        raise ConfigurationError(text, code=K142)
+        raise ConfigurationError(text, code=PROJECT_DIR_NOT_EMPTY)
 
 
 def _in_the_way(directory: str, spare: bool) -> str:

@@ -32,7 +32,14 @@ from topology.cli.options import (
     declared,
 )
 from topology.cli.output import terminal
-from topology.codes.command_line import K102, K103, K104, K105, K174, K192
+from topology.codes.command_line import (
+    INVALID_LINKS,
+    INVALID_RUN_ID,
+    INVALID_RUN_TIME,
+    INVALID_STATE_DIR,
+    INVALID_WORKER_COUNT,
+    OPTION_NEEDS_STATE_DIR,
+)
 from topology.errors import ConfigurationError
 from topology.plan import WORKERS_MAX
 from topology.text import printable
@@ -169,34 +176,38 @@ def start(
 def needs_state(what: str) -> ConfigurationError:
     """For what can't be without a state directory."""
     return ConfigurationError(
-        f"{what} needs a state directory, and {given_as('--no-state')} has the run keep none", code=K192
+        f"{what} needs a state directory, and {given_as('--no-state')} has the run keep none",
+        code=OPTION_NEEDS_STATE_DIR,
     )
 
 
 def check_given(for_s: float | None, state_dir: Path | None, run_id: str | None) -> None:
     """Raises ConfigurationError for a time, a directory or a run id that can't be."""
     if for_s is not None and not 0 < for_s < float("inf"):
-        raise ConfigurationError(f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=K102)
+        raise ConfigurationError(
+            f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=INVALID_RUN_TIME
+        )
     if state_dir == Path():
         raise ConfigurationError(
-            f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=K103
+            f"{given_as('--state-dir')} takes a directory of its own, not the current one", code=INVALID_STATE_DIR
         )
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         text = f"{given_as('--run-id')} takes 1 to 64 of A-Z a-z 0-9 _ and -, not {run_id!r:.80}"
-        raise ConfigurationError(text, code=K174)
+        raise ConfigurationError(text, code=INVALID_RUN_ID)
 
 
 def check_processes(workers: int | None, links: str | None) -> None:
     """Raises ConfigurationError for a number of workers, or links, that can't be."""
     if workers is not None and not 1 <= workers <= WORKERS_MAX:
         raise ConfigurationError(
-            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}", code=K104
+            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}",
+            code=INVALID_WORKER_COUNT,
         )
     if links is None or (links == LINKS and workers is not None):
         return
     if workers is None:
         raise ConfigurationError(
-            f"{given_as('--links')} is for runs on several processes", code=K105, next="give --workers N, too"
+            f"{given_as('--links')} is for runs on several processes", code=INVALID_LINKS, next="give --workers N, too"
         )
     from urllib.parse import urlsplit
 
@@ -207,5 +218,5 @@ def check_processes(workers: int | None, links: str | None) -> None:
         good = False
     if not good:
         raise ConfigurationError(
-            f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}", code=K105
+            f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}", code=INVALID_LINKS
         )

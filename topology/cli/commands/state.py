@@ -20,7 +20,7 @@ from topology.cli.options import DebugOption
 from topology.cli.output import terminal
 from topology.cli.state_dir_argument import TopologyOption, WhereOption, is_file, place
 from topology.cli.state_dirs import HOME
-from topology.codes.declarations import K245
+from topology.codes.declarations import STATE_EXPORT_IO_ERROR
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import write_anew
 from topology.text import discard, escaped, printable, write_line
@@ -248,7 +248,9 @@ def _names(file: str) -> list[str]:
 
 
 def _unusable(file: str, error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"{printable(file)!r} can't be used: {error.strerror or error}", code=K245)
+    return ConfigurationError(
+        f"{printable(file)!r} can't be used: {error.strerror or error}", code=STATE_EXPORT_IO_ERROR
+    )
 
 
 def _answering() -> bool:

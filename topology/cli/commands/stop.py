@@ -12,7 +12,7 @@ from topology.cli.options import DebugOption
 from topology.cli.output import terminal
 from topology.cli.state_dir_argument import TopologyArgument, WhereOption, place
 from topology.cli.state_dirs import called
-from topology.codes.command_line import K166, K167, K169
+from topology.codes.command_line import CONFLICTING_STOP_OPTIONS, NO_ACTIVE_RUN, STOP_REFUSED
 from topology.errors import ConfigurationError, KedgeError, WorkerError
 from topology.text import printable
 
@@ -52,7 +52,9 @@ def stop(
     says how it came. Ctrl-C leaves the run draining.
     """
     if drain and now:
-        raise ConfigurationError("--drain waits for what is under way, and --now does not", code=K166)
+        raise ConfigurationError(
+            "--drain waits for what is under way, and --now does not", code=CONFLICTING_STOP_OPTIONS
+        )
     from topology.cli import run_client
 
     directory = place(topology, state_dir, narrowed=run_client.runs)
@@ -60,7 +62,7 @@ def stop(
     try:
         line = run_client.reached(directory)
         if line is None:
-            raise WorkerError(f"nothing runs on {printable(str(directory))}", code=K167)
+            raise WorkerError(f"nothing runs on {printable(str(directory))}", code=NO_ACTIVE_RUN)
         status = _stopped(line, directory, how)
     except WorkerError as error:
         raise typer.Exit(told_as_1(error, debug=debug)) from error
@@ -108,7 +110,7 @@ def _stopped(line: "Line", directory: Path, how: "How") -> int:
                     return status
                 if not isinstance(answer, Going):
                     why = answer.text if isinstance(answer, Trouble) else repr(answer)
-                    raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=K169)
+                    raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=STOP_REFUSED)
                 accounts += 1
                 if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - begun):
                     raise run_client.no_run("it tells of its end again and again, and does not end")

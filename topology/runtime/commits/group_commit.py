@@ -18,7 +18,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from topology.codes.runtime import K536
+from topology.codes.runtime import STATE_NOT_WRITABLE
 from topology.storage.store import Store, StoreBroken, StoreFull
 from topology.storage.values import Changes, Loaded
 
@@ -415,7 +415,7 @@ class Keeper:
         """Told from the second time on: a store first makes what room it can itself, and on a disk with little room
         does so again and again."""
         if self.why_full and why != self._told:
-            logger.warning("%s; nothing new is read until it can be written again (%s)", why, K536)
+            logger.warning("%s; nothing new is read until it can be written again (%s)", why, STATE_NOT_WRITABLE)
             self._told = why
         self.why_full = why
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from topology.codes.runtime import K551, K552, K553, K554
+from topology.codes.runtime import COMPANION_DIED, COMPANION_FAILED, COMPANION_LAUNCH_RAISED, TOO_MANY_COMPANION_DEATHS
 from topology.companions import Companion
 from topology.errors import KedgeError, WorkerError
 from topology.runtime.companions.process import Beside
@@ -123,7 +123,7 @@ class _Watched:
             return
         except Exception as error:
             text = f"the companion {self.name!r} could not be launched: {described(error)}"
-            self._all.fail(WorkerError(text, code=K553))
+            self._all.fail(WorkerError(text, code=COMPANION_LAUNCH_RAISED))
             return
         self._begun_at = self._loop.time()
         self._timer = self._loop.call_later(self._companion.starting_s, self._late)
@@ -150,7 +150,7 @@ class _Watched:
             self._all.tell(self.name, text)
         elif word == FAILED and text:
             self._failed = True
-            self._all.fail(WorkerError(f"{self.name}: {escaped(text[:LINE_MAX])}", code=K551))
+            self._all.fail(WorkerError(f"{self.name}: {escaped(text[:LINE_MAX])}", code=COMPANION_FAILED))
         elif line.strip():
             logger.info("%s: %s", self.name, escaped(line[:LINE_MAX]))
 
@@ -182,10 +182,10 @@ class _Watched:
         after_s = self._restarts.died(0, self._loop.time())
         if after_s is None:
             text = f"the companion {self.name!r} {why}, and max_restarts = {self._most} allows no further restart"
-            self._all.fail(WorkerError(f"{text} within a minute", code=K552))
+            self._all.fail(WorkerError(f"{text} within a minute", code=TOO_MANY_COMPANION_DEATHS))
             return
         soon = f" in {after_s:g} s" if after_s else ""
-        self._all.tell(self.name, f"it {why}; it is started again{soon} ({K554})")
+        self._all.tell(self.name, f"it {why}; it is started again{soon} ({COMPANION_DIED})")
         self._timer = self._loop.call_later(after_s, self.begin)
 
     def _forget_timer(self) -> None:

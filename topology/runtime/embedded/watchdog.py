@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from topology.codes.runtime import K566
+from topology.codes.runtime import EVENT_LOOP_BLOCKED
 from topology.runtime.os_process.restarts import AGAIN_S, BLOCKED_S
 from topology.runtime.process import blocked_loop
 
@@ -119,7 +119,7 @@ class Watchdog:
         elif self._blocked_told is None or now - self._blocked_told >= AGAIN_S:
             self._blocked_told = now
             text = "the event loop has been blocked for %.0f s%s: nothing else runs meanwhile (%s)"
-            logger.warning(text, blocked_s, self._where(), K566)
+            logger.warning(text, blocked_s, self._where(), EVENT_LOOP_BLOCKED)
 
     def _where(self) -> str:
         where = blocked_loop.where(self._thread_id, self._loop)

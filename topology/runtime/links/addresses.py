@@ -14,7 +14,7 @@ import sys
 from typing import Final
 from urllib.parse import urlsplit
 
-from topology.codes.startup import K421, K422, K423
+from topology.codes.startup import INVALID_LISTEN_ADDRESS, INVALID_SOCKET_PATH, TOO_FEW_FILE_DESCRIPTORS
 from topology.errors import StartError
 
 PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107  # of a Unix socket; sun_path less its end
@@ -32,16 +32,20 @@ def check_path(path: str) -> str:
     if length > PATH_BYTES_MAX:
         raise StartError(
             f"the socket's path {path!r} has {length} bytes, and the system allows {PATH_BYTES_MAX}",
-            code=K421,
+            code=INVALID_SOCKET_PATH,
             next="set XDG_RUNTIME_DIR or TMPDIR to a shorter directory",
         )
     if os.path.lexists(path):  # libzmq would take it away from who has bound it
         raise StartError(
-            f"the socket's path {path!r} exists already", code=K421, next="remove it if no other run uses it"
+            f"the socket's path {path!r} exists already",
+            code=INVALID_SOCKET_PATH,
+            next="remove it if no other run uses it",
         )
     if not os.path.isdir(os.path.dirname(path)):
         raise StartError(
-            f"the socket's path {path!r} is in no directory that exists", code=K421, next="give one that does"
+            f"the socket's path {path!r} is in no directory that exists",
+            code=INVALID_SOCKET_PATH,
+            next="give one that does",
         )
     return path
 
@@ -57,18 +61,22 @@ def numeric(address: str) -> str:
         if parts.scheme != "tcp" or not host or parts.path or parts.query or parts.fragment or parts.username:
             raise ValueError("no host, or more than a host and a port")
     except ValueError:
-        raise StartError(f"{address!r} is no address to bind", code=K423, next=_WRITE) from None
+        raise StartError(f"{address!r} is no address to bind", code=INVALID_LISTEN_ADDRESS, next=_WRITE) from None
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise StartError(
-            f"the host {host!r} in {address!r} can't be resolved", code=K423, next="give its number, or another name"
+            f"the host {host!r} in {address!r} can't be resolved",
+            code=INVALID_LISTEN_ADDRESS,
+            next="give its number, or another name",
         ) from None
     first = min(found, key=lambda one: one[0] != socket.AF_INET)  # many machines have no IPv6 behind their names
     number = str(first[4][0])
     if ipaddress.ip_address(number.partition("%")[0]).is_unspecified:
         raise StartError(
-            f"{address!r} is no address that peers can connect to", code=K423, next="give the one of this machine"
+            f"{address!r} is no address that peers can connect to",
+            code=INVALID_LISTEN_ADDRESS,
+            next="give the one of this machine",
         )
     return f"tcp://{f'[{number}]' if ':' in number else number}:{port or '*'}"
 
@@ -80,7 +88,7 @@ def check_room(peers: int) -> None:
     try:
         open_now = len(os.listdir("/dev/fd"))
     except OSError as error:
-        raise StartError(f"no file can be opened ({error.strerror})", code=K422) from error
+        raise StartError(f"no file can be opened ({error.strerror})", code=TOO_FEW_FILE_DESCRIPTORS) from error
     needed = open_now + _LIBRARY_FDS + _PEER_FDS * peers + _SPARE_FDS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = needed + RESERVE_FDS
@@ -95,7 +103,7 @@ def check_room(peers: int) -> None:
         return
     raise StartError(
         f"a worker that is linked to {peers} others needs {needed} file descriptors, and may have {soft}",
-        code=K422,
+        code=TOO_FEW_FILE_DESCRIPTORS,
         next=f"raise the limit with `ulimit -n {needed}`, or use fewer workers",
     )
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import zmq
 
-from topology.codes.runtime import K534, K571
-from topology.codes.startup import K424, K425, K426
+from topology.codes.runtime import WORKER_SOCKET_DELETED, WORKER_UNREACHABLE
+from topology.codes.startup import ADDRESS_BIND_FAILED, INCOMPATIBLE_LIBZMQ, TCP_WITHOUT_KEYS
 from topology.errors import StartError
 from topology.runtime.links.addresses import check_path, check_room, numeric, why_not
 from topology.runtime.links.zap import Doorman
@@ -68,10 +68,12 @@ def check_library(*, tcp: bool) -> None:
     """Raises StartError where libzmq is too old, or built without what is needed."""
     if zmq.zmq_version_info() < LIBZMQ_MIN:
         wanted = ".".join(map(str, LIBZMQ_MIN))
-        raise StartError(f"libzmq {zmq.zmq_version()} is too old for Kedge, which needs {wanted}", code=K426)
+        raise StartError(
+            f"libzmq {zmq.zmq_version()} is too old for Kedge, which needs {wanted}", code=INCOMPATIBLE_LIBZMQ
+        )
     missing = "curve" if tcp else "ipc"
     if not zmq.has(missing):
-        raise StartError(f"this libzmq was built without {missing}", code=K426)
+        raise StartError(f"this libzmq was built without {missing}", code=INCOMPATIBLE_LIBZMQ)
 
 
 class _Link:
@@ -140,7 +142,9 @@ class Transport:
         address that peers connect to. Blocks while the host's name is looked up. Raises StartError, one sentence."""
         tcp = address.startswith("tcp://")
         if tcp and self._keys is None:
-            raise StartError(f"{address!r} can't be bound without CURVE keys: anybody could connect", code=K425)
+            raise StartError(
+                f"{address!r} can't be bound without CURVE keys: anybody could connect", code=TCP_WITHOUT_KEYS
+            )
         check_library(tcp=tcp)
         endpoint = numeric(address) if tcp else f"ipc://{check_path(address)}"
         pull = self._new_socket(zmq.PULL, endpoint)
@@ -155,7 +159,7 @@ class Transport:
             if self._doorman is not None:
                 self._doorman.close()
             why, instead = why_not(address, error.errno or 0)
-            raise StartError(why, code=K424, next=instead) from error
+            raise StartError(why, code=ADDRESS_BIND_FAILED, next=instead) from error
         self._path = "" if tcp else address
         self._file = _file_at(self._path)
         self._doorman.start()
@@ -177,7 +181,7 @@ class Transport:
             self._unconnected[worker] = address
             logger.error(
                 "worker %d can't be connected to at %s: %s; it is tried again (%s)",
-                *(worker, printable(address), problem, K534),
+                *(worker, printable(address), problem, WORKER_UNREACHABLE),
             )
 
     def _connected(self, worker: int, address: str) -> str:
@@ -333,13 +337,15 @@ class Transport:
                 self._path_told = True
                 logger.warning(
                     "this worker's socket %s is gone, and can't be made again: %s; it is tried again (%s)",
-                    *(printable(self._path), error, K571),
+                    *(printable(self._path), error, WORKER_SOCKET_DELETED),
                 )
             return
         self._rebinds += 1
         self._file = _file_at(self._path)
         self._path_told = False
-        logger.warning("this worker's socket %s was gone, and is made again (%s)", printable(self._path), K571)
+        logger.warning(
+            "this worker's socket %s was gone, and is made again (%s)", printable(self._path), WORKER_SOCKET_DELETED
+        )
 
     def _overlooked(self, fd: int, get: Callable[[int], Any], event: int) -> bool:
         poller = select.poll()

@@ -28,7 +28,7 @@ from functools import partial
 from math import ceil
 from typing import Any, Final, NamedTuple, Protocol
 
-from topology.codes.runtime import K540
+from topology.codes.runtime import REPLAYING_ONE_BY_ONE
 from topology.runtime.commits.group_commit import Keeper
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.poison.frequent_marks import UNKEPT_MAX, CloseMarks
@@ -289,7 +289,7 @@ class Trials:
         logger.warning(
             "workers have died again and again while the same messages were under way: these are replayed one at a "
             "time, and new ones wait (%s)",
-            K540,
+            REPLAYING_ONE_BY_ONE,
         )
         self._wake.set()
 

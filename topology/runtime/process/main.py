@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from topology.codes.runtime import K533
-from topology.codes.startup import K404
+from topology.codes.runtime import RUNTIME_FAILED
+from topology.codes.startup import WORKER_TOPOLOGY_RAISED
 from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan, plan
 from topology.runtime.asyncio_tools import run_to_end
@@ -167,7 +167,7 @@ class WorkerProcess:
     def _cannot_start(self, error: BaseException) -> int:
         """Says so, with the traceback of what user code has raised."""
         if not isinstance(error, KedgeError):
-            made = StartError(f"the topology could not be made: {described(error)}", code=K404)
+            made = StartError(f"the topology could not be made: {described(error)}", code=WORKER_TOPOLOGY_RAISED)
             made.trace = Failure(Reason.RAISED, "", "", error).traceback()
             error = made
         kind = next(one.__name__ for one in type(error).__mro__ if one.__module__ == KedgeError.__module__)
@@ -213,7 +213,7 @@ class WorkerProcess:
         """Ends the process at once for what is wrong in the runtime: what it had is lost, and others are told to replay
         (A14, F7). Says why first, where the socket takes it."""
         frames = Failure(Reason.RAISED, "", "", error).traceback()
-        text = f"a part of the runtime has died: {described(error)} ({K533})"
+        text = f"a part of the runtime has died: {described(error)} ({RUNTIME_FAILED})"
         if isinstance(error, WorkerError) and error.code is not None:  # what user code depends on, and no part of ours
             text = f"{error} ({error.code})"
         told = self._life is not None and error is self._life.worker.broken and isinstance(error, _BROKEN)

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from topology.codes.runtime import K572
+from topology.codes.runtime import SINK_FILE_DAMAGED
 from topology.components import no_folder
 from topology.errors import KedgeError
 from topology.filesystem.files import DiskFiles
@@ -285,7 +285,7 @@ class Life:
         await self.worker.stopping.wait()
         broken = self.worker.broken
         code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
-        if broken is not None and not self.worker.can_drain and code != str(K572):
+        if broken is not None and not self.worker.can_drain and code != str(SINK_FILE_DAMAGED):
             self._die(broken)
         self._pulse.say(Broke(safe(described(broken)) if broken is not None else "", code))
 

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from topology.codes.startup import K427, K428
+from topology.codes.startup import SOURCE_NOTE_NOT_KEPT, SUPERVISOR_NOT_ANSWERING
 from topology.errors import NotesAway, StartError
 from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
 
@@ -31,7 +31,7 @@ class Lent:
         try:
             incarnation = self._spare.popleft()
         except IndexError:
-            raise StartError("the supervisor has not sent a new incarnation", code=K427) from None
+            raise StartError("the supervisor has not sent a new incarnation", code=SUPERVISOR_NOT_ANSWERING) from None
         self._say(NeedIncarnation())
         return incarnation
 
@@ -52,7 +52,7 @@ class Lent:
         finally:
             del self._asked[number]
         if problems:
-            raise (NotesAway if problems[0].away else StartError)(problems[0].problem, code=K428)
+            raise (NotesAway if problems[0].away else StartError)(problems[0].problem, code=SOURCE_NOTE_NOT_KEPT)
         self._notes[name] = text
 
     def answered(self, order: Noted | Incarnations) -> None:

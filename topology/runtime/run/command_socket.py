@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from topology.codes.startup import K442, K443
+from topology.codes.startup import COMMAND_SOCKET_UNAVAILABLE, RUN_COMMAND_RAISED
 from topology.errors import StartError
 from topology.runtime.run.report import Report
 from topology.runtime.run.run_dir import RunDir
@@ -170,7 +170,7 @@ class CommandSocket:
                 closing.callback(self._closed, self._socket)
                 self._take(self._socket)
             except (OSError, StartError) as error:
-                logger.warning("no command can reach this run: %s (%s)", error, K442)
+                logger.warning("no command can reach this run: %s (%s)", error, COMMAND_SOCKET_UNAVAILABLE)
             yield
 
     async def over(self, how: Ended) -> None:
@@ -249,7 +249,7 @@ class CommandSocket:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             answer: Answer = asked.result() if asked.done() else Trouble("the run has ended meanwhile")
         except Exception as error:
-            logger.exception("a command could not be done, and the run goes on (%s)", K443)
+            logger.exception("a command could not be done, and the run goes on (%s)", RUN_COMMAND_RAISED)
             answer = Trouble(f"the run could not do it: {type(error).__name__}: {error}")
         finally:
             asked.cancel()

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from topology.codes.startup import K450
+from topology.codes.startup import COMPONENT_DIR_NOT_CREATED
 from topology.errors import StartError
 
 PREFIX: Final = "kedge-files-"  # of the temporary ones
@@ -48,7 +48,7 @@ class Folder:
         except OSError as error:
             where = self._path or tempfile.gettempdir()
             text = f"no folder for files of components can be made at {where}: {error.strerror or error}"
-            raise StartError(text, code=K450) from error
+            raise StartError(text, code=COMPONENT_DIR_NOT_CREATED) from error
 
     @property
     def place(self) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from topology.codes.startup import K420, K429
+from topology.codes.startup import NO_TEMP_DIR, SOCKET_DIR_NOT_CREATED
 from topology.errors import StartError
 
 PREFIX: Final = "kedge-"
@@ -38,7 +38,7 @@ def base() -> Path:
     try:
         return Path(tempfile.gettempdir())
     except OSError as error:
-        raise StartError(f"no directory for a run's sockets: {error.strerror}", code=K420) from error
+        raise StartError(f"no directory for a run's sockets: {error.strerror}", code=NO_TEMP_DIR) from error
 
 
 def socket_path(directory: str, worker: int, incarnation: int, random: Random) -> str:
@@ -79,12 +79,13 @@ class RunDir:
                 lock = _locked(self.path, made=True)
             except OSError as error:
                 raise StartError(
-                    f"no directory for the run's sockets can be made in {parent}: {error.strerror}", code=K429
+                    f"no directory for the run's sockets can be made in {parent}: {error.strerror}",
+                    code=SOCKET_DIR_NOT_CREATED,
                 ) from error
             if lock is not None:
                 self._lock = lock
                 return
-        raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times", code=K429)
+        raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times", code=SOCKET_DIR_NOT_CREATED)
 
     def restore(self) -> None:
         """Makes the directory again where it was taken away, by who tidies up temporary files say; never raises. Where

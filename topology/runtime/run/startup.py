@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from topology.codes.startup import K444
+from topology.codes.startup import RUN_END_NOT_RECORDED
 from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.graph import Declared
@@ -139,7 +139,7 @@ def ended(state: StateDir, *, drained: bool) -> bool:
             state.set_clean()
         return clean
     except StartError as error:
-        logger.warning("the end of the run could not be noted: %s (%s)", error, K444)
+        logger.warning("the end of the run could not be noted: %s (%s)", error, RUN_END_NOT_RECORDED)
         return False
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from topology.codes.tuples import K621
+from topology.codes.tuples import REPLAYED_OUTPUT_UNDECLARED
 from topology.errors import RecordError
 from topology.records import Record, decoder, encode, schema
 from topology.runtime.state.dedup import ENTRY_BYTES
@@ -60,4 +60,4 @@ class PutOut:
 
 def _unreadable(component: str, cls: OutputClass, data: bytes) -> Record:
     text = f"{component!r} had put out a {cls.name} that it does not emit any more, or whose fields have changed"
-    raise RecordError(text, code=K621)
+    raise RecordError(text, code=REPLAYED_OUTPUT_UNDECLARED)

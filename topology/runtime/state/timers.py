@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from acker.identity import timer_pair
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, message_of
-from topology.codes.runtime import K548
+from topology.codes.runtime import TIMER_FAILED
 from topology.components import Clock, Source, Tuple
 from topology.keys import values_of
 from topology.records import Record
@@ -366,7 +366,7 @@ class Timers:
     def _told_given_up(self, what: str, times: int) -> None:
         self._fired.given_up += 1
         text = "%s in %r was given up by this run after %d attempts, and is kept for the next (%s)"
-        logger.error(text, what, self.component, times, K548)
+        logger.error(text, what, self.component, times, TIMER_FAILED)
 
     def _back_off_s(self, times: int) -> float:
         return min(self._most_s, BACKOFF_FIRST_S * 2.0 ** min(times - 1, 20)) * (0.5 + self._random.random() / 2)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.codes.tuples import K614, K619, K620
+from topology.codes.tuples import INVALID_TIMER, MUTABLE_STATE_VALUE, STATE_VALUE_TYPE_MISMATCH
 from topology.errors import EmitError
 from topology.records import encoded
 from topology.storage.encoding import state
@@ -174,15 +174,17 @@ def check_immutable(value: Any) -> None:
     try:
         hash(value)  # what is immutable through and through can be hashed, what holds a list somewhere can't (D9)
     except TypeError as error:
-        raise EmitError(f"a state's value is immutable through and through ({error})", code=K614) from error
+        raise EmitError(
+            f"a state's value is immutable through and through ({error})", code=MUTABLE_STATE_VALUE
+        ) from error
 
 
 def _other_type(text: str) -> EmitError:
-    return EmitError(text, code=K619)
+    return EmitError(text, code=STATE_VALUE_TYPE_MISMATCH)
 
 
 def _no_timer(text: str) -> EmitError:
-    return EmitError(text, code=K620)
+    return EmitError(text, code=INVALID_TIMER)
 
 
 class _Unread:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from topology.codes.runtime import K530
+from topology.codes.runtime import WORKER_DIED
 from topology.graph import Declared
 from topology.plan import Plan
 from topology.runtime.control.messages import Fail, Failing, Gone, Parted, Recovered
@@ -86,7 +86,7 @@ class Loss:
                 1: "1 message in flight has failed and is replayed",
             }.get(self._trees, f"{self._trees:,} messages in flight have failed and are replayed")
             parts = [self._text, *([] if self._alone else [flight]), *self._consequences]
-            self._told(f"{'; '.join(parts)} ({K530})")
+            self._told(f"{'; '.join(parts)} ({WORKER_DIED})")
 
     def tell_return(self) -> None:
         """The second line, once, where there is a return to tell of."""

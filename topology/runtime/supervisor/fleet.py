@@ -16,8 +16,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from topology.codes.code import Code
-from topology.codes.runtime import K531
-from topology.codes.startup import K405, K406, K407, K408, K421, K422, K424, K436, K468, K478
+from topology.codes.runtime import TOO_MANY_WORKER_DEATHS
+from topology.codes.startup import (
+    ADDRESS_BIND_FAILED,
+    COMPONENT_WAITING_TO_OPEN,
+    DIFFERING_WORKER_TOPOLOGIES,
+    INCOMPATIBLE_WORKERS,
+    INVALID_SOCKET_PATH,
+    STATE_FILE_UNUSABLE,
+    TOO_FEW_FILE_DESCRIPTORS,
+    TOO_FEW_PROCESSES,
+    WORKER_DIED_BEFORE_START,
+    WORKER_LINK_TIMEOUT,
+)
 from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.control.messages import (
@@ -57,7 +68,19 @@ RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for
 
 # Why a replacement can't start as long as something around it is away: descriptors, threads, a place for its socket,
 # its store, a server.
-OUTSIDE: Final = frozenset(map(str, (K421, K422, K424, K436, K468, K478)))
+OUTSIDE: Final = frozenset(
+    map(
+        str,
+        (
+            INVALID_SOCKET_PATH,
+            TOO_FEW_FILE_DESCRIPTORS,
+            ADDRESS_BIND_FAILED,
+            STATE_FILE_UNUSABLE,
+            TOO_FEW_PROCESSES,
+            COMPONENT_WAITING_TO_OPEN,
+        ),
+    )
+)
 
 logger = logging.getLogger("kedge")
 
@@ -212,7 +235,12 @@ class Fleet:
                     self.fail(as_it_was(word))
                 elif word.trace not in ("", self._trace_told):
                     self._trace_told = word.trace  # a replacement that comes to the same end says no more
-                    logger.warning("worker %d could not start (%s)\n%s", hand.worker, word.code or K408, word.trace)
+                    logger.warning(
+                        "worker %d could not start (%s)\n%s",
+                        hand.worker,
+                        word.code or WORKER_DIED_BEFORE_START,
+                        word.trace,
+                    )
             case TrialWanted():
                 self._turns.wanted(hand.owner)
             case TrialOver():
@@ -224,7 +252,7 @@ class Fleet:
                 self._lost(owner, why)
             case Refused(owner, text):
                 if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
-                    self._fail(text, K407)
+                    self._fail(text, INCOMPATIBLE_WORKERS)
             case Parted() | Failing() | Recovered():
                 self._deaths.heard(hand, word)
             case _:
@@ -239,7 +267,7 @@ class Fleet:
             self._fail(
                 f"worker {hand.worker} has made another topology than this process: its file has changed since the run "
                 "began, or does not make the same one each time (by a clock, chance, or the environment)",
-                K405,
+                DIFFERING_WORKER_TOPOLOGIES,
             )
             return
         others = [one for one in self.hands.values() if one.state in PRESENT]
@@ -303,7 +331,9 @@ class Fleet:
             if self.started and now - hand.asked_at > RELINK_S:
                 self._start(hand)
             elif not self.started and present and now - hand.asked_at > LINK_S:
-                self._fail(f"worker {hand.worker} could not link with the others within {LINK_S:g} s", K406)
+                self._fail(
+                    f"worker {hand.worker} could not link with the others within {LINK_S:g} s", WORKER_LINK_TIMEOUT
+                )
 
     def _lost(self, owner: int, why: str) -> None:
         """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
@@ -338,7 +368,7 @@ class Fleet:
         self._away[worker] = since, why if outside else ""
         after_s = self.restarts.died(worker, now, outside=outside)
         if after_s is None:
-            self._fail(self.restarts.verdict(why), K531 if self.started else K408)
+            self._fail(self.restarts.verdict(why), TOO_MANY_WORKER_DEATHS if self.started else WORKER_DIED_BEFORE_START)
         elif self.failed is None:
             self._later(after_s, lambda: self._spawn(worker))
 

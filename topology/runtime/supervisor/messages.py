@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from topology.codes.catalogue import CODES
-from topology.codes.runtime import K521, K532, K572
+from topology.codes.runtime import SINK_FILE_DAMAGED, SPOUT_RAISED, WORKER_DIED_WHILE_ENDING
 from topology.errors import StartError, WorkerError
 from topology.plan import Plan
 from topology.runtime.commits.manifest_updates import Noting
@@ -85,10 +85,10 @@ class Hearing:
                 self._crew.answered(hand, word)
             case Log():
                 self._log(hand.worker, word)
-            case Broke(text, code) if code == str(K572):
-                self._fleet.fail(WorkerError(text, code=K572))  # there is nothing to drain into
+            case Broke(text, code) if code == str(SINK_FILE_DAMAGED):
+                self._fleet.fail(WorkerError(text, code=SINK_FILE_DAMAGED))  # there is nothing to drain into
             case Broke(text, code):
-                self.broken = self.broken or (WorkerError(text, code=CODES.get(code, K521)) if text else None)
+                self.broken = self.broken or (WorkerError(text, code=CODES.get(code, SPOUT_RAISED)) if text else None)
                 self.broke.set()
             case Note(number, name, text):
                 hand.say(Noted(number, *self._provisions.keep(name, text)))
@@ -128,7 +128,7 @@ class Hearing:
             ending = self._fleet.closing or self._fleet.draining
             when = "while the run ended" if ending else "and did not read on before the run ended"
             text = f"worker {hand.worker} {hand.why} {when}; whether all that it had was done is not known"
-            self._unknown.setdefault(hand.worker, WorkerError(text, code=K532))
+            self._unknown.setdefault(hand.worker, WorkerError(text, code=WORKER_DIED_WHILE_ENDING))
 
     def running(self, hand: Hand) -> None:
         """Its tasks are started: unless the run is to end, it reads its sources."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from acker.identity import KEY_BYTES
-from topology.codes.settings import K302, K303
+from topology.codes.settings import NON_UTF8_WORKER_PATH, WORKER_PORTS_EXHAUSTED
 from topology.errors import ConfigurationError, NotesAway, StartError
 from topology.runtime.control.messages import Begin
 from topology.runtime.links.zeromq import new_keys
@@ -63,7 +63,9 @@ class Provisions:
         self._keys = {} if links == "ipc" else new_keys(self._numbers)
         for path in (*sys.path, str(directory), str(folder)):
             if not _is_text(path):
-                raise ConfigurationError(f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=K302)
+                raise ConfigurationError(
+                    f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=NON_UTF8_WORKER_PATH
+                )
 
     @property
     def environment(self) -> dict[str, str]:
@@ -122,7 +124,9 @@ def address_of(links: str, position: int) -> str:
         return links
     port = parts.port + position
     if port > PORT_MAX:
-        raise ConfigurationError(f"--links {links}: worker {position} would have port {port}", code=K303)
+        raise ConfigurationError(
+            f"--links {links}: worker {position} would have port {port}", code=WORKER_PORTS_EXHAUSTED
+        )
     return f"tcp://{parts.netloc.rpartition(':')[0]}:{port}"
 
 

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from topology.checks.declaration import require_valid
-from topology.codes.runtime import K533
+from topology.codes.runtime import RUNTIME_FAILED
 from topology.graph import Graph
 from topology.plan import plan
 from topology.runtime.asyncio_tools import finished
@@ -292,7 +292,7 @@ class SupervisedRun:
         """Whether one of these has raised, which is logged: the run can't go on then."""
         errors = [error for one in futures if one.done() and (error := one.exception()) is not None]
         for error in errors:
-            logger.error("the supervisor could not go on (%s)", K533, exc_info=error)
+            logger.error("the supervisor could not go on (%s)", RUNTIME_FAILED, exc_info=error)
             self._hearing.broken = self._hearing.broken or error
         return bool(errors)
 

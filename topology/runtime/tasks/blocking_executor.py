@@ -11,7 +11,7 @@ import errno
 from collections.abc import Sequence
 from typing import Any
 
-from topology.codes.tuples import K606
+from topology.codes.tuples import PROCESS_RETURNED_NO_ITERABLE
 from topology.errors import EmitError
 from topology.records import Record
 from topology.runtime.tasks.bolt_threads import Daemons
@@ -67,7 +67,10 @@ class BlockingExecutor(Executor):
             if outputs is None:
                 return (), None
             if waits(outputs):
-                raise EmitError("`process` of a bolt with blocking = True returned what must be awaited", code=K606)
+                raise EmitError(
+                    "`process` of a bolt with blocking = True returned what must be awaited",
+                    code=PROCESS_RETURNED_NO_ITERABLE,
+                )
             return collected(outputs), None
         except BaseException as error:
             return (), error

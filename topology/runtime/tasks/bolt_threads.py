@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, Final, TypeVar
 
-from topology.codes.startup import K468
+from topology.codes.startup import TOO_FEW_PROCESSES
 from topology.errors import StartError
 
 IDLE_S: Final = 10.0  # after which a thread that has nothing to do ends
@@ -45,7 +45,7 @@ def no_room(text: str) -> StartError:
     """What a run that can't make its processes and threads ends with, at its start."""
     return StartError(
         text,
-        code=K468,
+        code=TOO_FEW_PROCESSES,
         next="raise the limit with `ulimit -u 4096` (in a container, its limit of pids), end other processes of this "
         "user, or use fewer workers",
     )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from topology import exact_types
-from topology.codes.tuples import K617
+from topology.codes.tuples import RECORD_ROUND_TRIP_FAILED
 from topology.components import Tuple
 from topology.errors import RecordError
 from topology.records import Record
@@ -48,7 +48,9 @@ class CheckedOutbox(Outbox):
         try:
             return exact_types.copies(record, count)
         except (exact_types.Inexact, RecordError) as error:
-            raise RecordError(f"{self.component!r} emitted {record!r:.200}: {error}", code=K617) from None
+            raise RecordError(
+                f"{self.component!r} emitted {record!r:.200}: {error}", code=RECORD_ROUND_TRIP_FAILED
+            ) from None
 
 
 def _with_record(tup: Tuple[Any], record: Record) -> Tuple[Any]:

@@ -12,7 +12,12 @@ from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
 from acker.floors import Floors
 from acker.identity import MessageId, common_origin, derive, edge, mixed
 from acker.roots import NUMBER_SHIFT, UNTRACKED
-from topology.codes.tuples import K608, K610, K611, K612
+from topology.codes.tuples import (
+    CONCURRENT_UNKEYED_EMITS,
+    DUPLICATE_EMIT_KEY,
+    KEY_WITHOUT_ANCHOR,
+    TUPLE_ALREADY_FINISHED,
+)
 from topology.components import Tuple
 from topology.errors import EmitError, TupleStateError
 from topology.records import Record
@@ -76,7 +81,9 @@ class TaskCollector:
             opens = tuple(executor.open_of(anchor, "emit on") for anchor in distinct(anchors))
         if not opens:
             if key is not None:
-                raise EmitError("a key names an emission among those of its anchors, and this one has none", code=K608)
+                raise EmitError(
+                    "a key names an emission among those of its anchors, and this one has none", code=KEY_WITHOUT_ANCHOR
+                )
             executor.emit_unanchored([record], task)
             return
         for one in opens:
@@ -116,14 +123,17 @@ class TaskCollector:
             if holder.task is None:
                 holder.task = running
             elif holder.task is not running:
-                raise EmitError("several asyncio tasks emit for one input, so their order may change", code=K610)
+                raise EmitError(
+                    "several asyncio tasks emit for one input, so their order may change", code=CONCURRENT_UNKEYED_EMITS
+                )
         return self._executor.outbox.outlet(record).salt + holder.ordinals.get(name, 0)
 
     def _by_key(self, record: Record, holder: Open, name: Name, key: MessageId) -> int:
         seed = self._executor.outbox.keyed(record, key)
         if (name, key) in holder.keys:
             raise EmitError(
-                f"key {key!r:.80} was emitted for this input already: two tuples would have one identity", code=K611
+                f"key {key!r:.80} was emitted for this input already: two tuples would have one identity",
+                code=DUPLICATE_EMIT_KEY,
             )
         return seed
 
@@ -253,7 +263,8 @@ class CollectingExecutor(Executor):
         if one is None or one.tup is not tup:
             self.misused += 1
             raise TupleStateError(
-                f"{self.component!r} tried to {act} a tuple that it has acked or failed already", code=K612
+                f"{self.component!r} tried to {act} a tuple that it has acked or failed already",
+                code=TUPLE_ALREADY_FINISHED,
             )
         return one
 

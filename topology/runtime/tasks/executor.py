@@ -14,7 +14,7 @@ from types import GeneratorType
 from typing import Any, Final, Protocol
 
 from acker.identity import edge
-from topology.codes.tuples import K613
+from topology.codes.tuples import PROCESS_FINISHES_INPUT
 from topology.components import Tuple
 from topology.errors import Reject, TupleStateError
 from topology.records import Record
@@ -226,7 +226,7 @@ class Executor:
     def open_of(self, tup: Tuple[Any], act: str) -> Any:
         """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
         text = f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself"
-        raise TupleStateError(text, code=K613)
+        raise TupleStateError(text, code=PROCESS_FINISHES_INPUT)
 
     def inputs_ended(self) -> None:
         """All inputs of a bounded run have ended, unless a replay brings some again."""

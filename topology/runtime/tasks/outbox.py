@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from xxhash import xxh3_64_intdigest
 
 from acker.identity import copy_of, derive, edge, keyed_salt, salt
-from topology.codes.tuples import K604, K605, K627
+from topology.codes.tuples import DIRECT_EMIT_WITHOUT_TASK, TASK_WITHOUT_DIRECT_READER, UNDECLARED_RECORD_CLASS
 from topology.components import Source, Tuple
 from topology.dead_letters import DeadLetter
 from topology.errors import EmitError
@@ -57,7 +57,7 @@ class Route:
         if task is None or not 0 <= task < len(self.queues):
             raise EmitError(
                 f"{self.subscriber!r} reads by direct(): emit(record, task=n) with n from 0 to {len(self.queues) - 1}",
-                code=K604,
+                code=DIRECT_EMIT_WITHOUT_TASK,
             )
         return (task,)
 
@@ -216,12 +216,12 @@ class Outbox:
             f"{self.component!r} has named a task for a {type(record).__name__}, which {readers} "
             f"{'read' if ',' in readers else 'reads'} by another grouping than direct()"
         )
-        return EmitError(text, code=K627)
+        return EmitError(text, code=TASK_WITHOUT_DIRECT_READER)
 
     def _undeclared(self, record: object) -> EmitError:
         named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
         text = f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}"
-        return EmitError(text, code=K605)
+        return EmitError(text, code=UNDECLARED_RECORD_CLASS)
 
 
 def _fixed(grouping: Grouping, local: Sequence[int]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from topology.codes.tuples import K606, K607
+from topology.codes.tuples import PROCESS_RETURNED_NO_ITERABLE, TOO_MANY_RECORDS_EMITTED
 from topology.errors import EmitError
 from topology.records import Record
 
@@ -24,7 +24,9 @@ def collected(outputs: Any) -> Sequence[Record]:
     except TypeError as error:
         if hasattr(outputs, "__iter__"):
             raise
-        raise EmitError(f"`process` returned {outputs!r:.200}, which is no iterable", code=K606) from error
+        raise EmitError(
+            f"`process` returned {outputs!r:.200}, which is no iterable", code=PROCESS_RETURNED_NO_ITERABLE
+        ) from error
     if len(records) > OUTPUTS_MAX:
         raise too_many()
     return records
@@ -40,7 +42,7 @@ def yielded(outputs: Iterator[Any]) -> Sequence[Record]:
 
 
 def too_many() -> EmitError:
-    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input", code=K607)
+    return EmitError(f"`process` gave more than {OUTPUTS_MAX} records for one input", code=TOO_MANY_RECORDS_EMITTED)
 
 
 def waits(outputs: Any) -> bool:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from topology.codes.runtime import K522
+from topology.codes.runtime import POLL_RETURNED_NONE
 from topology.components import Message, Spout
 from topology.errors import KedgeError
 from topology.runtime.asyncio_tools import outlived
@@ -48,7 +48,7 @@ class Polled:
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         messages: Sequence[Message[Any]] | None = await self._spout.poll(limit)
         if messages is None:
-            raise KedgeError(f"{type(self._spout).__name__}.poll returned None", code=K522)
+            raise KedgeError(f"{type(self._spout).__name__}.poll returned None", code=POLL_RETURNED_NONE)
         self.epochs = self._spout.partitions()
         return messages
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from acker.identity import MessageId, message_pair, outside_pair
 from acker.marks import Lane
 from acker.roots import ROOT_STEP, RootSource, message_of
-from topology.codes.runtime import K523, K524, K556
+from topology.codes.runtime import DUPLICATE_MESSAGE_ID, NON_INCREASING_ID, UNKNOWN_PARTITION
 from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import EmitError, KedgeError, RecordError, Reject
@@ -112,7 +112,7 @@ def given_again(
         if not _is_same(tree.message.record, message.record):
             two = f"{tree.message.record!r:.120} is not done, and now it names {message.record!r:.120}"
             text = f"spout {spouting.component!r} gave the id {message.id!r:.80} to two messages: {two}"
-            raise KedgeError(text, code=K556)
+            raise KedgeError(text, code=DUPLICATE_MESSAGE_ID)
         tree.also += 1
         spouting.coalesced += 1
         return True
@@ -120,7 +120,7 @@ def given_again(
         return False
     after = f"id {message.id!r} after {lane.newest!r}"
     text = f"spout {spouting.component!r} emitted {after}, and int ids grow within an epoch"
-    raise KedgeError(text, code=K524)
+    raise KedgeError(text, code=NON_INCREASING_ID)
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -324,7 +324,7 @@ class Spouting:
             seed, lane = self.marking.lanes[partition]
         except KeyError as error:
             text = f"spout {self.component!r} emitted a message of partition {error}, which partitions() does not name"
-            raise KedgeError(text, code=K523) from None
+            raise KedgeError(text, code=UNKNOWN_PARTITION) from None
         ids = [message.id for message in messages]
         self.marking.gives(ids, self._loop.time())
         at, under_way, emitted = 0, None, self.emitted

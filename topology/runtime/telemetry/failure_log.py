@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, Final
 
 from acker.identity import MessageId
-from topology.codes.runtime import K520, K538, K539
+from topology.codes.runtime import DEAD_LETTER_BOLT_FAILED, DEAD_LETTER_NOT_REPLAYABLE, MESSAGE_DEAD
 from topology.components import Message
 from topology.errors import WorkerError
 from topology.runtime.failures import Failure
@@ -54,22 +54,25 @@ class Reporter:
         `letter`: the name of its dead letter, where that is kept."""
         times = f"{attempts} attempt{'s' * (attempts != 1)}{f', and kept as dead letter {letter}' if letter else ''}"
         record = shown(message.record, TEXT_MAX)
-        text = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({K520})\nrecord: {record}"
+        what = f"message {message.id!r} of {component!r} is dead after {times}: {failure} ({MESSAGE_DEAD})"
+        text = f"{what}\nrecord: {record}"
         known = {"message_id": message.id, "spout": component, "attempts": attempts, "record": record}
         known |= {"letter": letter} if letter else {}
         new = self._is_new(_kind(failure))
-        _tell(logging.ERROR, text, failure, traced=new, code=str(K520), **known)
+        _tell(logging.ERROR, text, failure, traced=new, code=str(MESSAGE_DEAD), **known)
 
     def unheard(self, letter: Letter, attempts: int, failure: Failure) -> None:
         """Tells of a dead letter whose readers have failed for it as often as they may."""
         which = f"dead letter {letter.name} of {letter.component!r}" if letter.name else f"one of {letter.component!r}"
         times = f"{attempts} attempt{'s' * (attempts != 1)}"
-        text = f"{which} is not given to its readers any more, after {times}: {failure} ({K538})"
-        _tell(logging.ERROR, text, failure, code=str(K538), letter=letter.name, spout=letter.component)
+        text = f"{which} is not given to its readers any more, after {times}: {failure} ({DEAD_LETTER_BOLT_FAILED})"
+        _tell(
+            logging.ERROR, text, failure, code=str(DEAD_LETTER_BOLT_FAILED), letter=letter.name, spout=letter.component
+        )
 
     def not_replayed(self, letter: Letter, why: str) -> None:
         """Tells of a dead letter that was to be replayed, and stays as it is."""
-        logger.error("dead letter %s is not replayed, and stays: %s (%s)", letter.name, why, K539)
+        logger.error("dead letter %s is not replayed, and stays: %s (%s)", letter.name, why, DEAD_LETTER_NOT_REPLAYABLE)
 
     def revived(self, letter: Letter) -> None:
         """Tells of a dead letter whose message was replayed and is done."""

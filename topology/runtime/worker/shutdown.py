@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
-from topology.codes.runtime import K526
+from topology.codes.runtime import LAST_POSITIONS_NOT_KEPT
 from topology.runtime.commits.group_commit import Keeper
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.blocking_executor import BlockingExecutor
@@ -50,7 +50,11 @@ async def settled(keeper: Keeper, *, in_order: bool) -> bool:
     kept = await keeper.settle(in_order=in_order)
     if not kept:
         why = keeper.why_full
-        logger.warning("the next run repeats what was done since the last positions were kept: %s (%s)", why, K526)
+        logger.warning(
+            "the next run repeats what was done since the last positions were kept: %s (%s)",
+            why,
+            LAST_POSITIONS_NOT_KEPT,
+        )
     return kept
 
 

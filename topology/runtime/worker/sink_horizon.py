@@ -5,7 +5,7 @@ Pure. Must not know any sink: one that drops replays says so by `drops_replays`,
 
 from collections.abc import Iterable
 
-from topology.codes.settings import K344
+from topology.codes.settings import SINK_MEMORY_TOO_SHORT
 from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Declared
@@ -40,7 +40,7 @@ def check_memories(components: Iterable[Declared], config: Config) -> None:
                 f"{one.name!r} remembers what it has stored for {remembers_s:,.0f} s, and a replay may come up to "
                 f"{horizon_s:,.0f} s later: {_tries(config)}, tree_timeout_s = "
                 f"{config.tree_timeout_s:g}, max_restarts = {config.max_restarts}",
-                code=K344,
+                code=SINK_MEMORY_TOO_SHORT,
             )
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from topology.codes.startup import K478
+from topology.codes.startup import COMPONENT_WAITING_TO_OPEN
 from topology.errors import NotYet, StartError
 
 RETRY_FIRST_S: Final = 0.1  # before `open` is called again; doubled each time …
@@ -34,11 +34,11 @@ async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[
             left_s = begun + limit_s - now
             if left_s <= 0:
                 text = f"{component!r} could not be opened within start_timeout_s = {limit_s:g} s: {error}"
-                raise StartError(text, code=K478, next=error.next) from error
+                raise StartError(text, code=COMPONENT_WAITING_TO_OPEN, next=error.next) from error
             if now - told_at >= TOLD_EVERY_S:
                 told_at = now
                 text = "%r waits, as what it needs is not there yet, for %.0f s more at most: %s (%s)"
-                logger.warning(text, component, left_s, error, K478)
+                logger.warning(text, component, left_s, error, COMPONENT_WAITING_TO_OPEN)
         else:
             if told_at > float("-inf"):
                 logger.warning("%r is open, after %.0f s", component, clock() - begun)

@@ -14,7 +14,7 @@ from acker.floors import Floors
 from acker.identity import derive, salt
 from acker.ledger import Ledger, Tree
 from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, WORKER_SHIFT, RootSource, message_of
-from topology.codes.tuples import K609
+from topology.codes.tuples import TOO_MANY_OPEN_JOINS
 from topology.components import Clock
 from topology.errors import EmitError
 from topology.runtime.failures import Failure
@@ -89,7 +89,7 @@ class SubTrees:
         """A root for a sub-tree that may begin. Raises EmitError where there are too many."""
         if len(self.open) + len(self._over) >= KEPT_MAX:
             text = f"{KEPT_MAX:,} emissions that were anchored to many trees are not done: their inputs' trees are open"
-            raise EmitError(text, code=K609)
+            raise EmitError(text, code=TOO_MANY_OPEN_JOINS)
         return self._home.roots.next_sub_root()
 
     def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int:

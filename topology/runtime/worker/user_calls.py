@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from topology.codes.startup import K401
+from topology.codes.startup import COMPONENT_OPEN_RAISED
 from topology.components import Clock
 from topology.errors import KedgeError, StartError
 from topology.runtime.current_task import Place, entered
@@ -36,7 +36,9 @@ async def opened(place: Place, call: Callable[[], Any], clock: Clock, limit_s: f
     except BaseException as error:
         if being_cancelled(error):
             raise
-        raise StartError(f"{component!r} could not be opened: {described(error)}", code=K401) from error
+        raise StartError(
+            f"{component!r} could not be opened: {described(error)}", code=COMPONENT_OPEN_RAISED
+        ) from error
     finally:
         slow.cancel()
     if (running := asyncio.current_task()) is not None and running.cancelling():

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import WORKER_SHIFT, RootSource, worker_of
-from topology.codes.runtime import K521, K525, K533
+from topology.codes.runtime import RUNTIME_FAILED, SPOUT_RAISED, WORKER_STATE_BROKEN
 from topology.components import Clock, Notes, Task, no_folder
 from topology.errors import WorkerError
 from topology.plan import Plan, seconds
@@ -203,7 +203,9 @@ class Worker:
         self.broken = self.broken or error
         self.can_drain = self.can_drain and can_drain
         own = error.code if isinstance(error, WorkerError) else None
-        kind = own or (K525 if isinstance(error, StoreBroken) else K521 if can_drain else K533)
+        kind = own or (
+            WORKER_STATE_BROKEN if isinstance(error, StoreBroken) else SPOUT_RAISED if can_drain else RUNTIME_FAILED
+        )
         self.reporter.broke(Failure(Reason.RAISED, where, described(error), error, kind=kind))
         self.stopping.set()
 

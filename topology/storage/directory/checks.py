@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from topology.codes.code import NEW_DIRECTORY
-from topology.codes.startup import K431, K432, K433, K434, K439
+from topology.codes.startup import (
+    FOREIGN_STATE_FILE,
+    STATE_FILE_MISSING,
+    STATE_FILE_OUTDATED,
+    STATE_LOSS_ACCEPTED,
+    UNKNOWN_STATE_FILE,
+)
 from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.storage.directory.manifest import KnownFile, Manifest
@@ -53,10 +59,12 @@ def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
     if manifest is None:
         text = f"{path} has {unknown[0]}, and no state.json, which says what it belongs to"
         advice = f"restore all of {path} from one copy; or {NEW_DIRECTORY.format(path='it')}"
-        raise StartError(text, code=K434, next=advice)
+        raise StartError(text, code=UNKNOWN_STATE_FILE, next=advice)
     text = f"{path / unknown[0]} is not one of the files that state.json knows"
     lost = f"give up the positions, the state and the dead letters in {unknown[0]}"
-    raise StartError(text, code=K434, next=f"restore all of {path} from one copy; or {lost}: move it away")
+    raise StartError(
+        text, code=UNKNOWN_STATE_FILE, next=f"restore all of {path} from one copy; or {lost}: move it away"
+    )
 
 
 def checked_files(
@@ -75,9 +83,9 @@ def checked_files(
             continue
         if files.look(file) is None:
             if not accept_loss:
-                raise StartError(f"the state file {file} is missing", code=K431)
+                raise StartError(f"the state file {file} is missing", code=STATE_FILE_MISSING)
             what = f"{name} is missing, so the positions, dead letters and state in it are lost"
-            found.lost.append(f"--accept-loss: {what} ({K439})")
+            found.lost.append(f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})")
             found.gone += 1
             continue
         store = SqliteStore(files, file, lives=False, checked=checked)
@@ -87,13 +95,13 @@ def checked_files(
         finally:
             store.close()
         if id != known.id:
-            raise StartError(f"the state file {file} belongs to another state directory", code=K433)
+            raise StartError(f"the state file {file} belongs to another state directory", code=FOREIGN_STATE_FILE)
         if commits < known.commits:
             if not accept_loss:
                 text = f"the state file {file} has seen {commits:,} commits, and {known.commits:,} are known of"
-                raise StartError(text, code=K432)
+                raise StartError(text, code=STATE_FILE_OUTDATED)
             what = f"{name} is an older copy, of commit {commits:,}, so what came after that is lost"
-            found.lost.append(f"--accept-loss: {what} ({K439})")
+            found.lost.append(f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})")
         found.files[name] = KnownFile(id, known_now)
     return found
 

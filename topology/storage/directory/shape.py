@@ -14,7 +14,12 @@ from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
 
-from topology.codes.startup import K440, K441, K447, K463
+from topology.codes.startup import (
+    KEPT_STATE_TYPE_MISMATCH,
+    POSSIBLY_RENAMED_BOLT,
+    TOPOLOGY_CHANGED_IN_FLIGHT,
+    UNREADABLE_LAST_TOPOLOGY,
+)
 from topology.errors import StartError
 from topology.graph import Declared
 from topology.groupings import All, Custom
@@ -176,15 +181,15 @@ def agreed(
             return [f"{text}; that run had done all that it read"]
         if accept_duplicates:
             return [f"{text}: what was in flight may be stored twice (--accept-duplicates)"]
-        raise StartError(text, code=K441)
+        raise StartError(text, code=UNREADABLE_LAST_TOPOLOGY)
     found = changes(before, new)
     harmful = [one for one in found if not one.harmless]
     if not found:
         return []
     if unreadable := [one.text for one in found if one.unreadable]:
-        raise StartError(f"what is kept can't be read any more: {_listed(unreadable)}", code=K447)
+        raise StartError(f"what is kept can't be read any more: {_listed(unreadable)}", code=KEPT_STATE_TYPE_MISMATCH)
     if renamed := [*_seem_renamed(before, new, begin_empty)]:
-        raise StartError(_listed(renamed), code=K463)
+        raise StartError(_listed(renamed), code=POSSIBLY_RENAMED_BOLT)
     listed = _listed([one.text for one in found])
     if not harmful:
         return [f"the topology has changed, and what was in flight fits into it: {listed}"]
@@ -194,7 +199,7 @@ def agreed(
         return [f"the topology has changed, and what was in flight may be stored twice (--accept-duplicates): {listed}"]
     listed = _listed([one.text for one in harmful])
     text = f"the topology has changed since the last run, which was not done with all that it had read: {listed}"
-    raise StartError(text, code=K440)
+    raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT)
 
 
 def _seem_renamed(old: Shape, new: Shape, begin_empty: Collection[str]) -> Iterator[str]:

@@ -17,7 +17,17 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
-from topology.codes.startup import K409, K410, K411, K412, K413, K414, K415, K418, K419
+from topology.codes.startup import (
+    COMPONENT_FILES_NOT_REMOVED,
+    NEWER_STATE_DIR_FORMAT,
+    STATE_DIR_DAMAGED,
+    STATE_DIR_LOCKED,
+    STATE_DIR_NOT_OWNED,
+    STATE_DIR_NOT_WRITABLE,
+    STATE_DIR_NOTES_OVERFLOW,
+    STATE_DIR_UNUSABLE,
+    STATE_DIR_WORLD_WRITABLE,
+)
 from topology.errors import NotesAway, StartError
 from topology.filesystem.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
 from topology.filesystem.lock_holders import named
@@ -93,7 +103,7 @@ class StateDir:
         except OSError as error:
             self.close()
             raise StartError(
-                f"the state directory {path} can't be used: {error.strerror or error}", code=K410
+                f"the state directory {path} can't be used: {error.strerror or error}", code=STATE_DIR_UNUSABLE
             ) from error
         except BaseException:
             self.close()
@@ -158,7 +168,7 @@ class StateDir:
         notes = {**self._manifest.notes, name: text}
         if len(json.dumps(notes)) > NOTES_BYTES_MAX:
             text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
-            raise StartError(text, code=K415)
+            raise StartError(text, code=STATE_DIR_NOTES_OVERFLOW)
         self._manifest.notes = notes
         self._store()
 
@@ -269,16 +279,20 @@ class StateDir:
                 shutil.rmtree(kept)
         except OSError as error:
             text = f"the folder {kept} of files that components keep can't be emptied: {error.strerror or error}"
-            raise StartError(text, code=K409) from error
+            raise StartError(text, code=COMPONENT_FILES_NOT_REMOVED) from error
 
     def _check_owner(self) -> None:
         found = self.files.look(self.path)
         if found is None or found.kind != "directory":
-            raise StartError(f"the state directory {self.path} is not a directory, or is a symbolic link", code=K411)
+            raise StartError(
+                f"the state directory {self.path} is not a directory, or is a symbolic link", code=STATE_DIR_NOT_OWNED
+            )
         if not found.ours:
-            raise StartError(f"the state directory {self.path} belongs to another user (uid {found.uid})", code=K411)
+            raise StartError(
+                f"the state directory {self.path} belongs to another user (uid {found.uid})", code=STATE_DIR_NOT_OWNED
+            )
         if found.shared:
-            raise StartError(f"anybody may write to the state directory {self.path}", code=K419)
+            raise StartError(f"anybody may write to the state directory {self.path}", code=STATE_DIR_WORLD_WRITABLE)
 
     def _refuse_none(self) -> None:
         """Raises where this is no state directory: then nothing is made in it."""
@@ -291,7 +305,9 @@ class StateDir:
             return self.files.lock(self.path / "lock")
         except BlockingIOError:
             who = named(self.path / "lock")
-            raise StartError(f"the state directory {self.path} is in use by another run{who}", code=K412) from None
+            raise StartError(
+                f"the state directory {self.path} is in use by another run{who}", code=STATE_DIR_LOCKED
+            ) from None
 
     def _load(self, topology: str | None) -> Manifest:
         file = self.path / _STATE
@@ -304,17 +320,17 @@ class StateDir:
             manifest = manifest_of(self.files.read(file, BYTES_MAX))
         except NewerFormat as error:
             text = f"{file} has format {error}; this Kedge reads formats up to {FORMAT}"
-            raise StartError(text, code=K418) from None
+            raise StartError(text, code=NEWER_STATE_DIR_FORMAT) from None
         except ValueError:
             raise StartError(
                 f"{file} is damaged",
-                code=K413,
+                code=STATE_DIR_DAMAGED,
                 next=f"restore it from a copy; or {NEW_DIRECTORY.format(path=self.path)}",
             ) from None
         if topology is not None and manifest.topology != topology:
             raise StartError(
                 f"the state directory {self.path} belongs to topology {manifest.topology!r}, not to {topology!r}",
-                code=K413,
+                code=STATE_DIR_DAMAGED,
                 next="give another one: --state-dir DIR",
             )
         return manifest
@@ -324,4 +340,4 @@ class StateDir:
             replace(self.files, self.path / _STATE, packed_manifest(self._manifest))
         except OSError as error:
             text = f"the state directory {self.path} can't be written: {error.strerror or error}"
-            raise (NotesAway if error.errno in AWAY else StartError)(text, code=K414) from error
+            raise (NotesAway if error.errno in AWAY else StartError)(text, code=STATE_DIR_NOT_WRITABLE) from error

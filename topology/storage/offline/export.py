@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from topology.codes.declarations import K241, K243, K244, K246
+from topology.codes.declarations import (
+    DUPLICATE_STATE_KEY,
+    INVALID_STATE_LINE,
+    NEWER_STATE_EXPORT_FORMAT,
+    TRUNCATED_STATE_EXPORT,
+)
 from topology.errors import ConfigurationError, EmitError
 from topology.groupings import slot_of
 from topology.storage.directory.shape import Component, component_of
@@ -89,7 +94,7 @@ class Reading:
     def twice(self, at: int) -> NoReturn:
         """The key that is number `at` of this section, from 0, was there before."""
         text = f"{self.name}:{self._first + at}: this key was in a line before"
-        raise ConfigurationError(text, code=K243)
+        raise ConfigurationError(text, code=DUPLICATE_STATE_KEY)
 
     def _rows(self, header: Header) -> Iterator[Kept]:
         decode = self._decoder(header.component)
@@ -97,7 +102,7 @@ class Reading:
             line = self._next()
             if line is None:
                 text = f"{self.name} ends after {number:,} of {header.keys:,} keys of {header.component!r}"
-                raise ConfigurationError(text, code=K244)
+                raise ConfigurationError(text, code=TRUNCATED_STATE_EXPORT)
             yield self._row(line, decode)
 
     def _next(self) -> bytes | None:
@@ -113,7 +118,7 @@ class Reading:
             self._refuse('a header is expected here, {"kedge": "state", …}, and this is none')
         if type(told["format"]) is int and told["format"] > FORMAT:
             text = f"{self.name}:{self._number}: format {told['format']}; this Kedge reads format {FORMAT}"
-            raise ConfigurationError(text, code=K246)
+            raise ConfigurationError(text, code=NEWER_STATE_EXPORT_FORMAT)
         texts = (told["topology"], told["run_id"], told["component"])
         schema = component_of(json.dumps(told["schema"]))
         if told["format"] != FORMAT or not all(type(one) is str for one in texts) or schema is None:
@@ -149,7 +154,7 @@ class Reading:
         return told
 
     def _refuse(self, what: str) -> NoReturn:
-        raise ConfigurationError(f"{self.name}:{self._number}: {what}", code=K241)
+        raise ConfigurationError(f"{self.name}:{self._number}: {what}", code=INVALID_STATE_LINE)
 
 
 def _no_number(text: str) -> NoReturn:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from topology.codes.declarations import K240, K242
-from topology.codes.startup import K448, K449
+from topology.codes.declarations import COMPONENT_WITHOUT_STATE, IMPORTED_STATE_TYPE_MISMATCH
+from topology.codes.startup import STATE_IMPORT_FAILED, STATE_NOT_DRAINED
 from topology.errors import ConfigurationError, StartError, did_you_mean
 from topology.storage.directory.shape import Component, components_in, left_in, with_components
 from topology.storage.directory.state_dir import StateDir
@@ -135,7 +135,7 @@ class HeldState:
     def _check_drained(self, what: str) -> None:
         if not self._state.clean:
             text = f"the last run of {self._state.topology!r} was cut short, so its state {what}"
-            raise StartError(text, code=K448)
+            raise StartError(text, code=STATE_NOT_DRAINED)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -148,11 +148,11 @@ class HeldState:
 
 
 def _without_state(text: str) -> ConfigurationError:
-    return ConfigurationError(text, code=K240)
+    return ConfigurationError(text, code=COMPONENT_WITHOUT_STATE)
 
 
 def _not_put(why: str) -> StartError:
-    return StartError(f"the state could not be put in place: {why}", code=K449)
+    return StartError(f"the state could not be put in place: {why}", code=STATE_IMPORT_FAILED)
 
 
 def _check_type(header: Header, expected: Component | None) -> None:
@@ -161,4 +161,4 @@ def _check_type(header: Header, expected: Component | None) -> None:
     given, wanted = header.schema["state"], expected["state"]
     if given != wanted and given not in expected.get("older", ()):
         text = f"the file has state of type {given or 'none'} for {header.component!r}, and the topology {wanted}"
-        raise ConfigurationError(printable(text), code=K242)
+        raise ConfigurationError(printable(text), code=IMPORTED_STATE_TYPE_MISMATCH)

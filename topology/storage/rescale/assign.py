@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from topology.codes.startup import K437
+from topology.codes.startup import STATE_REASSIGNMENT_FAILED
 from topology.errors import StartError
 from topology.storage.directory.checks import settled
 from topology.storage.directory.state_dir import StateDir
@@ -105,4 +105,4 @@ def _failed(state: StateDir, error: StoreFull | StoreBroken) -> NoReturn:
     if isinstance(error, StoreBroken) and error.damaged is not None:
         raise start_error(error.damaged, error) from None
     text = f"what is in the state directory {state.path} could not be filed for this run's workers: {error}"
-    raise StartError(text, code=K437) from None
+    raise StartError(text, code=STATE_REASSIGNMENT_FAILED) from None

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from topology.codes.code import FRESH
-from topology.codes.startup import K458, K459
+from topology.codes.startup import STATEFUL_SPOUT_RESCALED, UNSHARED_ID_SPOUT_RESCALED
 from topology.errors import StartError
 from topology.storage.rescale.positions import common, newest
 from topology.storage.sqlite.store import SqliteStore
@@ -50,11 +50,13 @@ class Rescaling:
         if self.counts:
             bolts = " and ".join(map(repr, self.counts))
             text = f"{said}: what it reads again would count twice in the state of {bolts}"
-            raise StartError(text, code=K458, next=f"{again}; or {FRESH}")
+            raise StartError(text, code=STATEFUL_SPOUT_RESCALED, next=f"{again}; or {FRESH}")
         if self.own_ids and not accept_duplicates:
             text = f"{said}; each task has message ids of its own, so all would be read and stored again"
             more = "where its tasks share one set of ids, write shared_ids = True in its class"
-            raise StartError(text, code=K459, next=f"{again}; {more}; or --accept-duplicates; or {FRESH}")
+            raise StartError(
+                text, code=UNSHARED_ID_SPOUT_RESCALED, next=f"{again}; {more}; or --accept-duplicates; or {FRESH}"
+            )
 
 
 def _tasks(count: int) -> str:

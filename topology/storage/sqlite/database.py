@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import apsw
 
-from topology.codes.runtime import K537
+from topology.codes.runtime import STATE_DURABILITY_UNKNOWN
 from topology.filesystem.files import AWAY, FULL, Files, Opened
 from topology.storage.store import StoreBroken, StoreFull
 
@@ -280,7 +280,7 @@ class Database:
         return StoreFull(f"{self.path} can't be written: {why}")
 
     def _unknown(self, error: Exception) -> str:
-        return f"what {self.path} has on the disk is not known any more: {error} ({K537})"
+        return f"what {self.path} has on the disk is not known any more: {error} ({STATE_DURABILITY_UNKNOWN})"
 
 
 # Nothing of the commit was kept, and it may be tried again.

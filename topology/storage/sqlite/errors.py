@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 import apsw
 
 from topology.codes.code import LOSS
-from topology.codes.startup import K430, K436, K438
+from topology.codes.startup import STATE_FILE_DAMAGED, STATE_FILE_UNTRUSTED, STATE_FILE_UNUSABLE
 from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.filesystem.lock_holders import named
@@ -54,16 +54,16 @@ def check_plain(files: Files, path: Path) -> None:
             can_not_open(path, "there is no such file")
         if found.kind != "file" or not found.ours or found.links != 1:
             what = "belongs to another user" if not found.ours else "is a link, or no plain file"
-            raise StartError(f"the state file {one} {what}", code=K438)
+            raise StartError(f"the state file {one} {what}", code=STATE_FILE_UNTRUSTED)
 
 
 def _damaged(path: Path, what: str) -> StartError:
     return StartError(
         f"the state file {path} is damaged: {what}",
-        code=K430,
+        code=STATE_FILE_DAMAGED,
         next=f"restore all of {path.parent} from one copy; or {LOSS.format(path=path.name)}",
     )
 
 
 def _unusable(path: Path, why: str, advice: str = "") -> StartError:
-    return StartError(f"the state file {path} can't be used: {why}", code=K436, next=advice)
+    return StartError(f"the state file {path} can't be used: {why}", code=STATE_FILE_UNUSABLE, next=advice)

@@ -23,7 +23,7 @@ from typing import TypedDict
 
 import msgspec
 
-from topology.codes.startup import K435, K445, K446
+from topology.codes.startup import NEWER_STATE_FILE_FORMAT, STALE_WORKER_INCARNATION, STATE_FILE_CHANGED_EXTERNALLY
 from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.storage.encoding import packing
@@ -288,7 +288,7 @@ class SqliteStore:
         self._format = database.number("user_version")
         if self._format > FORMAT:
             text = f"{self.path} has format {self._format}; this Kedge reads formats up to {FORMAT}"
-            raise StartError(text, code=K435)
+            raise StartError(text, code=NEWER_STATE_FILE_FORMAT)
         try:
             self._own, self._own_sum = read_own(database)
             self._durable = self._own.commits  # whatever is in the log is synced before the first commit
@@ -357,7 +357,7 @@ class SqliteStore:
         """Raises StartError where another owner came after this one (D6)."""
         if too_late(owner, self._own.owner):
             text = f"the state file {self.path} belongs to a later start than this one, which came to it too late"
-            raise StartError(text, code=K445)
+            raise StartError(text, code=STALE_WORKER_INCARNATION)
         with self._writing() as draft:
             draft.own.lives += 1
             draft.own.owner = self._own.owner if owner is None else owner
@@ -376,7 +376,7 @@ class SqliteStore:
             draft.own.next_row = rows.next_number
             draft.own.digest = rows.digest.to_bytes(tables.SUM_BYTES, "little")
             if (sum := write_own(self._database, self._own_sum, draft.own)) is None:
-                self._database.broken = f"somebody else has written to {self.path} ({K446})"
+                self._database.broken = f"somebody else has written to {self.path} ({STATE_FILE_CHANGED_EXTERNALLY})"
                 raise StoreBroken(self._database.broken)
         rows.done()
         self._own, self._own_sum, self._kept.known, self._format = draft.own, sum, draft.known, FORMAT

@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
-from topology.codes.tuples import K612
+from topology.codes.tuples import TUPLE_ALREADY_FINISHED
 from topology.components import Bolt, Collector, Source, Task, Tuple
 from topology.errors import TupleStateError
 from topology.records import Record
@@ -91,7 +91,7 @@ class Answers:
 
     def _finish(self, tup: Tuple[Any]) -> None:
         if id(tup) in self._done:
-            raise TupleStateError("the sink has acked or failed a tuple twice", code=K612)
+            raise TupleStateError("the sink has acked or failed a tuple twice", code=TUPLE_ALREADY_FINISHED)
         self._done.add(id(tup))
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from topology.codes.runtime import K531
+from topology.codes.runtime import TOO_MANY_WORKER_DEATHS
 from topology.errors import KedgeError, WorkerError
 from topology.runtime.control.completion import Crew
 from topology.runtime.embedded.run import EmbeddedRun
@@ -329,7 +329,7 @@ class CrashingRun(EmbeddedRun):
     def _again(self, number: int, why: str) -> None:
         after_s = self._restarts.died(number, self._loop.time())
         if after_s is None:
-            self._failed = WorkerError(self._restarts.verdict(why), code=K531)
+            self._failed = WorkerError(self._restarts.verdict(why), code=TOO_MANY_WORKER_DEATHS)
             self._over.set()
         else:
             self._spawn(self._come(number, after_s + BEGIN_S))
