@@ -21,14 +21,14 @@ import msgspec
 STALL_S: Final = 1.0  # two calls of `advance` further apart than this: the process stood still, the trees did not
 
 
-class Looked(msgspec.Struct, gc=False, eq=False, kw_only=True):
+class CapState(msgspec.Struct, gc=False, eq=False, kw_only=True):
     """What the hard cap needs of a tree. The ledger's own: nobody else reads or sets it."""
 
     seen: int = 0  # the tree's value when the ledger looked last
     idle: int = 0  # looks in a row that have found this same value: no ack between them
 
 
-class Tree(Looked, gc=False, eq=False):
+class Tree(CapState, gc=False, eq=False):
     """One open tree. `value` is the XOR of its open edges, never zero while the tree is in a ledger."""
 
     root: int

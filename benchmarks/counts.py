@@ -154,7 +154,7 @@ def _acked(run: EmbeddedRun) -> int:
 
 
 def _commits(run: EmbeddedRun) -> int:
-    return sum(worker.keeper.commits for worker in run.workers)
+    return sum(worker.group_commit.commits for worker in run.workers)
 
 
 # -- how soon

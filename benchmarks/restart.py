@@ -23,7 +23,7 @@ from topology.groupings import key_bytes, slot_of
 from topology.records import encoded
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding import state as states
-from topology.storage.encoding.state import Keys
+from topology.storage.encoding.state import StateKeys
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes
 
@@ -118,7 +118,7 @@ def written(state_dir: Path, keys: int) -> int:
         with closing(store):
             content = states.packed(encoded(HELD), {})
             for begun in range(0, keys, AT_ONCE):
-                group = Keys("count")
+                group = StateKeys("count")
                 for number in range(begun, min(keys, begun + AT_ONCE)):
                     key = key_bytes(_name(number))
                     group.put(slot_of(key), key, content)

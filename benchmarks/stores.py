@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bolts import JsonLinesSink, PostgresSink, SqliteSink
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, Written
+from bolts.sinks.contract import SinkStore, Written
 from topology.components import Source, Task, Tuple
 from topology.filesystem.files import DiskFiles
 from topology.records import Record
@@ -72,7 +72,7 @@ class _NoNotes:
 class _Counted:
     """A store, and how many transactions it has been asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SinkStore) -> None:
         self._store = store
         self.open, self.close = store.open, store.close
         self.writes = 0
@@ -95,7 +95,7 @@ async def stored_a_second(make: Callable[[], BatchingSink], seconds: float) -> d
     counted: list[_Counted] = []
     made = sink._make_store
 
-    def counting() -> Store:
+    def counting() -> SinkStore:
         counted.append(_Counted(made()))
         return counted[0]
 

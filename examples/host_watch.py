@@ -47,7 +47,7 @@ class Host(Spout):
     """A Reading of each kind every `every_s` seconds, from the machine that it runs on. A kind is a partition, an id
     the time in microseconds, which grows and never comes again, so a partition has one epoch for ever."""
 
-    given_again = "never"  # what was not done when a run ended is gone: a machine has no past
+    handle_repeated = "never"  # what was not done when a run ended is gone: a machine has no past
 
     def __init__(self, every_s: float = 1.0) -> None:
         self.every_s = every_s

@@ -38,7 +38,7 @@ class Paced(Spout, Generic[R]):
         self.spout = wrapped
         self.rate = rate
         vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class,
-        vars(self)["given_again"] = wrapped.given_again  # as these are
+        vars(self)["given_again"] = wrapped.handle_repeated  # as these are
         vars(self)["shared_ids"] = wrapped.shared_ids
 
     def emits(self) -> Sequence[type[Record]]:

@@ -34,7 +34,7 @@ class Ticker(Spout):
     One task. Raises ConfigurationError for a period under a millisecond, a count under 1, or several tasks.
     """
 
-    given_again = "never"
+    handle_repeated = "never"
 
     def __init__(self, every_s: float, count: int | None = None) -> None:
         if not 0.001 <= every_s < float("inf"):

@@ -311,7 +311,7 @@ class Spout(Component):
             that drains emits them before it ends, and asks the generator for no more.
     """
 
-    given_again: ClassVar[Literal["same", "other ids", "never"]] = "same"
+    handle_repeated: ClassVar[Literal["same", "other ids", "never"]] = "same"
     ends_last: ClassVar[bool] = False
     shared_ids: ClassVar[bool] = False
     reads_ahead: ClassVar[int] = 128

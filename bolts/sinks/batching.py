@@ -1,12 +1,11 @@
 """The half of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, words.
 
-The contract that it keeps is `contract`'s. Knows tuples and the loop, and no store: a `Store` writes in a thread of its
-own, so that an fsync never holds the loop up. The rule of the batches is that of a group commit: where nothing is being
-written, a tuple is written at once, alone if it is alone; those that come meanwhile are the next batch, which gathers
-until it has `batch` tuples or its first one has waited for `within_ms`. So a lone alert waits for one fsync, and a
-burst of ten thousand costs a few. (Rejected: a timer alone, which makes a lone alert wait; no timer, which under steady
-load syncs without a pause.)
-"""
+The contract that it keeps is `contract`'s. Knows tuples and the loop, and no store: a `SinkStore` writes in a thread of
+its own, so that an fsync never holds the loop up. The rule of the batches is that of a group commit: where nothing is
+being written, a tuple is written at once, alone if it is alone; those that come meanwhile are the next batch, which
+gathers until it has `batch` tuples or its first one has waited for `within_ms`. So a lone alert waits for one fsync,
+and a burst of ten thousand costs a few. (Rejected: a timer alone, which makes a lone alert wait; no timer, which under
+steady load syncs without a pause.)"""
 
 import asyncio
 import logging
@@ -17,9 +16,9 @@ from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
 
-from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, Store, StoreAway, StoreBroken
-from bolts.sinks.keys import Tally
-from bolts.sinks.retry import Patience
+from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, SinkStore, SinkStoreBroken, StoreAway
+from bolts.sinks.keys import WriteCounts
+from bolts.sinks.retry import RetryForever
 from bolts.sinks.upsert import Upsert
 from topology.codes.runtime import SINK_FILE_DAMAGED, SINK_STORE_BROKEN, SINK_WRITER_DIED
 from topology.codes.settings import INVALID_SINK_BATCHING, SINGLE_TASK_SINK, SINK_STORE_UNUSABLE
@@ -69,11 +68,11 @@ class BatchingSink(Bolt):
         self.stored = self.duplicates = self.divergent = self.refused = 0
         self._waiting: deque[Held] = deque()
         self._writer: asyncio.Task[None] | None = None
-        self._store: Store | None = None
+        self._store: SinkStore | None = None
         self._looked_at = -1  # how much was stored when the file was looked through last
 
     @abstractmethod
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         """The store, not yet open. Called by `open`, on the loop."""
 
     async def open(self, task: Task) -> None:
@@ -90,7 +89,7 @@ class BatchingSink(Bolt):
         self._room = asyncio.Event()
         self._idle = asyncio.Event()  # everything taken has been acked or failed
         self._news = asyncio.Event()  # that is so now, or the store is away, or the writer has ended
-        self._patience = Patience(task.component, task.random, self._tell_away)
+        self._patience = RetryForever(task.component, task.random, self._tell_away)
         self._ending = self._patience.ending
         self._hurry = False
         self._first_at = 0.0  # loop time at which the oldest waiting tuple came
@@ -102,7 +101,7 @@ class BatchingSink(Bolt):
         except StoreAway as error:
             await self.close()
             raise NotYet(f"{type(self).__name__}: {error}", code=SINK_STORE_UNUSABLE) from error
-        except StoreBroken as error:
+        except SinkStoreBroken as error:
             raise ConfigurationError(f"{type(self).__name__}: {error}", code=SINK_STORE_UNUSABLE) from error
         self._writer = self._loop.create_task(self._write(), name=f"{task.component}: writer")
         self._writer.add_done_callback(self._writer_ended)
@@ -169,7 +168,7 @@ class BatchingSink(Bolt):
             whole = await self._patience.once(store.look_through)
         except StoreAway as error:
             log.warning("%s: what is stored could not be looked through: %s", self._component, error)
-        except StoreBroken as error:
+        except SinkStoreBroken as error:
             self.broken = self._broken_by(error)
             self._news.set()
             raise self.broken from error
@@ -180,7 +179,7 @@ class BatchingSink(Bolt):
                     *(self._component, LOOK_BYTES_MAX >> 20),
                 )
 
-    def _broken_by(self, error: StoreBroken) -> WorkerError:
+    def _broken_by(self, error: SinkStoreBroken) -> WorkerError:
         if error.damaged:
             return WorkerError(
                 f"{self._component}: {error}; it does not hold all that was stored", code=SINK_FILE_DAMAGED
@@ -253,7 +252,7 @@ class BatchingSink(Bolt):
         except StoreAway as error:  # while the sink was to close: given up
             self._fail(batch, str(error))
             return
-        except StoreBroken as error:  # said before this task is done: nothing may fail in between
+        except SinkStoreBroken as error:  # said before this task is done: nothing may fail in between
             self.broken = self._broken_by(error)
             raise
         except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
@@ -325,7 +324,7 @@ class BatchingSink(Bolt):
             self._trouble = cause
             log.warning("%s: %s", self._component, sentence)
 
-    def _count(self, tally: Tally) -> None:
+    def _count(self, tally: WriteCounts) -> None:
         before = self.stored + self.duplicates
         self.stored += tally.stored
         self.duplicates += tally.duplicates

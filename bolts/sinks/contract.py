@@ -1,6 +1,6 @@
 """What is promised of an idempotent sink, and of the store behind it. Knows no store, no loop and no batch.
 
-**The sink** (`batching.BatchingSink` keeps it for every `Store`; `topology.testing.sinks` tries it on any sink):
+**The sink** (`batching.BatchingSink` keeps it for every `SinkStore`; `topology.testing.sinks` tries it on any sink):
 
 - It acks a tuple once its store has committed it durably, and never before (C11).
 - What a replay repeats is stored once: by (origin, identity) and content in append mode, by the user's key and revision
@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from bolts.sinks.keys import Tally
+from bolts.sinks.keys import WriteCounts
 from topology.components import Tuple
 
 E = TypeVar("E")
@@ -44,7 +44,7 @@ class StoreAway(Exception):
     """
 
 
-class StoreBroken(Exception):
+class SinkStoreBroken(Exception):
     """What is on the disk is not known any more. Nothing may be acked on it, and nothing be tried again in this process
     (F18). The text is the reason, for people. `damaged`: what was stored can't be read any more."""
 
@@ -57,11 +57,11 @@ class StoreBroken(Exception):
 class Written:
     """The outcome of a write that is durable. `refused`: position in the batch → why that tuple can't be stored."""
 
-    tally: Tally
+    tally: WriteCounts
     refused: dict[int, str] = field(default_factory=dict)
 
 
-class Store(Protocol):
+class SinkStore(Protocol):
     """Where a sink's tuples go. All methods block, and are called one after the other, from one thread.
 
     `open` and `write` raise StoreAway and StoreBroken; after StoreAway the store is fit for the next call.
@@ -95,14 +95,14 @@ class BadRow(Exception):
 
 
 def stored_by_halves(
-    entries: Sequence[E], insert: Callable[[Sequence[E]], Tally], refuse: Callable[[E, str], None]
-) -> Tally:
+    entries: Sequence[E], insert: Callable[[Sequence[E]], WriteCounts], refuse: Callable[[E, str], None]
+) -> WriteCounts:
     """Stores all but the bad rows: a part with one is halved, until the bad row is alone (F46). Keeps their order.
 
     `insert` is one transaction: it stores all or, raising BadRow, none. A batch of n rows with b bad ones takes about
     b · log2(n) transactions. Whatever else `insert` raises ends it; the halves before are stored, and known next time.
     """
-    tally = Tally()
+    tally = WriteCounts()
     parts = [entries] if entries else []
     while parts:
         part = parts.pop()

@@ -15,9 +15,9 @@ import msgspec
 
 from acker.identity import content_hash
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import LOOK_BYTES_MAX, Store, StoreAway, StoreBroken, Written
+from bolts.sinks.contract import LOOK_BYTES_MAX, SinkStore, SinkStoreBroken, StoreAway, Written
 from bolts.sinks.files import PASSING, checked_path, identity_of, lock
-from bolts.sinks.keys import PAIR_BYTES, Tally, key_name, sink_key
+from bolts.sinks.keys import PAIR_BYTES, WriteCounts, key_name, sink_key
 from bolts.sinks.known_keys import KnownKeys
 from bolts.sinks.upsert import Mode
 from bolts.sinks.values import BadValue, encode_json, plain
@@ -39,7 +39,7 @@ log = logging.getLogger("kedge.bolts")
 
 
 class JsonLinesStore:
-    """See `batching.Store`."""
+    """See `batching.SinkStore`."""
 
     def __init__(self, path: str) -> None:
         self._given = path
@@ -67,7 +67,7 @@ class JsonLinesStore:
         self._fd = fd
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
-        written = Written(Tally())
+        written = Written(WriteCounts())
         self._known.make_room(self._path.parent)  # before anything is written: it may have to be asked again
         lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
         for place, tup in enumerate(tuples):
@@ -114,7 +114,7 @@ class JsonLinesStore:
                 for number, line in enumerate(file, start=1):
                     if _key_of(line) is None:
                         text = f"line {number} of {self._path} does not match its key: it was damaged, or edited"
-                        raise StoreBroken(text, damaged=True)
+                        raise SinkStoreBroken(text, damaged=True)
         except OSError as error:
             raise StoreAway(f"{self._path} can't be read: {error.strerror}") from error
         return True
@@ -162,7 +162,7 @@ class JsonLinesStore:
             sync_file(fd)
         except OSError as error:  # the pages count as clean now, so that a second sync would prove nothing (F18)
             self._cut_back(fd)
-            raise StoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
+            raise SinkStoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
         self._end += len(data)
         self._clean = True
 
@@ -306,5 +306,5 @@ class JsonLinesSink(BatchingSink):
         """What was stored, and where."""
         yield f"{self.stored:,} lines stored in {self.path}, {self.duplicates:,} known already"
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         return JsonLinesStore(self.path)

@@ -38,14 +38,14 @@ def key_name(taken: Iterable[str]) -> str:
 
 
 @dataclass
-class Tally:
+class WriteCounts:
     """What became of the outputs of one write: new rows, replays, and rows that diverge (which are new rows too)."""
 
     stored: int = 0
     duplicates: int = 0
     divergent: list[str] = field(default_factory=list)  # "table key" of each
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "WriteCounts") -> None:
         self.stored += other.stored
         self.duplicates += other.duplicates
         self.divergent += other.divergent

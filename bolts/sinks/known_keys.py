@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
 
 IN_MEMORY: Final = 1 << 17  # keys, of about 150 bytes each: 20 MB
@@ -140,4 +140,4 @@ def _errors(folder: Path | None) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING:
             raise StoreAway(f"{where} can't be used: {error}") from error
-        raise StoreBroken(f"{where} can't be relied on: {error}") from error
+        raise SinkStoreBroken(f"{where} can't be relied on: {error}") from error

@@ -23,7 +23,7 @@ AGAIN_S: Final = 30.0  # between two more of these lines
 log = logging.getLogger("kedge.bolts")
 
 
-class Patience:
+class RetryForever:
     """Of one task of a sink. Made in a running loop. `tell` is given `Bolt.away`: empty once the store answers."""
 
     def __init__(self, component: str, random: Random, tell: Callable[[str], None]) -> None:

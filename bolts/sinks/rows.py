@@ -75,7 +75,7 @@ T = TypeVar("T", bound=RecordTable)
 
 
 @dataclass(slots=True)
-class Entry(Generic[T]):
+class SinkRow(Generic[T]):
     """A row to be stored, and where in the batch it came from: several places where the batch repeats it."""
 
     table: T
@@ -85,9 +85,11 @@ class Entry(Generic[T]):
     refused: str = ""
 
 
-def entries_of(tuples: Sequence[Tuple[Any]], table_of: Callable[[type[Record]], T], written: Written) -> list[Entry[T]]:
+def entries_of(
+    tuples: Sequence[Tuple[Any]], table_of: Callable[[type[Record]], T], written: Written
+) -> list[SinkRow[T]]:
     """The batch's rows, each once (C9), in its order; what has no row is refused."""
-    entries: dict[tuple[T, bytes], Entry[T]] = {}
+    entries: dict[tuple[T, bytes], SinkRow[T]] = {}
     for place, tup in enumerate(tuples):
         try:
             table = table_of(type(tup.record))
@@ -98,18 +100,18 @@ def entries_of(tuples: Sequence[Tuple[Any]], table_of: Callable[[type[Record]], 
         same = table, table.same(row)
         entry = entries.get(same)
         if entry is None:
-            entries[same] = Entry(table, row, table.key_of(row), [place])
+            entries[same] = SinkRow(table, row, table.key_of(row), [place])
         else:
             entry.places.append(place)
     return list(entries.values())
 
 
-def refuse(entry: Entry[T], why: str) -> None:
+def refuse(entry: SinkRow[T], why: str) -> None:
     """None of its tuples can be stored."""
     entry.refused = why
 
 
-def tell_refused(entries: Iterable[Entry[T]], written: Written) -> None:
+def tell_refused(entries: Iterable[SinkRow[T]], written: Written) -> None:
     """Says of each tuple whose row was refused why."""
     for entry in entries:
         if entry.refused:

@@ -37,7 +37,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 DECIMAL: Final = pa.decimal128(DECIMAL_DIGITS, DECIMAL_PLACES)
 
 
-class Column(ABC):
+class ArrowColumn(ABC):
     """One type. `optional`: a value may be None."""
 
     def __init__(self, arrow: pa.DataType, kinds: Iterable[type], optional: bool) -> None:
@@ -75,7 +75,7 @@ class Column(ABC):
         return array.to_pylist()  # type: ignore[no-any-return]
 
 
-class Scalar(Column):
+class Scalar(ArrowColumn):
     """What Arrow takes and gives as it is. `check` as in `bolts.sinks.values`."""
 
     def __init__(self, arrow: pa.DataType, kind: type, check: Callable[[Any], Any], optional: bool) -> None:
@@ -96,7 +96,7 @@ def real(value: Any) -> float:
         raise BadValue(f"{shown(value)} does not fit in a float") from error
 
 
-class Moment(Column):
+class Moment(ArrowColumn):
     """A datetime, in microseconds of UTC."""
 
     def __init__(self, optional: bool) -> None:
@@ -125,7 +125,7 @@ class Moment(Column):
         return [None if one is None else _EPOCH + timedelta(microseconds=one) for one in micros]
 
 
-class Number(Column):
+class Number(ArrowColumn):
     """A Decimal with at most 20 digits before the point and 18 after it."""
 
     def __init__(self, optional: bool) -> None:
@@ -163,10 +163,10 @@ def shortened(value: Decimal) -> Decimal:
     return Decimal(plain.rstrip("0").rstrip(".") if "." in plain else plain)
 
 
-class Named(Column):
+class Named(ArrowColumn):
     """An enum, by its values."""
 
-    def __init__(self, kind: type[enum.Enum], inner: Column) -> None:
+    def __init__(self, kind: type[enum.Enum], inner: ArrowColumn) -> None:
         super().__init__(inner.type, [kind], inner.optional)
         self._kind, self._inner = kind, inner
 
@@ -182,10 +182,10 @@ class Named(Column):
         return self._inner.values(array)
 
 
-class Choice(Column):
+class Choice(ArrowColumn):
     """One of some literals, all of one type."""
 
-    def __init__(self, choices: Sequence[Any], inner: Column) -> None:
+    def __init__(self, choices: Sequence[Any], inner: ArrowColumn) -> None:
         super().__init__(inner.type, [type(choices[0])], inner.optional)
         self._choices, self._inner = frozenset(choices), inner
 
@@ -204,11 +204,11 @@ class Choice(Column):
         return self._inner.values(array)
 
 
-class Struct(Column):
+class Struct(ArrowColumn):
     """A record, or a fixed tuple: one child a part. `loose`: it is optional, or within one that is, and so may be null;
     Spark and Arrow want all parts to be nullable then, which says nothing of parts of what is there: `PRESENT` does."""
 
-    def __init__(self, kind: type, parts: Sequence[tuple[str, Column]], optional: bool, loose: bool) -> None:
+    def __init__(self, kind: type, parts: Sequence[tuple[str, ArrowColumn]], optional: bool, loose: bool) -> None:
         self._names = [name for name, _ in parts]
         self._columns = [column for _, column in parts]
         fields = [
@@ -260,10 +260,10 @@ class Struct(Column):
         return "" if self._kind is tuple else f"{self._kind.__name__}."
 
 
-class Many(Column):
+class Many(ArrowColumn):
     """A tuple or a frozenset of any number of values. A frozenset is sorted: its order is another in each process."""
 
-    def __init__(self, kind: type, each: Column, optional: bool) -> None:
+    def __init__(self, kind: type, each: ArrowColumn, optional: bool) -> None:
         super().__init__(pa.list_(pa.field("item", each.type, each.optional)), [kind], optional)
         self._kind, self._each = kind, each
 
@@ -307,7 +307,7 @@ def wrong(value: Any, wanted: str) -> BadValue:
     return BadValue(f"{shown(value)} is of type {type(value).__name__}, and {wanted} is declared")
 
 
-SCALARS: Final[dict[Any, Callable[[bool], Column]]] = {
+SCALARS: Final[dict[Any, Callable[[bool], ArrowColumn]]] = {
     int: lambda optional: Scalar(INT64, int, whole, optional),
     float: lambda optional: Scalar(FLOAT64, float, real, optional),
     bool: lambda optional: Scalar(pa.bool_(), bool, truth, optional),

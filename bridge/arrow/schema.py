@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from bolts.sinks.values import only_type, without_none
-from bridge.arrow.columns import PRESENT, SCALARS, Choice, Column, Many, Named, Struct
+from bridge.arrow.columns import PRESENT, SCALARS, ArrowColumn, Choice, Many, Named, Struct
 from topology.codes.settings import INVALID_SPARK_RECORD
 from topology.codes.tuples import RECORD_COLUMNS_MISMATCH
 from topology.errors import ConfigurationError, RecordError
@@ -199,7 +199,7 @@ def _struct(cls: type[Record], seen: tuple[Any, ...], *, optional: bool, loose: 
     return Struct(cls, parts, optional, loose)
 
 
-def _column(annotation: Any, seen: tuple[Any, ...], loose: bool = False) -> Column:
+def _column(annotation: Any, seen: tuple[Any, ...], loose: bool = False) -> ArrowColumn:
     """The column of one annotation. `seen`: records on the way to it; `loose`: one of them may be null. Raises
     _NoColumn."""
     kind, optional = without_none(annotation)
@@ -229,7 +229,7 @@ def _column(annotation: Any, seen: tuple[Any, ...], loose: bool = False) -> Colu
     raise _NoColumn(f"{kind} has no column in Spark")
 
 
-def _nested(kind: type[Record], seen: tuple[Any, ...], *, optional: bool, loose: bool) -> Column:
+def _nested(kind: type[Record], seen: tuple[Any, ...], *, optional: bool, loose: bool) -> ArrowColumn:
     if kind in seen:
         raise _NoColumn(f"a {kind.__name__} within a {kind.__name__} has no end, and a column has; hand over its key")
     fields = field_types(kind)
@@ -240,14 +240,14 @@ def _nested(kind: type[Record], seen: tuple[Any, ...], *, optional: bool, loose:
     return _struct(kind, seen, optional=optional, loose=loose)
 
 
-def _choice(args: tuple[Any, ...], optional: bool) -> Column:
+def _choice(args: tuple[Any, ...], optional: bool) -> ArrowColumn:
     choices = [one for one in args if one is not None]
     if not choices:
         raise _NoColumn("a field that is always None tells Spark nothing; leave it out")
     return Choice(choices, _only(typing.Literal[tuple(choices)], optional or len(choices) < len(args)))
 
 
-def _only(kind: Any, optional: bool) -> Column:
+def _only(kind: Any, optional: bool) -> ArrowColumn:
     """The column of the values of an enum or Literal."""
     only = only_type(kind)
     if only not in SCALARS:

@@ -17,7 +17,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 from bridge.compare.options import (
     ForOption,
     JsonOption,
@@ -92,7 +92,7 @@ def compare(
     terminal.say(f"kedge {version()}: compares modes of {printable(target)}")
     if wrong := _wrong(rate, for_s, warm_up, rounds, modes) or _wrong_bound(p99, rate, kill):
         raise ConfigurationError(wrong, code=INVALID_COMPARISON_NUMBER)
-    job = Job(
+    job = ComparisonJob(
         target,
         tuple(set_ or ()),
         tuple(config or ()),
@@ -214,7 +214,7 @@ def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
 # -- the measuring, and what comes of it
 
 
-def _measured_and_shown(job: Job, report: Path | None, png: Path | None, as_json: bool) -> int:
+def _measured_and_shown(job: ComparisonJob, report: Path | None, png: Path | None, as_json: bool) -> int:
     """Returns the exit status. From the last measurement on no signal keeps the figures from being shown."""
     from bridge.compare.measure import compare as measure
     from bridge.compare.processes import Interrupts
@@ -252,7 +252,7 @@ def _show(comparison: "Comparison", as_json: bool) -> None:
         terminal.put("\n".join(lines))
 
 
-def _write(comparison: "Comparison", job: Job, report: Path | None, png: Path | None) -> None:
+def _write(comparison: "Comparison", job: ComparisonJob, report: Path | None, png: Path | None) -> None:
     """The files. Raises ConfigurationError where one can't be written any more."""
     if report is None and png is None:
         return
@@ -278,12 +278,12 @@ def _write(comparison: "Comparison", job: Job, report: Path | None, png: Path | 
         raise failed
 
 
-def again(job: Job) -> str:
+def again(job: ComparisonJob) -> str:
     """A command line that does the same once more, whatever of it has come from the environment."""
     return f"kedge compare {shlex.join(blind([*_words(job)]))}"
 
 
-def _words(job: Job) -> Iterator[str]:
+def _words(job: ComparisonJob) -> Iterator[str]:
     yield job.target
     for option, values in (("--set", job.values), ("--config", job.config), (SETTING, job.spark_conf)):
         for value in values:

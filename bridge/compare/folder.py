@@ -31,7 +31,7 @@ ROOM_MIN: Final = 1_000_000  # bytes: less is no room for what a mode writes
 _OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Folder:
+class ComparisonFolder:
     """A new one, of mode 0700, locked until `close`. Raises StartError, in one sentence, where it can't be made."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ PHASES: Final = ("starting", "warm-up", "measuring", "ending")  # of one round o
 
 
 @dataclass(frozen=True)
-class Job:
+class ComparisonJob:
     """One comparison, as `kedge compare` takes it from its command line.
 
     target         TOPOLOGY as `kedge run` takes it; `values` and `config`: `--set` and `--config`, NAME=VALUE each.
@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One row of the table, before anything is known of it: a mode, and with which settings. Hashable by its title.
 
     mode       as `--modes` names it. A mode of Spark's may have two rows.
@@ -64,20 +64,20 @@ class Row:
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-class Progress(Protocol):
+class ComparisonProgress(Protocol):
     """Is told how far a comparison is. Called in the thread of `compare`, a dozen times a second at most while a phase
     lasts; must return at once, and what it raises ends the comparison."""
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         """These will be measured, in this order, in each round."""
 
-    def begun(self, row: Row, round: int) -> None:
+    def begun(self, row: ComparisonRow, round: int) -> None:
         """This row's turn in this round, from 1."""
 
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
         """Where its turn is: one of PHASES, and how many seconds of at most, or of exactly, how many have gone."""
 
-    def ended(self, row: Row, result: ModeResult) -> None:
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None:
         """Its turn is over: all that this row has by now, of earlier rounds too. Not the last word: what is missing is
         known once all rows are measured."""
 
@@ -88,8 +88,8 @@ class Progress(Protocol):
 class Quiet:
     """A Progress that tells nobody."""
 
-    def planned(self, rows: Sequence[Row]) -> None: ...
-    def begun(self, row: Row, round: int) -> None: ...
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None: ...
-    def ended(self, row: Row, result: ModeResult) -> None: ...
+    def planned(self, rows: Sequence[ComparisonRow]) -> None: ...
+    def begun(self, row: ComparisonRow, round: int) -> None: ...
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None: ...
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None: ...
     def note(self, text: str) -> None: ...

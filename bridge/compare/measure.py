@@ -6,29 +6,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare.environment import machine, versions
-from bridge.compare.folder import Folder, sweep, unmade, without_room
-from bridge.compare.job import PHASES, Job, Progress, Quiet, Row
+from bridge.compare.folder import ComparisonFolder, sweep, unmade, without_room
+from bridge.compare.job import PHASES, ComparisonJob, ComparisonProgress, ComparisonRow, Quiet
 from bridge.compare.jvm import modes
 from bridge.compare.modes import default_modes, ways_of, why_not
 from bridge.compare.processes import Interrupts, end_all, new_mark
-from bridge.compare.results import Comparison, ModeResult, Problem
+from bridge.compare.results import Comparison, ModeResult, RoundProblem
 from bridge.compare.rounds import logs
-from bridge.compare.rounds.judge import Name, Trial, agreed, figures, merged, names_of, origins_of
+from bridge.compare.rounds.judge import MeasuredRound, Name, agreed, figures, merged, names_of, origins_of
 from bridge.compare.rounds.kedge import one_round
-from bridge.compare.way import Way
+from bridge.compare.way import ModeRun
 from bridge.compare.workload.feeder import FeederError
 from bridge.compare.workload.prepare import Offer, counts_of, offer_of, read
 from bridge.compare.workload.script import Script
 from topology.errors import KedgeError
 
-__all__ = ["PHASES", "Job", "Progress", "Quiet", "Row", "compare"]
+__all__ = ["PHASES", "ComparisonJob", "ComparisonProgress", "ComparisonRow", "Quiet", "compare"]
 
 INTERRUPTED: Final = "interrupted"
 TOO_EARLY: Final = "interrupted before it was measured"
 UNNAMED: Final = "Some results are of several messages, or of timers: they are counted, and neither timed nor compared."
 
 
-def compare(job: Job, progress: Progress, interrupts: Interrupts | None = None) -> Comparison:
+def compare(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts | None = None) -> Comparison:
     """Measures each row in each round, in turns; blocks until all are, in the main thread.
 
     A row that can't run, or crashes, has its `problem`, and the others go on. Ctrl-C (KeyboardInterrupt) at any point
@@ -52,10 +52,10 @@ def compare(job: Job, progress: Progress, interrupts: Interrupts | None = None) 
 
 
 @dataclass
-class Seen:
+class RowRounds:
     """One row: its figures by now, and what each of its rounds has given."""
 
-    way: Way
+    way: ModeRun
     result: ModeResult | None = None
     runs: list[frozenset[Name]] = field(default_factory=list)
 
@@ -63,13 +63,13 @@ class Seen:
 class Whole:
     """A comparison that goes on. `made`: all that is known by now."""
 
-    def __init__(self, job: Job, progress: Progress, interrupts: Interrupts) -> None:
+    def __init__(self, job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts) -> None:
         self._job, self._progress, self._interrupts = job, progress, interrupts
         self._mark = new_mark()
-        self._rows: list[Seen] = []
+        self._rows: list[RowRounds] = []
         self._turns = 0
         self.made = Comparison(job.target, _settings(job), machine(), versions())
-        self._folder = Folder()
+        self._folder = ComparisonFolder()
 
     def run(self) -> None:
         """Everything. Raises KeyboardInterrupt, and ConfigurationError and StartError where nothing can be measured."""
@@ -81,7 +81,7 @@ class Whole:
             offer = offer_of(job)
             *_, key = modes.work_of(offer.topology, job.counted)
             ways = ways_of(job.modes or default_modes(), offer.guarantee, key)
-            self._rows = [Seen(way) for way in ways]
+            self._rows = [RowRounds(way) for way in ways]
             self._progress.planned([way.row for way in ways])
             script = read(job, offer, self._folder.path / "script", self._mark)
         self.made.settings |= {"messages": script.count - script.warm, "warm_up_messages": script.warm}
@@ -100,10 +100,10 @@ class Whole:
         _judge(self._rows)
         if self.made.interrupted and any(seen.result is not None for seen in self._rows):
             for seen in self._rows:
-                seen.result = seen.result or _failed(seen.way.row, Problem(TOO_EARLY))
+                seen.result = seen.result or _failed(seen.way.row, RoundProblem(TOO_EARLY))
         self.made.modes = [seen.result for seen in self._rows if seen.result is not None]
 
-    def _turn(self, seen: Seen, number: int, script: Script, offer: Offer, origins: dict[int, int]) -> None:
+    def _turn(self, seen: RowRounds, number: int, script: Script, offer: Offer, origins: dict[int, int]) -> None:
         """One round of one row. A row that could not run, or crashed, has no further turn."""
         if seen.result is not None and seen.result.problem:
             return
@@ -116,15 +116,15 @@ class Whole:
                 problem = why_not(seen.way)
             folder.mkdir()
             if problem:
-                raise Problem(problem)
+                raise RoundProblem(problem)
             if seen.way.is_jvm:
                 found = self._on_the_jvm(row, script, folder)
             else:
                 found = self._by_kedge(seen, script, offer, origins, folder)
-        except (FeederError, Problem, KedgeError) as error:
+        except (FeederError, RoundProblem, KedgeError) as error:
             found = _failed(row, error)
         except OSError as error:
-            found = _failed(row, Problem(unmade(error)))
+            found = _failed(row, RoundProblem(unmade(error)))
         finally:
             end_all(self._mark)
             room = without_room(self._folder.path)
@@ -137,7 +137,9 @@ class Whole:
         if found.problem == INTERRUPTED:
             raise KeyboardInterrupt
 
-    def _by_kedge(self, seen: Seen, script: Script, offer: Offer, origins: dict[int, int], folder: Path) -> ModeResult:
+    def _by_kedge(
+        self, seen: RowRounds, script: Script, offer: Offer, origins: dict[int, int], folder: Path
+    ) -> ModeResult:
         tell = self._tell_of(seen.way.row)
         trial = one_round(seen.way, self._job, script, offer, folder, tell, self._mark, self._interrupts)
         for text in trial.notes:
@@ -148,10 +150,10 @@ class Whole:
             self._note(UNNAMED)
         return figures(seen.way.row, _told(trial), script, origins)
 
-    def _on_the_jvm(self, row: Row, script: Script, folder: Path) -> ModeResult:
+    def _on_the_jvm(self, row: ComparisonRow, script: Script, folder: Path) -> ModeResult:
         return modes.measure(row, self._job, script, folder, self._tell_of(row), self._mark, self._interrupts)
 
-    def _tell_of(self, row: Row) -> Any:
+    def _tell_of(self, row: ComparisonRow) -> Any:
         return lambda phase, done_s, of_s: self._progress.phase(row, phase, done_s, of_s)
 
     def _note(self, text: str) -> None:
@@ -160,18 +162,18 @@ class Whole:
             self._progress.note(text)
 
 
-def _told(trial: Trial) -> Trial:
+def _told(trial: MeasuredRound) -> MeasuredRound:
     return replace(trial, problem=INTERRUPTED) if trial.interrupted else trial
 
 
-def _failed(row: Row, error: Exception) -> ModeResult:
-    measured = error.result if isinstance(error, Problem) else None
+def _failed(row: ComparisonRow, error: Exception) -> ModeResult:
+    measured = error.result if isinstance(error, RoundProblem) else None
     made = measured or ModeResult(row.mode, row.title, row.guarantee, settings=dict(row.settings))
     made.problem = str(error)
     return made
 
 
-def _judge(rows: list[Seen]) -> None:
+def _judge(rows: list[RowRounds]) -> None:
     """Compares what all rounds of all rows have given, of those that came to their end."""
     expected = agreed([run for seen in rows for run in seen.runs])
     for seen in rows:
@@ -180,7 +182,7 @@ def _judge(rows: list[Seen]) -> None:
             seen.result.extra = sum(len(run - expected) for run in seen.runs)
 
 
-def _settings(job: Job) -> dict[str, Any]:
+def _settings(job: ComparisonJob) -> dict[str, Any]:
     """As they are told. Of values and of Spark's settings only the names: they may be secrets."""
     return {
         "rate": job.rate if job.rate is not None else "max",

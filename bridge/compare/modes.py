@@ -4,9 +4,9 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Final
 
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.jvm import modes as jvm
-from bridge.compare.way import A_WORKER, ITS_DRIVER, ITS_PROCESS, Way
+from bridge.compare.way import A_WORKER, ITS_DRIVER, ITS_PROCESS, ModeRun
 from bridge.queries.options import AVAILABLE_NOW, DEFAULT, TRIGGER, trigger_of
 from bridge.spark import java
 from bridge.spark.master import SETTINGS, STREAMING
@@ -40,22 +40,22 @@ def default_modes() -> tuple[str, ...]:
     return (RECORD, EMBEDDED, *spark, *(jvm.MODES[:2] if spark and not jvm.why_not() else ()))
 
 
-def rows_of(modes: Sequence[str]) -> list[Row]:
+def rows_of(modes: Sequence[str]) -> list[ComparisonRow]:
     """The rows of these modes, in their order, each once. Raises ConfigurationError for one that there is none of."""
     return [way.row for way in ways_of(modes, "")]
 
 
-def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[Way]:
+def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[ModeRun]:
     """As `rows_of`, with how each is run. `guarantee`: what the topology gets from Kedge itself; `key` as `jvm.rows`
     has it."""
-    ways: dict[str, Way] = {}
+    ways: dict[str, ModeRun] = {}
     for mode in modes:
         for way in _ways(mode.strip(), guarantee, key):
             ways.setdefault(way.row.title, way)
     return [*ways.values()]
 
 
-def why_not(way: Way) -> str:
+def why_not(way: ModeRun) -> str:
     """Why it can't run here, in a sentence; empty where it can, as far as that is known beforehand."""
     if way.is_jvm:
         return jvm.why_not()
@@ -64,14 +64,14 @@ def why_not(way: Way) -> str:
     return java.missing() if way.on_spark else ""
 
 
-def _ways(mode: str, guarantee: str, key: str) -> list[Way]:
+def _ways(mode: str, guarantee: str, key: str) -> list[ModeRun]:
     if (workers := _workers(mode)) is not None:
-        row = Row(mode, f"Kedge, {counted(workers, 'worker')}", guarantee, {"--workers": str(workers)})
-        return [Way(row, ("--workers", str(workers)), victim=A_WORKER)]
+        row = ComparisonRow(mode, f"Kedge, {counted(workers, 'worker')}", guarantee, {"--workers": str(workers)})
+        return [ModeRun(row, ("--workers", str(workers)), victim=A_WORKER)]
     if mode == EMBEDDED:
-        return [Way(Row(mode, "Kedge, one process", guarantee), victim=ITS_PROCESS)]
+        return [ModeRun(ComparisonRow(mode, "Kedge, one process", guarantee), victim=ITS_PROCESS)]
     if mode in jvm.MODES:
-        return [Way(row, is_jvm=True) for row in jvm.rows(mode, key)]
+        return [ModeRun(row, is_jvm=True) for row in jvm.rows(mode, key)]
     trigger = mode.removeprefix(SPARK)
     try:
         interval = trigger_of(trigger, TRIGGER) if mode.startswith(SPARK) else AVAILABLE_NOW
@@ -96,7 +96,7 @@ def _workers(mode: str) -> int | None:
     return found if 1 <= found <= WORKERS_MAX else None
 
 
-def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> list[Way]:
+def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> list[ModeRun]:
     """Two rows: with the settings that `--engine spark` has by itself, and with Spark's own."""
     title = "Spark micro-batch, " + ("as soon as it can" if trigger == DEFAULT else f"each {trigger}")
     options = ("--engine", "spark", TRIGGER, trigger)
@@ -104,12 +104,12 @@ def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> 
     ours = {name: SETTINGS[name] for name in _TOLD}
     theirs = {**ours, **_DEFAULTS}
     rows = [
-        Row(mode, f"{title}, tuned", guarantee, {TRIGGER: trigger, **ours}),
-        Row(mode, f"{title}, Spark's defaults", guarantee, {TRIGGER: trigger, **theirs}),
+        ComparisonRow(mode, f"{title}, tuned", guarantee, {TRIGGER: trigger, **ours}),
+        ComparisonRow(mode, f"{title}, Spark's defaults", guarantee, {TRIGGER: trigger, **theirs}),
     ]
     return [
-        Way(rows[0], options, {}, ITS_DRIVER, interval_s, on_spark=True),
-        Way(rows[1], (*options, *confs), {"JDK_JAVA_OPTIONS": ""}, ITS_DRIVER, interval_s, on_spark=True),
+        ModeRun(rows[0], options, {}, ITS_DRIVER, interval_s, on_spark=True),
+        ModeRun(rows[1], (*options, *confs), {"JDK_JAVA_OPTIONS": ""}, ITS_DRIVER, interval_s, on_spark=True),
     ]
 
 

@@ -139,7 +139,7 @@ def histogram(result: ModeResult) -> list[tuple[float, int]]:
     return [(EDGES_MS[place], len(list(same))) for place, same in itertools.groupby(places)]
 
 
-class Problem(Exception):
+class RoundProblem(Exception):
     """Ends one row's turn; the others go on. `result`: what its round has come to, where it has come to anything."""
 
     def __init__(self, text: str, result: ModeResult | None = None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
-from bridge.compare.job import Job, Progress, Row
+from bridge.compare.job import ComparisonJob, ComparisonProgress, ComparisonRow
 from bridge.compare.processes import Interrupts
 from bridge.compare.results import Comparison, ModeResult, percentiles
 from bridge.compare.workload.prepare import counts_of
@@ -20,7 +20,7 @@ HALVED_MAX: Final = 7  # times, below the rate that it begins with, before it is
 BOUND: Final = "p99_ms"  # of a comparison's settings
 RATE: Final = "highest rate"  # of a row's settings
 
-Compare = Callable[[Job, Progress, Interrupts], Comparison]
+Compare = Callable[[ComparisonJob, ComparisonProgress, Interrupts], Comparison]
 
 
 @dataclass
@@ -94,7 +94,7 @@ def is_within(found: ModeResult, bound_ms: float) -> bool:
     return not (found.problem or found.missing) and some is not None and some["p99"] <= bound_ms
 
 
-def sustained(job: Job, progress: Progress, interrupts: Interrupts, compare: Compare) -> Comparison:
+def sustained(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts, compare: Compare) -> Comparison:
     """As `compare`, whose rows are then those of each one's highest rate. `job.rate` is where it begins."""
     assert job.rate is not None, "a rate to begin with"
     searches: dict[str, Search] = {}
@@ -146,7 +146,7 @@ def _wanting(searches: dict[str, Search], rate: float) -> Iterator[Search]:
 class _Steps:
     """A Progress for comparisons that are one to who watches: rows are planned once, and each note comes once."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ComparisonProgress) -> None:
         self._progress, self._planned = progress, False
         self._noted: set[str] = set()
         self.begun, self.phase, self.ended = progress.begun, progress.phase, progress.ended
@@ -156,7 +156,7 @@ class _Steps:
             self._noted.add(text)
             self._progress.note(text)
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         if not self._planned:
             self._planned = True
             self._progress.planned(rows)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 
 A_WORKER: Final = "a worker"
 ITS_PROCESS: Final = "its only process"
@@ -12,11 +12,11 @@ ITS_DRIVER: Final = "the driver"
 
 
 @dataclass(frozen=True)
-class Way:
+class ModeRun:
     """A row, and how it is run: options of `kedge run`, and variables; `victim` of a kill; `interval_s`: how long a
     micro-batch waits for the next one at least. None of it for what `jvm` measures (`is_jvm`)."""
 
-    row: Row
+    row: ComparisonRow
     options: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     victim: str = ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from bridge.arrow.schema import fitted
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.files.query import Ends, Epoch, QueryFolder, lowest
 from bridge.queries.driver_spec import QuerySpec
 from topology.user_frames import users_place
@@ -22,7 +22,7 @@ InBatch: TypeAlias = Callable[..., DataFrame]
 
 
 @dataclass(frozen=True)
-class Life:
+class QueryRun:
     """One query in one life of its driver, and in one of its epochs."""
 
     spec: QuerySpec
@@ -32,7 +32,7 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Kept:
+class BatchOutcome:
     """What a batch came to. `before`: up to where no reader will ask again; `ended`: where all tasks have said that
     they end, of the batch that has nothing but that."""
 
@@ -41,7 +41,7 @@ class Kept:
     ended: Ends | None
 
 
-def keep(of: Life, frame: DataFrame, batch: int, in_batch: InBatch, say: Callable[[str], None]) -> Kept:
+def keep(of: QueryRun, frame: DataFrame, batch: int, in_batch: InBatch, say: Callable[[str], None]) -> BatchOutcome:
     """Writes the rows of a batch, which are durable when it returns. Raises NeedsMending."""
     declared = of.spec.output_schema()
     try:
@@ -49,7 +49,7 @@ def keep(of: Life, frame: DataFrame, batch: int, in_batch: InBatch, say: Callabl
     except ValueError as error:
         if users_place(error):
             raise  # of a function of the user's, for a table say: that is told with its traceback
-        raise NeedsMending(f"query {of.spec.name!r} gives what {of.spec.declares} can't hold: {error}") from error
+        raise UserError(f"query {of.spec.name!r} gives what {of.spec.declares} can't hold: {error}") from error
     number = of.epoch.base + batch
     if of.spec.revision:
         table = table.append_column(of.spec.revision, pa.array([number] * table.num_rows, pa.int64()))
@@ -57,7 +57,7 @@ def keep(of: Life, frame: DataFrame, batch: int, in_batch: InBatch, say: Callabl
     before = reached(offsets(of, batch - 1)) if batch else None
     read = offsets(of, batch)
     ended = all(one["ended"] == of.life for found in read.values() for one in found)
-    return Kept(table.num_rows, before, reached(read) if ended else None)
+    return BatchOutcome(table.num_rows, before, reached(read) if ended else None)
 
 
 def wanted(spec: QuerySpec) -> pa.Schema:
@@ -65,7 +65,7 @@ def wanted(spec: QuerySpec) -> pa.Schema:
     return pa.schema([one for one in spec.output_schema() if one.name != spec.revision])
 
 
-def offsets(of: Life, batch: int) -> dict[str, list[dict[str, Any]]]:
+def offsets(of: QueryRun, batch: int) -> dict[str, list[dict[str, Any]]]:
     """Where a batch ends, by input; one that the query reads twice has two. Raises NeedsMending."""
     lines = (of.folder.checkpoint(of.epoch) / "offsets" / str(batch)).read_text().splitlines()[2:]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in of.spec.inputs}
@@ -74,7 +74,7 @@ def offsets(of: Life, batch: int) -> dict[str, list[dict[str, Any]]]:
         if offset.get("input") in found:  # else of a stream that the user's function reads by itself
             found[offset["input"]].append(offset)
     if unread := [name for name, read in found.items() if not read]:
-        raise NeedsMending(f"query {of.spec.name!r} makes nothing of its input {unread[0]!r}")
+        raise UserError(f"query {of.spec.name!r} makes nothing of its input {unread[0]!r}")
     return found
 
 

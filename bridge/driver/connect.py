@@ -15,10 +15,10 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from bridge.driver.batch import InBatch, Life, keep
+from bridge.driver.batch import InBatch, QueryRun, keep
 from bridge.driver.connect_end import End, watermarks_see_ends
-from bridge.errors import NeedsMending
-from bridge.files.input import Stream
+from bridge.errors import UserError
+from bridge.files.input import StreamInput
 from bridge.files.query import place
 from bridge.spark.master import SETTINGS, wait_for
 
@@ -33,7 +33,7 @@ def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSe
         import grpc_status  # noqa: F401  # an extra
     except ImportError as error:
         text = f"Spark Connect needs more ({error}): {sys.executable} -m pip install 'kedge-streams[spark-connect]'"
-        raise NeedsMending(text) from error
+        raise UserError(text) from error
     wait_for(master)
     session = SparkSession.builder.remote(master).getOrCreate()
     for key, value in SETTINGS.items():
@@ -44,7 +44,7 @@ def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSe
             session.conf.set(key, value)
         except PySparkException as error:
             text = f"the setting {key!r} can't be given through Spark Connect: {str(error).splitlines()[0]:.300}"
-            raise NeedsMending(f"{text}; give it to the server as it starts, or leave it out") from error
+            raise UserError(f"{text}; give it to the server as it starts, or leave it out") from error
     session.dataSource.register(End)
     watermarks_see_ends()
 
@@ -60,7 +60,7 @@ def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSe
 class Remote:
     """What the server calls for each batch; it is sent there, and keeps counting as long as the query runs."""
 
-    def __init__(self, of: Life, in_batch: InBatch) -> None:
+    def __init__(self, of: QueryRun, in_batch: InBatch) -> None:
         self.of = of
         self.in_batch = in_batch
         self.told: dict[str, Any] = {"life": of.life, "epoch": of.epoch.number, "rows": 0, "said": [], "mending": ""}
@@ -68,11 +68,11 @@ class Remote:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             kept = keep(self.of, frame, batch, self.in_batch, self.say)
-        except NeedsMending as error:
+        except UserError as error:
             self.tell(mending=str(error))
             raise
         for name, numbers in (kept.before or {}).items():
-            Stream(self.of.folder.input(name)).say_done(numbers)
+            StreamInput(self.of.folder.input(name)).say_done(numbers)
         self.tell(rows=self.told["rows"] + kept.rows)
         if kept.ended is not None and self.of.folder.closing() is None:
             self.of.folder.close(self.of.epoch, kept.ended)
@@ -89,7 +89,7 @@ class Remote:
 class Heard:
     """The driver's end of what a `Remote` tells."""
 
-    def __init__(self, of: Life, say: Callable[[str], None]) -> None:
+    def __init__(self, of: QueryRun, say: Callable[[str], None]) -> None:
         self._of = of
         self._say = say
         self._last = 0  # the number of the last word
@@ -107,6 +107,6 @@ class Heard:
                 self._last = number
                 self._say(text)
         if told["mending"]:
-            raise NeedsMending(told["mending"])
+            raise UserError(told["mending"])
         rows: int = told["rows"]
         return rows

@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bridge.arrow.schema import mismatches
-from bridge.driver.job_results import ROWS_MAX, TELLS, Staged, Writer
+from bridge.driver.job_results import ROWS_MAX, TELLS, ResultWriter, Staged
 from bridge.driver.job_source import FORMAT, Histories
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.files.history import FOLD_SEGMENTS, History, Keeping
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import Ends, Epoch, QueryFolder, place
 from bridge.files.segments import read_schema
 from bridge.queries.driver_spec import QuerySpec
@@ -49,7 +49,7 @@ class Cut:
     ends: Ends
 
 
-class Job(Protocol):
+class BatchJob(Protocol):
     """`columns`: of its inputs, those that it reads."""
 
     @property
@@ -70,7 +70,7 @@ class HistoryRunning:
         self,
         session: SparkSession,
         spec: QuerySpec,
-        job: Job,
+        job: BatchJob,
         folder: Path,
         life: str,
         say: Callable[[str], None],
@@ -90,7 +90,7 @@ class HistoryRunning:
         self._wanted = pa.schema([one for one in self._declared if one.name != spec.revision])  # of the job
         self._histories = {
             name: History(
-                Stream(self.folder.input(name)),
+                StreamInput(self.folder.input(name)),
                 self.folder.history(name),
                 spec.input_schema(name).names,
                 fold_segments=fold_segments,
@@ -115,7 +115,7 @@ class HistoryRunning:
                 history.open()
                 self._check_class(name, history)
         except ConfigurationError as error:
-            raise NeedsMending(str(error)) from error
+            raise UserError(str(error)) from error
         self._resume()
         self._made(Cut(-1, 0, {}, {name: {} for name in self._histories}))
 
@@ -135,7 +135,7 @@ class HistoryRunning:
             else:
                 self._look_for_new()
         except ConfigurationError as error:
-            raise NeedsMending(str(error)) from error
+            raise UserError(str(error)) from error
         except Exception as error:
             if not (words := no_room(error)):
                 raise
@@ -230,12 +230,14 @@ class HistoryRunning:
     def _results(self, cut: Cut) -> tuple[list[str], int]:
         """The files of its results, and how many rows are in them."""
         folder = self._staged.begin()
-        writer = Writer(str(folder), self._wanted, self._declared.names, self.spec.revision, cut.number, self._rows_max)
+        writer = ResultWriter(
+            str(folder), self._wanted, self._declared.names, self.spec.revision, cut.number, self._rows_max
+        )
         told = self._made(cut).mapInArrow(writer, TELLS).collect()
         for one in told:
             if one["misfit"]:
                 text = f"query {self.spec.name!r} gives what {self.spec.declares} can't hold: {one['misfit']}"
-                raise NeedsMending(text)
+                raise UserError(text)
             if one["room"]:
                 raise OSError(errno.ENOSPC, one["room"])
         return [f"{folder.name}/{one['name']}" for one in told], sum(one["rows"] for one in told)
@@ -245,7 +247,7 @@ class HistoryRunning:
         made = self._job(*(self._frame(name, cut) for name in self.spec.inputs))
         if wrong := mismatches(self._wanted, to_arrow_schema(made.schema, timezone="UTC")):
             text = f"query {self.spec.name!r} gives other columns than {self.spec.declares} has: {'; '.join(wrong)}"
-            raise NeedsMending(text)
+            raise UserError(text)
         return made
 
     def _frame(self, name: str, cut: Cut) -> DataFrame:
@@ -279,7 +281,7 @@ class HistoryRunning:
         for path in history.samples():
             there = read_schema(path)
             if wrong := [one.name for one in wanted if one.name not in there.names or there.field(one.name) != one]:
-                raise NeedsMending(
+                raise UserError(
                     f"{path} holds another version of the record, where {wrong[0]!r} is not as it is now: give "
                     f"the query another name than {self.spec.name!r}, or {FRESH}"
                 )

@@ -8,7 +8,7 @@ The tasks write, so that a result of any size passes no driver's memory; those o
 of other names, and nobody names the earlier ones. A repeated job may give other rows, as a table at rest may have
 changed: what is settled is what is published, by renaming, file by file, and a repeated renaming goes on where it was.
 
-Knows Arrow and files; what runs in Spark's Python processes is the call of `Writer` alone.
+Knows Arrow and files; what runs in Spark's Python processes is the call of `ResultWriter` alone.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _TOLD: Final = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("misfit"
 
 
 @dataclass
-class Writer:
+class ResultWriter:
     """In Spark's tasks: rows into files of `folder`, and what is wrong with them into words, as an error that is raised
     there would be one of Spark's. `revision` names a column that has `number`; none where empty."""
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from bridge.driver.source import Files
+from bridge.driver.source import SegmentPartition
 from bridge.files.history import Piece, pieces_between
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import QueryFolder
 from bridge.files.segments import damaged, read_segment
 
@@ -40,7 +40,7 @@ class HistoryReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         folder, name = QueryFolder(Path(options["folder"])), options["input"]
-        self.stream, self.folder = Stream(folder.input(name)), folder.history(name)
+        self.stream, self.folder = StreamInput(folder.input(name)), folder.history(name)
         self.begin: dict[str, int] = json.loads(options["begin"])
         self.ends: dict[str, int] = json.loads(options["ends"])
         self.columns = list(columns)
@@ -48,11 +48,11 @@ class HistoryReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """At least one, or Spark makes one of its own."""
         pieces = pieces_between(self.stream, self.folder, self.begin, self.ends)
-        return [Files([str(one.path) for one in part]) for part in parts_of(pieces)]
+        return [SegmentPartition([str(one.path) for one in part]) for part in parts_of(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of these files, in their order."""
-        assert isinstance(partition, Files)
+        assert isinstance(partition, SegmentPartition)
         for path in partition.paths:
             try:
                 yield read_segment(Path(path)).select(self.columns)

@@ -18,7 +18,7 @@ from typing import Any, Final, TextIO
 from bridge.queries.driver_spec import Spec, function_of
 from bridge.spark.errors import (
     DEATHS_MAX,
-    Deaths,
+    DriverDeaths,
     first_line,
     java_cause,
     java_said,
@@ -34,7 +34,7 @@ from topology.user_frames import text_of
 ELSEWHERE: Final = "name another place by --spark, local[2] or spark://HOST:PORT"
 
 
-class Voice:
+class DriverVoice:
     """What the run is told, a line each."""
 
     def __init__(self, out: TextIO) -> None:
@@ -55,7 +55,7 @@ class Voice:
 
 def main() -> int:
     """Runs until it is killed, or can't go on: 1."""
-    voice = Voice(own_stdout())
+    voice = DriverVoice(own_stdout())
     spec = Spec.of_bytes(sys.stdin.buffer.read())
     try:
         import pyspark  # noqa: F401  # an extra
@@ -65,12 +65,12 @@ def main() -> int:
     return drive(spec, voice)
 
 
-def drive(spec: Spec, voice: Voice) -> int:
+def drive(spec: Spec, voice: DriverVoice) -> int:
     """Starts Spark and all queries, and waits for the first that can't go on."""
     from bridge.driver.job import HistoryRunning
-    from bridge.driver.source import Segments
+    from bridge.driver.source import SegmentSource
     from bridge.driver.stream_query import Running
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
     from bridge.spark.class_archive import begin_to_make
     from bridge.spark.session import parallelism, start
     from bridge.spark.shared_folder import check
@@ -85,17 +85,17 @@ def drive(spec: Spec, voice: Voice) -> int:
             session = start_remote(spec.topology, spec.master, spec.settings)
         else:
             session = start(spec.topology, spec.master, folder, spec.settings)
-        session.dataSource.register(Segments)
+        session.dataSource.register(SegmentSource)
         if not spec.master.startswith("local"):
             check(session, folder, parallelism(session))
-        Deaths(folder).forget()
+        DriverDeaths(folder).forget()
         queries: list[Any] = []
         for one in spec.queries:
             doing = one.name
             function = function_of(one.function)
             make = HistoryRunning if hasattr(function, "keeping") else Running
             if make is HistoryRunning and spec.master.startswith("sc://"):
-                raise NeedsMending(
+                raise UserError(
                     f"query {doing!r} is a batch_joined, which does not run over Spark Connect: {ELSEWHERE}"
                 )
             running = make(session, one, function, folder / one.name, life, voice.status)
@@ -106,7 +106,7 @@ def drive(spec: Spec, voice: Voice) -> int:
             begin_to_make()
         doing, error = first_end(queries)
         raise error
-    except NeedsMending as error:
+    except UserError as error:
         voice.failed(named(str(error), doing))
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
@@ -135,7 +135,7 @@ def named(problem: str, query: str) -> str:
 
 
 def ended_by(
-    error: BaseException, query: str, folder: Path, lasted_s: float, voice: Voice, *, called: str = ""
+    error: BaseException, query: str, folder: Path, lasted_s: float, voice: DriverVoice, *, called: str = ""
 ) -> None:
     """Says what a person has to mend, or waits for room; nothing where the next life may have more luck. `query`: whose
     error it is, empty before there was one, and `called` what people know it by, where that is another word;
@@ -155,7 +155,7 @@ def ended_by(
         problem = f"Spark could not be started: {why}; see its settings, and what it wrote in {log}"
     for line in lines if problem else ():
         voice.status(f"| {line}")
-    if not problem and Deaths(folder / query).one_more(lasted_s):
+    if not problem and DriverDeaths(folder / query).one_more(lasted_s):
         which = called if query else "Spark"
         text = text_of(error)
         why = ("" if query else java_said(log)) or java_cause(text) or first_line(text) or type(error).__name__

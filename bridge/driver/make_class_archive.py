@@ -70,11 +70,11 @@ def loaded(folder: Path) -> list[str]:
 
 def work(session: Any, folder: Path) -> None:
     """A window and a join with a table, from the first segment to the end of the stream."""
-    from bridge.driver.source import Segments
+    from bridge.driver.source import SegmentSource
     from bridge.driver.stream_query import Running
     from bridge.queries.driver_spec import function_of
 
-    session.dataSource.register(Segments)
+    session.dataSource.register(SegmentSource)
     running = []
     for query in sample(folder):
         spec = query.spec()
@@ -103,12 +103,12 @@ def sample(folder: Path) -> Sequence[Any]:
         at: datetime
         key: str
 
-    class Counted(Record):
+    class EventCount(Record):
         start: datetime
         key: str
         events: int
 
-    class Known(Record):
+    class NamedKey(Record):
         key: str
         name: str | None
 
@@ -117,8 +117,8 @@ def sample(folder: Path) -> Sequence[Any]:
     table = folder / "table.csv"
     table.write_text("key,name\na,b\n")
     counts = {"events": count()}
-    windowed(topology, "window", events, at="at", by="key", every="1 hour", aggregates=counts, output=Counted)
-    joined(topology, "join", events, table=Table(table), on="key", output=Known)
+    windowed(topology, "window", events, at="at", by="key", every="1 hour", aggregates=counts, output=EventCount)
+    joined(topology, "join", events, table=Table(table), on="key", output=NamedKey)
     (spark,) = topology.companions
     assert isinstance(spark, Spark)
     return spark.queries

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructType
 
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.lease import Lease
 from bridge.files.query import QueryFolder
 from bridge.files.segments import damaged, read_segment
@@ -28,7 +28,7 @@ FORMAT: Final = "kedge"  # what the driver registers it as
 FILES_MAX: Final = 2_000  # segments of one batch, at most: a backlog becomes several
 
 
-class Segments(DataSource):
+class SegmentSource(DataSource):
     """Options: `folder` of the query, `input`, `begin` (JSON: task → number), `life` of the driver, `parts` (how many
     tasks of Spark read), `leased` (not empty: the driver holds a lease), `checkpoint` (of this epoch, where
     `late.COLUMN` is wanted). The schema is given: that of the record's fields, without their identities, and that
@@ -42,7 +42,7 @@ class Segments(DataSource):
         return SegmentReader(dict(self.options), schema.fieldNames())
 
 
-class Files(InputPartition):
+class SegmentPartition(InputPartition):
     """Segments that one task of Spark reads, one after the other."""
 
     def __init__(self, paths: Sequence[str], watermark: int = 0) -> None:
@@ -56,7 +56,7 @@ class SegmentReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         self.query = QueryFolder(Path(options["folder"]))
         self.input = options["input"]
-        self.stream = Stream(self.query.input(self.input))
+        self.stream = StreamInput(self.query.input(self.input))
         self.begin: dict[str, int] = json.loads(options["begin"])
         self.life = options["life"]
         self.parts = int(options["parts"])
@@ -89,11 +89,11 @@ class SegmentReader(DataSourceStreamReader):
             for number in range(self._from(start, task), until)
         ]
         watermark = 0 if self.checkpoint is None else drops_below(self.checkpoint)
-        return [Files(paths[part :: self.parts], watermark) for part in range(min(self.parts, len(paths)))]
+        return [SegmentPartition(paths[part :: self.parts], watermark) for part in range(min(self.parts, len(paths)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of these segments, in the order of their numbers."""
-        assert isinstance(partition, Files)
+        assert isinstance(partition, SegmentPartition)
         for path in partition.paths:
             try:
                 batch = read_segment(Path(path)).select(self.columns)

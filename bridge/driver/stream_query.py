@@ -17,12 +17,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bridge.arrow.schema import mismatches
-from bridge.driver.batch import InBatch, Life, as_it_is, keep, wanted
+from bridge.driver.batch import InBatch, QueryRun, as_it_is, keep, wanted
 from bridge.driver.connect_end import with_end
 from bridge.driver.source import FORMAT
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.files.consistency import disagreement, unbegun
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.lease import Lease
 from bridge.files.query import Ends, Epoch, QueryFolder
 from bridge.queries.driver_spec import QuerySpec
@@ -51,7 +51,7 @@ class Running:
     ) -> None:
         self.spec = spec
         self.folder = QueryFolder(folder)
-        self.streams = {name: Stream(self.folder.input(name)) for name in spec.inputs}
+        self.streams = {name: StreamInput(self.folder.input(name)) for name in spec.inputs}
         self._session = session
         self._function = function
         self._life = life
@@ -74,7 +74,7 @@ class Running:
         epoch = self.folder.epoch()
         if epoch is None:
             if problem := unbegun(self.folder):
-                raise NeedsMending(f"query {self.spec.name!r} can't go on: {problem}")
+                raise UserError(f"query {self.spec.name!r} can't go on: {problem}")
             epoch = Epoch()
             self.folder.begin(epoch)
         self._epoch = epoch
@@ -84,7 +84,7 @@ class Running:
         ends = self.folder.ended()
         if ends is None:
             if problem := disagreement(self.folder, epoch, [*self.spec.inputs]):
-                raise NeedsMending(f"query {self.spec.name!r} can't go on: {problem}")
+                raise UserError(f"query {self.spec.name!r} can't go on: {problem}")
             self._start()
         else:
             self._say_done(ends)
@@ -131,13 +131,13 @@ class Running:
             made = self._function(*frames)
         if not isinstance(made, DataFrame) or not made.isStreaming:
             what = f"a {type(made).__name__}" if not isinstance(made, DataFrame) else "one of tables alone"
-            raise NeedsMending(f"query {self.spec.name!r} returns {what}; a DataFrame made of its input is wanted")
+            raise UserError(f"query {self.spec.name!r} returns {what}; a DataFrame made of its input is wanted")
         none = self._session.createDataFrame([], made.schema)
         given = self._in_batch(none, self._say).schema if self._in_batch is not as_it_is else made.schema
         wrong = mismatches(wanted(self.spec), to_arrow_schema(given, timezone="UTC"))
         if wrong:
             text = f"query {self.spec.name!r} gives other columns than {self.spec.declares} has: {'; '.join(wrong)}"
-            raise NeedsMending(text)
+            raise UserError(text)
         take = self._take
         if is_remote(self._session):
             from bridge.driver.connect import Heard, Remote
@@ -201,8 +201,8 @@ class Running:
         if kept.ended is not None:
             self._close(kept.ended)
 
-    def _life_of_it(self) -> Life:
-        return Life(self.spec, self.folder, self._epoch, self._life)
+    def _life_of_it(self) -> QueryRun:
+        return QueryRun(self.spec, self.folder, self._epoch, self._life)
 
     def _close(self, ends: Ends) -> None:
         """The batch that has nothing but the end: the next one closes all windows."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bridge.engine.rows import DueNow, Timers
+from bridge.engine.rows import DueNow, KeyTimers
 from bridge.files.segments import damaged
 
 FILE: Final = "book.sqlite"  # in the query's folder
@@ -35,7 +35,7 @@ select exists (select 1 from timers where due <= ?) and not exists (select 1 fro
 """
 
 
-class Book:
+class CountsAndTimers:
     """The file of one topology."""
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class Book:
                 self._database.execute("delete from counts")
         return closed if found is None else int(found[0])
 
-    def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[Timers]) -> None:
+    def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[KeyTimers]) -> None:
         """What a batch has come to; durable when it returns. One that this run has kept before is not counted again,
         but its timers are those of the repeat, as the state is that Spark commits: what was set for a time that was
         past is due at another moment then."""

@@ -12,19 +12,19 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridge.driver.main import Voice, ended_by, own_stdout
+from bridge.driver.main import DriverVoice, ended_by, own_stdout
 from bridge.engine.handover import QUERY
 from bridge.handover.results import query_folder
-from bridge.spark.errors import Deaths, of_the_query
+from bridge.spark.errors import DriverDeaths, of_the_query
 from topology.errors import KedgeError
 
 if TYPE_CHECKING:
-    from bridge.engine.user_errors import Notes
+    from bridge.engine.user_errors import RaisedNotes
 
 
 def main() -> int:
     """Runs until it is killed, or can't go on: 1."""
-    voice = Voice(own_stdout())
+    voice = DriverVoice(own_stdout())
     told: dict[str, Any] = json.loads(sys.stdin.buffer.read())
     try:
         import pyspark  # noqa: F401  # an extra
@@ -37,39 +37,43 @@ def main() -> int:
     return drive(told, voice)
 
 
-def drive(told: dict[str, Any], voice: Voice) -> int:
+def drive(told: dict[str, Any], voice: DriverVoice) -> int:
     """Starts Spark and the query, and waits until it can't go on."""
-    from bridge.engine.python_process import Seat
+    from bridge.engine.python_process import PythonProcess
     from bridge.engine.run import EngineRunning, Settings
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
     from bridge.spark.session import parallelism, start
     from bridge.spark.shared_folder import check
 
     folder, begun = Path(told["folder"]), time.monotonic()
     spark = query_folder(folder, "")
     voice.status("Spark starts")
-    seat, query, called = Seat(told["again"], str(folder), secrets.token_hex(4), 2), "", "the topology on Spark"
+    python_process, query, called = (
+        PythonProcess(told["again"], str(folder), secrets.token_hex(4), 2),
+        "",
+        "the topology on Spark",
+    )
     try:
         session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
         session.sparkContext.setLogLevel("ERROR")  # it warns of each key that has no state yet
         if not told["master"].startswith("local"):
             check(session, spark, parallelism(session))
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
-        seat = Seat(seat.again, seat.folder, seat.life, partitions)
-        Deaths(spark).forget()
+        python_process = PythonProcess(python_process.again, python_process.folder, python_process.life, partitions)
+        DriverDeaths(spark).forget()
         query = QUERY
         settings = Settings(told["trigger"], partitions, told["run"])
-        running = EngineRunning(session, seat, settings, voice.status)
+        running = EngineRunning(session, python_process, settings, voice.status)
         called = f"the topology {running.mapped.plan.topology!r} on Spark"
         running.begin()
         voice.say("ready")
         running.run()
-    except NeedsMending as error:
+    except UserError as error:
         voice.failed(str(error))
     except Exception as error:
         if not isinstance(error, KedgeError):
             traceback.print_exception(error, file=sys.stderr)
-        said, lines = to_mend(error, seat.raised)
+        said, lines = to_mend(error, python_process.raised)
         for line in lines:
             voice.status(f"| {line}")
         if said:
@@ -79,7 +83,7 @@ def drive(told: dict[str, Any], voice: Voice) -> int:
     return 1
 
 
-def to_mend(error: BaseException, raised: "Notes") -> tuple[str, list[str]]:
+def to_mend(error: BaseException, raised: "RaisedNotes") -> tuple[str, list[str]]:
     """What a person has to mend that is no mistake of Spark's, as a sentence, and a traceback; empty for all else. What
     was raised in Spark's processes counts where the query has failed: it may be of a task that Spark has tried again,
     and that went well, where it is the JVM that is gone."""

@@ -70,7 +70,7 @@ class EngineSpark(Spark):
         return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())
 
 
-class OnSpark(Engine):
+class SparkEngine(Engine):
     """Spark Structured Streaming."""
 
     name = "spark"
@@ -108,4 +108,4 @@ def _free(wanted: str, topology: Graph) -> str:
     return next(name for name in names if name not in taken)
 
 
-ENGINE: Final = OnSpark()
+ENGINE: Final = SparkEngine()

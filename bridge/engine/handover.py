@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Never
 
 from acker.identity import MessageId
-from bolts.sinks.contract import Store
+from bolts.sinks.contract import SinkStore
 from bridge.arrow.schema import Encoded
 from bridge.engine.counts_and_timers import FILE, timers_wait
 from bridge.engine.rows import Rejected
@@ -72,7 +72,7 @@ class HandOverBytes(HandOver):
     def _check_class(self, cls: type[Record]) -> None:
         """Any will do."""
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         self._segments = HandOverStore(self._folder, self.cls, self._task, Encoded(self.cls))
         return self._segments
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.engine.counts_and_timers import Book
+from bridge.engine.counts_and_timers import CountsAndTimers
 from bridge.files.consistency import ADVICE, disagreement, unbegun
 from bridge.files.query import Ends, Epoch, QueryFolder, lowest
 from bridge.spark.errors import SAID_MAX, no_room
@@ -46,7 +46,7 @@ def reached(read: dict[str, dict[str, Any]]) -> Ends:
     return {name: lowest([one["next"]]) for name, one in read.items()}
 
 
-def missing(folder: QueryFolder, inputs: Sequence[str], book: Book, *, timed: bool) -> str:
+def missing(folder: QueryFolder, inputs: Sequence[str], book: CountsAndTimers, *, timed: bool) -> str:
     """What somebody has deleted, in a sentence: it would else be waited for without an end, or be missing from what is
     put out with nothing said. Empty where all is there, or nothing has begun. `timed`: whether any bolt has timers;
     where none has, counts are all that is gone with the book, and those begin anew."""

@@ -26,8 +26,8 @@ import xxhash
 from bridge.engine.handover import QUERY
 from bridge.engine.mapping import Mapped, mapped
 from bridge.engine.sinks import Sinks
-from bridge.engine.stage import Part, Routing
-from bridge.engine.user_errors import Notes, Raised
+from bridge.engine.stage import Routing, StageBolts
+from bridge.engine.user_errors import ComponentRaised, RaisedNotes
 from bridge.files.query import TEMPORARY, place
 from bridge.handover.results import query_folder
 from topology.components import Task
@@ -75,7 +75,7 @@ LEFT_S: Final = 600.0  # a small file that was begun so long ago will not be fin
 
 
 @dataclass(frozen=True)
-class Seat:
+class PythonProcess:
     """What a process has to know. `again`: what makes the topology once more; `folder`: that of the run's files; `life`
     of the driver; `tasks`: how many partitions a stage has."""
 
@@ -100,13 +100,13 @@ class Seat:
         return self.query / "away"
 
     @property
-    def raised(self) -> Notes:
+    def raised(self) -> RaisedNotes:
         """What was raised in this life of the driver."""
-        return Notes(self.query, self.life)
+        return RaisedNotes(self.query, self.life)
 
 
 class FolderNotes:
-    """`topology.components.Notes` in files, one a note, which all processes of Spark's share."""
+    """`topology.components.RaisedNotes` in files, one a note, which all processes of Spark's share."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,26 +137,28 @@ def sweep(folder: Path) -> None:
 class Process:
     """All that this process has of one life of the driver."""
 
-    def __init__(self, seat: Seat) -> None:
-        self.seat = seat
-        self.mapped: Mapped = mapped(again(**seat.again))
+    def __init__(self, python_process: PythonProcess) -> None:
+        self.python_process = python_process
+        self.mapped: Mapped = mapped(again(**python_process.again))
         self.routing = Routing(self.mapped)
         self.loop = asyncio.new_event_loop()
         self.clock = LoopClock(self.loop)
-        self._parts: dict[tuple[int, int], Part] = {}
+        self._parts: dict[tuple[int, int], StageBolts] = {}
         self._sinks: Sinks | None = None
-        self.away = AwayNotes(seat.away)
+        self.away = AwayNotes(python_process.away)
         atexit.register(self.close)
 
-    def part(self, stage: int, index: int) -> Part:
+    def part(self, stage: int, index: int) -> StageBolts:
         """The open bolts of a stage, for a partition."""
         part = self._parts.get((stage, index))
         if part is None:
-            part = Part(self.routing, stage, lambda name: self.task(name, index, self.seat.tasks), self.loop)
+            part = StageBolts(
+                self.routing, stage, lambda name: self.task(name, index, self.python_process.tasks), self.loop
+            )
             try:
                 part.open()
             except BaseException:
-                with contextlib.suppress(Raised):  # the first that was raised says why
+                with contextlib.suppress(ComponentRaised):  # the first that was raised says why
                     part.close()
                 raise
             self._parts[stage, index] = part
@@ -167,7 +169,9 @@ class Process:
         A store that is away is waited for: it was there when the run began."""
         if self._sinks is None:
             places = [(name, 0) for name in self.mapped.shared]
-            made = Sinks(self.routing, places, lambda name, _: self.task(name, index, self.seat.tasks), self.away.note)
+            made = Sinks(
+                self.routing, places, lambda name, _: self.task(name, index, self.python_process.tasks), self.away.note
+            )
             try:
                 made.open(patient=True)
             except BaseException:
@@ -178,7 +182,7 @@ class Process:
 
     def task(self, name: str, index: int, tasks: int) -> Task:
         """What `open` is given."""
-        folder = Path(self.seat.folder)
+        folder = Path(self.python_process.folder)
         return Task(
             self.mapped.plan.topology,
             name,
@@ -186,7 +190,7 @@ class Process:
             tasks,
             self.clock,
             Random(f"{name} {index}"),
-            FolderNotes(self.seat.notes),
+            FolderNotes(self.python_process.notes),
             self.mapped.plan.components[name].known_as,
             folder_of=lambda: folder,
         )
@@ -194,7 +198,7 @@ class Process:
     def close(self) -> None:
         """Closes all bolts and sinks, and prints what they raise then. After it nothing else is called; it may be
         called again."""
-        raised: list[Raised] = []
+        raised: list[ComponentRaised] = []
         if self._sinks is not None:
             raised += self._sinks.close()[1]
             self._sinks.end()
@@ -202,7 +206,7 @@ class Process:
         while self._parts:
             try:
                 self._parts.popitem()[1].close()
-            except Raised as error:
+            except ComponentRaised as error:
                 raised.append(error)
         for one in raised:
             traceback.print_exception(one, file=sys.stderr)
@@ -213,22 +217,22 @@ class Process:
 _processes: dict[str, Process] = {}
 
 
-def process_of(seat: Seat) -> Process:
+def process_of(python_process: PythonProcess) -> Process:
     """This process's own; that of an earlier life is closed first."""
-    found = _processes.get(seat.life)
+    found = _processes.get(python_process.life)
     if found is None:
         while _processes:
             _processes.popitem()[1].close()
-        found = _processes[seat.life] = Process(seat)
+        found = _processes[python_process.life] = Process(python_process)
     return found
 
 
 @contextmanager
-def told(seat: Seat) -> Iterator[None]:
+def told(python_process: PythonProcess) -> Iterator[None]:
     """What is raised within is noted for the driver, and goes on."""
     try:
         yield
     except BaseException as error:
         with contextlib.suppress(OSError):  # then Spark's own words have to do
-            seat.raised.write(error)
+            python_process.raised.write(error)
         raise

@@ -21,10 +21,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from bridge.engine.batch_clock import TIME
 from bridge.engine.mapping import Mapped
-from bridge.engine.python_process import Process, Seat, process_of, told
-from bridge.engine.rows import DDL, REJECTED, SCHEMA, Row, batch_of, rows_of
+from bridge.engine.python_process import Process, PythonProcess, process_of, told
+from bridge.engine.rows import DDL, REJECTED, SCHEMA, EngineRow, batch_of, rows_of
 from bridge.engine.sinks import OF
-from bridge.engine.stage import Held, Part
+from bridge.engine.stage import LazyState, StageBolts
 from topology.records import encode
 
 STATE: Final = "content"
@@ -46,18 +46,22 @@ class CountsParam(AccumulatorParam[Counts]):
 
 
 def chained(
-    frames: Sequence[DataFrame], mapped: Mapped, seat: Seat, partitions: int, counts: "Accumulator[Counts]"
+    frames: Sequence[DataFrame],
+    mapped: Mapped,
+    python_process: PythonProcess,
+    partitions: int,
+    counts: "Accumulator[Counts]",
 ) -> DataFrame:
     """What comes out for the driver, of the rows of all inputs. `partitions`: of what is brought together by keys."""
     frame = timed(reduce(DataFrame.unionAll, frames))
-    frame = frame.mapInArrow(arriving(seat, counts), DDL)
+    frame = frame.mapInArrow(arriving(python_process, counts), DDL)
     for stage in mapped.stages[1:]:
         if stage.stateful:
-            bolts = KeyedBolts(seat, stage.number, counts)
+            bolts = KeyedBolts(python_process, stage.number, counts)
             frame = frame.groupBy("group").transformWithState(bolts, DDL, "Append", "None")
         else:
             together = frame.repartition(partitions, "group").sortWithinPartitions("group", "position")
-            frame = together.mapInArrow(passing(seat, stage.number, counts), DDL)
+            frame = together.mapInArrow(passing(python_process, stage.number, counts), DDL)
     return frame
 
 
@@ -71,46 +75,56 @@ def timed(frame: DataFrame) -> DataFrame:
 Batches = Iterable[pa.RecordBatch]
 
 
-def arriving(seat: Seat, counts: "Accumulator[Counts]") -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def arriving(
+    python_process: PythonProcess, counts: "Accumulator[Counts]"
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """The first stage."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from in_stage(seat, 0, counts, batches, Part.arrive)
+        yield from in_stage(python_process, 0, counts, batches, StageBolts.arrive)
 
     return run
 
 
-def passing(seat: Seat, stage: int, counts: "Accumulator[Counts]") -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def passing(
+    python_process: PythonProcess, stage: int, counts: "Accumulator[Counts]"
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """A further one, without state."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from in_stage(seat, stage, counts, batches, Part.take)
+        yield from in_stage(python_process, stage, counts, batches, StageBolts.take)
 
     return run
 
 
 def in_stage(
-    seat: Seat, stage: int, counts: "Accumulator[Counts]", batches: Batches, work: Callable[..., Iterator[Row]]
+    python_process: PythonProcess,
+    stage: int,
+    counts: "Accumulator[Counts]",
+    batches: Batches,
+    work: Callable[..., Iterator[EngineRow]],
 ) -> Iterator[pa.RecordBatch]:
     """Batches of rows through one stage's bolts in this process."""
-    with told(seat):
-        part = process_of(seat).part(stage, partition())
+    with told(python_process):
+        part = process_of(python_process).part(stage, partition())
     for batch in batches:
-        with told(seat):
+        with told(python_process):
             given = [*work(part, rows_of(batch))]
         for begin in range(0, len(given), ROWS_AT_ONCE):
             yield batch_of(given[begin : begin + ROWS_AT_ONCE])
     tell(part, counts)
 
 
-def storing(seat: Seat, counts: "Accumulator[Counts]") -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def storing(
+    python_process: PythonProcess, counts: "Accumulator[Counts]"
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Behind all stages: what is for sinks that run in this process is stored there, durable before the next rows are
     asked for, and gives what they reject; all else passes."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            with told(seat):
-                left = [*stored(process_of(seat), batch, counts)]
+            with told(python_process):
+                left = [*stored(process_of(python_process), batch, counts)]
             yield from left
 
     return run
@@ -131,7 +145,7 @@ def stored(process: Process, batch: pa.RecordBatch, counts: "Accumulator[Counts]
             (subscriptions[row.to].subscriber, f"{OF}{subscriptions[row.to].cls.__name__}") for row in rows
         )
         counts.add({**executed, **classes, **(sinks.tally() - before)})
-        yield batch_of(Row(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(one)) for one in rejected)
+        yield batch_of(EngineRow(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(one)) for one in rejected)
 
 
 def partition() -> int:
@@ -140,7 +154,7 @@ def partition() -> int:
     return context.partitionId() if context is not None else 0
 
 
-def tell(part: Part, counts: "Accumulator[Counts]") -> None:
+def tell(part: StageBolts, counts: "Accumulator[Counts]") -> None:
     """What a part has counted goes to the driver."""
     if part.counts:
         counts.add(dict(part.counts))
@@ -150,15 +164,15 @@ def tell(part: Part, counts: "Accumulator[Counts]") -> None:
 class KeyedBolts(StatefulProcessor):
     """A stage with state: the rows of one key at a time, in the order of their messages."""
 
-    def __init__(self, seat: Seat, stage: int, counts: "Accumulator[Counts]") -> None:
-        self._seat, self._stage, self._counts = seat, stage, counts
+    def __init__(self, python_process: PythonProcess, stage: int, counts: "Accumulator[Counts]") -> None:
+        self._seat, self._stage, self._counts = python_process, stage, counts
 
     def init(self, handle: Any) -> None:
         self._state = handle.getValueState(STATE, f"{STATE} binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         taken = sorted(map(_row, rows), key=_position)
-        held = Held(self._read)
+        held = LazyState(self._read)
         with told(self._seat):
             part = process_of(self._seat).part(self._stage, partition())
             given = [*part.take(taken, held)]
@@ -182,10 +196,12 @@ class KeyedBolts(StatefulProcessor):
 _spark_row: Final = SparkRow(*SCHEMA.names)
 
 
-def _row(given: Any) -> Row:
+def _row(given: Any) -> EngineRow:
     row: Mapping[str, Any] = given.asDict()
-    return Row._make(bytes(one) if isinstance(one, bytearray) else one for one in map(row.__getitem__, SCHEMA.names))
+    return EngineRow._make(
+        bytes(one) if isinstance(one, bytearray) else one for one in map(row.__getitem__, SCHEMA.names)
+    )
 
 
-def _position(row: Row) -> bytes:
+def _position(row: EngineRow) -> bytes:
     return row.position

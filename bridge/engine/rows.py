@@ -40,7 +40,7 @@ _signed: Final = Struct("<q")
 _unsigned: Final = Struct("<Q")
 
 
-class Row(NamedTuple):
+class EngineRow(NamedTuple):
     """One delivery, in the order of the schema."""
 
     to: int
@@ -61,7 +61,7 @@ class Rejected(Record):
     record: str
 
 
-class Timers(Record):
+class KeyTimers(Record):
     """The timers that a key has now, by name, and those that it has no more."""
 
     component: str
@@ -81,16 +81,16 @@ class DueNow(Record):
 
 
 rejected_of: Final = decoder(Rejected)
-timers_of: Final = decoder(Timers)
+timers_of: Final = decoder(KeyTimers)
 due_of: Final = decoder(DueNow)
 
 
-def rows_of(batch: "pa.RecordBatch | pa.Table") -> list[Row]:
+def rows_of(batch: "pa.RecordBatch | pa.Table") -> list[EngineRow]:
     """The rows of a batch."""
-    return [*map(Row._make, zip(*(batch.column(name).to_pylist() for name in SCHEMA.names), strict=True))]
+    return [*map(EngineRow._make, zip(*(batch.column(name).to_pylist() for name in SCHEMA.names), strict=True))]
 
 
-def batch_of(rows: Iterable[Row]) -> pa.RecordBatch:
+def batch_of(rows: Iterable[EngineRow]) -> pa.RecordBatch:
     """The reverse."""
     columns: list[Any] = [*zip(*rows, strict=True)] or [()] * len(SCHEMA)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
@@ -119,6 +119,6 @@ def unsigned(number: int) -> int:
     return value
 
 
-def row_of(tup: Tuple[Any], to: int, task: int, group: bytes, key: bytes, position: bytes, record: bytes) -> Row:
+def row_of(tup: Tuple[Any], to: int, task: int, group: bytes, key: bytes, position: bytes, record: bytes) -> EngineRow:
     """A delivery."""
-    return Row(to, task, group, key, signed(tup.origin), signed(tup.identity), position, record)
+    return EngineRow(to, task, group, key, signed(tup.origin), signed(tup.identity), position, record)

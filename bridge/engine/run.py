@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bridge.arrow.schema import to_table
-from bridge.engine.counts_and_timers import FILE, Book
+from bridge.engine.counts_and_timers import FILE, CountsAndTimers
 from bridge.engine.handover import SUMMARY, keep_summary
 from bridge.engine.mapping import Mapped
 from bridge.engine.offsets import checkpoint, missing, newest, offsets, reached
-from bridge.engine.python_process import Process, Seat, sweep
+from bridge.engine.python_process import Process, PythonProcess, sweep
 from bridge.engine.query import ROWS_AT_ONCE, CountsParam, chained, storing
 from bridge.engine.rows import (
     DDL,
@@ -31,19 +31,19 @@ from bridge.engine.rows import (
     TIMERS,
     WIDE,
     DueNow,
+    EngineRow,
+    KeyTimers,
     Rejected,
-    Row,
-    Timers,
     rejected_of,
     rows_of,
     timers_of,
 )
 from bridge.engine.sinks import Sinks, counts_itself, told_of_all, with_counts
-from bridge.engine.source import FORMAT, Messages
+from bridge.engine.source import FORMAT, EngineSource
 from bridge.engine.timers_source import TIMERS_INPUT, TimersInput
-from bridge.engine.user_errors import Raised, told_of
-from bridge.errors import NeedsMending
-from bridge.files.input import Stream
+from bridge.engine.user_errors import ComponentRaised, told_of
+from bridge.errors import UserError
+from bridge.files.input import StreamInput
 from bridge.files.query import Ends, Epoch, QueryFolder, place
 from bridge.queries.options import AVAILABLE_NOW, DEFAULT
 from topology.codes.code import FRESH
@@ -51,19 +51,19 @@ from topology.components import Task
 from topology.runtime.state.value import due_of as micros_of
 
 
-class Waiting:
+class EndWait:
     """For the end of these inputs, while nobody reads them."""
 
-    def __init__(self, streams: Iterable[Stream]) -> None:
+    def __init__(self, streams: Iterable[StreamInput]) -> None:
         """Looks at nothing yet."""
-        self._seen: list[tuple[Stream, dict[str, int]]] = [(stream, {}) for stream in streams]
+        self._seen: list[tuple[StreamInput, dict[str, int]]] = [(stream, {}) for stream in streams]
 
     def over(self) -> bool:
         """Whether each task has said that it ends where its segments do. A look costs as much as has come since the one
         before: numbers have no gaps, and what was seen stays until it is read."""
         return all(self._is_over(stream, seen) for stream, seen in self._seen)
 
-    def _is_over(self, stream: Stream, seen: dict[str, int]) -> bool:
+    def _is_over(self, stream: StreamInput, seen: dict[str, int]) -> bool:
         below = {task: seen.get(task) or stream.of(task).done() for task in stream.tasks()}
         seen |= stream.reached(below)
         return stream.ended(seen)
@@ -92,30 +92,32 @@ def input_name(mapped: Mapped, number: int) -> str:
 
 
 class EngineRunning:
-    """Raises from `run` whatever it can't go on for. `seat.life` differs in each life of the driver."""
+    """Raises from `run` whatever it can't go on for. `python_process.life` differs in each life of the driver."""
 
-    def __init__(self, session: SparkSession, seat: Seat, settings: Settings, say: Callable[[str], None]) -> None:
-        self.folder = QueryFolder(seat.query)
-        self._session, self._seat, self._settings, self._say = session, seat, settings, say
-        self._process = Process(seat)
+    def __init__(
+        self, session: SparkSession, python_process: PythonProcess, settings: Settings, say: Callable[[str], None]
+    ) -> None:
+        self.folder = QueryFolder(python_process.query)
+        self._session, self._seat, self._settings, self._say = session, python_process, settings, say
+        self._process = Process(python_process)
         self.mapped = self._process.mapped
         self.inputs = [input_name(self.mapped, number) for number in range(len(self.mapped.streams))]
-        self.streams = {name: Stream(self.folder.input(name)) for name in self.inputs}
+        self.streams = {name: StreamInput(self.folder.input(name)) for name in self.inputs}
         components = self.mapped.plan.components
         here = [name for name in self.mapped.sinks if name not in self.mapped.shared]
         self._sinks = self._sinks_of((name, task) for name in here for task in range(components[name].tasks))
-        self._book = Book(seat.query / FILE)
+        self._book = CountsAndTimers(python_process.query / FILE)
         self._timers = TimersInput(self.folder.input(TIMERS_INPUT)) if self.mapped.timed else None
         self._at_end_fire = [name for name in self.mapped.timed if components[name].prototype.fires_at_end]
         self._counts = session.sparkContext.accumulator({}, CountsParam())
-        self._storing = storing(seat, self._counts) if self.mapped.shared else None
+        self._storing = storing(python_process, self._counts) if self.mapped.shared else None
         self._counted: dict[tuple[str, str], int] = {}
         self._epoch = Epoch()
         self._query: StreamingQuery | None = None
         self._begun = False  # whether sinks are open, and the query runs or waits to
         self._at_end: Ends | None = None
         self._fired_all = False  # timers that come due from now on are for the next run
-        self._waiting = Waiting(())
+        self._waiting = EndWait(())
         self._trouble: BaseException | None = None
         self._said_done: Ends = {}
         self._told: tuple[str, list[str], float] = ("", [], 0.0)
@@ -124,13 +126,13 @@ class EngineRunning:
 
     def begin(self) -> None:
         """Starts it, where there is anything to do. Raises NeedsMending."""
-        self._session.dataSource.register(Messages)
+        self._session.dataSource.register(EngineSource)
         for folder in (self._seat.query, self._seat.notes, self._seat.away):
             sweep(folder)
         self._check_plan()
         self._seat.raised.sweep()
         if problem := missing(self.folder, self.inputs, self._book, timed=self._timers is not None):
-            raise NeedsMending(f"it can't go on: {problem}")
+            raise UserError(f"it can't go on: {problem}")
         epoch = self.folder.epoch()
         if epoch is None:
             epoch = Epoch()
@@ -188,7 +190,7 @@ class EngineRunning:
     def _check_plan(self) -> None:
         path, now = self.folder.folder / PLAN, self.mapped.plan.fingerprint
         if path.exists() and path.read_text() != now:
-            raise NeedsMending(
+            raise UserError(
                 "the topology has other components, streams, groupings or numbers of tasks than what Spark's "
                 f"checkpoint is of; put it back as it was; or {FRESH}"
             )
@@ -198,7 +200,7 @@ class EngineRunning:
         (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end, in this run maybe
         self._sinks.open()
         self._try_shared()
-        self._begun, self._waiting = True, Waiting(self.streams.values())
+        self._begun, self._waiting = True, EndWait(self.streams.values())
         if self._timers is not None:
             self._timers.begin(newest(self.folder).get(TIMERS_INPUT, {}).get("0", 0))
         if self._settings.trigger != AVAILABLE_NOW:
@@ -281,7 +283,7 @@ class EngineRunning:
         prepare = with_counts(self._process.routing, counts)
         return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare), self._say_raised)
 
-    def _say_raised(self, raised: Iterable[Raised]) -> None:
+    def _say_raised(self, raised: Iterable[ComponentRaised]) -> None:
         """What ends nothing: all rows are stored."""
         for one in raised:
             text, lines = told_of(one)
@@ -315,7 +317,7 @@ class EngineRunning:
     def _keep(self, table: pa.Table, batch: int) -> None:
         counts: Counter[tuple[str, str]] = Counter()
         rejected: list[Rejected] = []
-        timers: list[Timers] = []
+        timers: list[KeyTimers] = []
         for rows in in_order(table):
             taken, refused = self._sinks.take(row for row in rows if row.to >= 0)
             counts += taken
@@ -370,7 +372,7 @@ class EngineRunning:
     def _say_done(self, ends: Ends) -> None:
         if ends != self._said_done:
             for name, numbers in ends.items():
-                Stream(self.folder.input(name)).say_done(numbers)
+                StreamInput(self.folder.input(name)).say_done(numbers)
             self._said_done = ends
 
     def _tell(self) -> None:
@@ -387,7 +389,7 @@ class EngineRunning:
         return ", ".join(f"{name} {counts.get((name, 'executed'), 0):,}" for name in self.mapped.level)
 
 
-def in_order(table: pa.Table) -> Iterator[list[Row]]:
+def in_order(table: pa.Table) -> Iterator[list[EngineRow]]:
     """The rows of a batch by their positions, so many at a time: as Python's objects they take more than twice the room
     that they have in Arrow. Of a batch of 2 GiB and more, too, which are more than a `binary` column has in one."""
     table = table.cast(WIDE).combine_chunks()

@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bridge.engine.rows import Rejected, Row
+from bridge.engine.rows import EngineRow, Rejected
 from bridge.engine.stage import Routing
-from bridge.engine.user_errors import USERS, Raised, at_input
+from bridge.engine.user_errors import USERS, ComponentRaised, at_input
 from topology.codes.tuples import TUPLE_ALREADY_FINISHED
 from topology.components import Task, Tuple
 from topology.errors import KedgeError, NotYet, Reject, TupleStateError
@@ -38,7 +38,7 @@ OpenTask = Callable[[str, int], Task]
 Away = Mapping[str, str]  # sink → why its store can't be used now
 
 
-class Answers:
+class BatchAnswers:
     """The collector of one sink's task for one batch: what was acked, and what has failed. `moved` counts what the sink
     has done about any of it."""
 
@@ -114,7 +114,7 @@ class Sinks:
         is waited for: as long as it takes, `patient`, else for `start_timeout_s`, which ends in a StartError."""
         self._done(self._open(patient))
 
-    def take(self, rows: Iterable[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
+    def take(self, rows: Iterable[EngineRow]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
         """Gives each its rows, in their order, and returns once all are acked or failed: counts, and those that have
         failed for good. Raises Raised for what a sink raises, but for Reject, and what one is `broken` by. After it
         the same rows may be given again."""
@@ -127,7 +127,7 @@ class Sinks:
             found.update({(name, what): getattr(sink, what) for what in TOLD if hasattr(sink, what)})
         return found
 
-    def close(self) -> tuple[dict[str, list[str]], list[Raised]]:
+    def close(self) -> tuple[dict[str, list[str]], list[ComponentRaised]]:
         """Closes them: what they say at the end, by name, and what any has raised then, which keeps no other from being
         closed. They may be opened again."""
         return self._done(self._close())
@@ -173,7 +173,7 @@ class Sinks:
             with contextlib.suppress(*USERS):  # the first that was raised says why
                 await _awaited(sink.close())
             if not isinstance(error, KedgeError):
-                raise Raised(name, "open", error) from error
+                raise ComponentRaised(name, "open", error) from error
             if not patient or not isinstance(error, NotYet):
                 raise
             self._closed[name] = str(error)
@@ -182,12 +182,14 @@ class Sinks:
         self._closed.pop(name, None)
         return sink
 
-    async def _take(self, rows: list[Row]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
+    async def _take(self, rows: list[EngineRow]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
         counts: Counter[tuple[str, str]] = Counter()
         rejected: list[Rejected] = []
         rows.sort(key=lambda row: row.position)
         alive = []  # ids name them while they are here
-        answers = {place: Answers() for place in self._places}  # anew: what a batch that has failed left is no answer
+        answers = {
+            place: BatchAnswers() for place in self._places
+        }  # anew: what a batch that has failed left is no answer
         for row in rows:
             name = self._routing.component(row)
             tup = self._routing.tuple(row)
@@ -206,7 +208,7 @@ class Sinks:
             rejected += [_told(name, tup, why) for tup, why in given.failed]
         return counts, rejected
 
-    async def _until_answered(self, name: str, sink: Any, answers: Answers) -> None:
+    async def _until_answered(self, name: str, sink: Any, answers: BatchAnswers) -> None:
         """Returns once a sink has acked or failed all that it was given. One that does nothing about it is given as
         long as a tree is in Kedge's workers; a store that is away, as long as it takes."""
         flush = getattr(sink, "flush", None)
@@ -218,29 +220,29 @@ class Sinks:
                 try:
                     await _awaited(flush(answers))
                 except USERS as error:
-                    raise sink.broken or Raised(name, "flush", error) from error
+                    raise sink.broken or ComponentRaised(name, "flush", error) from error
             if moved != answers.moved or sink.away:
                 moved, since = answers.moved, self.loop.time()
             elif self.loop.time() - since > self._silent_s:
                 text = f"{answers.waits:,} tuples were neither acked nor failed within {self._silent_s:g} s; {FLUSHES}"
-                raise Raised(name, call_of(sink), TimeoutError(text))
+                raise ComponentRaised(name, call_of(sink), TimeoutError(text))
             if answers.waits:
                 await asyncio.sleep(AWAY_S if sink.away else LOOK_S)
 
-    async def _close(self) -> tuple[dict[str, list[str]], list[Raised]]:
+    async def _close(self) -> tuple[dict[str, list[str]], list[ComponentRaised]]:
         said: dict[str, list[str]] = {}
-        raised: list[Raised] = []
+        raised: list[ComponentRaised] = []
         while self._sinks:
             (name, _), sink = self._sinks.popitem()
             try:
                 if lines := [str(line) for line in sink.summary()]:
                     said.setdefault(name, []).extend(lines)
             except USERS as error:
-                raised.append(Raised(name, "summary", error))
+                raised.append(ComponentRaised(name, "summary", error))
             try:
                 await _awaited(sink.close())
             except USERS as error:
-                raised.append(Raised(name, "close", error))
+                raised.append(ComponentRaised(name, "close", error))
         return said, raised
 
 
@@ -249,7 +251,7 @@ def call_of(sink: Any) -> str:
     return "execute" if hasattr(sink, "execute") else "process"
 
 
-async def _executed(sink: Any, tup: Tuple[Any], answers: Answers) -> None:
+async def _executed(sink: Any, tup: Tuple[Any], answers: BatchAnswers) -> None:
     answers.given(tup)
     try:
         await _awaited(sink.execute(tup, answers))
@@ -304,7 +306,7 @@ def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
 
 
 def told_of_all(
-    name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[Raised]], None]
+    name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[ComponentRaised]], None]
 ) -> list[str]:
     """The lines. `made` gives its copy, not yet open; where that can't be opened now, the counts and why. `tell` is
     called with all that the copy has raised, which ends nothing."""
@@ -314,8 +316,8 @@ def told_of_all(
         said, raised = sinks.close()
         tell(raised)
         return said.get(name, [])
-    except (KedgeError, Raised) as error:
-        if isinstance(error, Raised):
+    except (KedgeError, ComponentRaised) as error:
+        if isinstance(error, ComponentRaised):
             tell([error])
         stored, known = (counts.get((name, what), 0) for what in TOLD)
         return [f"{stored:,} stored, {known:,} known already", f"where, can't be told now: {error}"]

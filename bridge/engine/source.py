@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from bridge.driver.source import Files, SegmentReader
+from bridge.driver.source import SegmentPartition, SegmentReader
 from bridge.engine.handover import RECORD
 from bridge.engine.rows import SCHEMA, position_of
 from bridge.files.segments import damaged, read_segment
@@ -23,7 +23,7 @@ TASK: Final = "0"  # who hands over
 BATCH_BYTES: Final = 16 * 2**20  # of segments in one batch, about
 
 
-class Messages(DataSource):
+class EngineSource(DataSource):
     """As `source.Segments`, and `number`: the one of this input; `among`: whether rows stand among those of others."""
 
     @classmethod
@@ -61,7 +61,7 @@ class MessageReader(SegmentReader, SupportsTriggerAvailableNow):
         return super().latestOffset(start, ReadMaxFiles(most))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Files)
+        assert isinstance(partition, SegmentPartition)
         for path in map(Path, partition.paths):
             try:
                 written_ns, batch = path.stat().st_mtime_ns if self.among else 0, read_segment(path)

@@ -17,15 +17,27 @@ from typing import Any, Final
 from acker.identity import timer_pair
 from bridge.engine.batch_clock import TIME, BatchClock, begun_us
 from bridge.engine.mapping import Mapped, is_timed, key_of
-from bridge.engine.rows import DUE, REJECTED, TIMERS, DueNow, Rejected, Row, Timers, after, due_of, row_of, unsigned
-from bridge.engine.user_errors import USERS, Raised, at_input
+from bridge.engine.rows import (
+    DUE,
+    REJECTED,
+    TIMERS,
+    DueNow,
+    EngineRow,
+    KeyTimers,
+    Rejected,
+    after,
+    due_of,
+    row_of,
+    unsigned,
+)
+from bridge.engine.user_errors import USERS, ComponentRaised, at_input
 from topology.components import Source, Task, Tuple
 from topology.errors import KedgeError, RecordError, Reject
 from topology.groupings import All
 from topology.keys import values_of
 from topology.records import Record, decoder, encode
 from topology.runtime.prototypes import prototype_copy
-from topology.runtime.state.value import Codec, KeptState
+from topology.runtime.state.value import StateCodec, StateValue
 from topology.runtime.tasks.outbox import Outbox, Staged, outbox_of
 from topology.runtime.tasks.outputs import collected, outcome, waits, yielded
 from topology.runtime.worker.start_wait import open_in_time
@@ -38,8 +50,8 @@ SPREAD: Final = 16  # groups that rows pass a stage in which they have nothing t
 OpenTask = Callable[[str], Task]  # a component's name → what its `open` is given
 
 
-class Held:
-    """The state of one key while its rows are worked on, as `KeptState` has it: read when it is asked for first, empty
+class LazyState:
+    """The state of one key while its rows are worked on, as `StateValue` has it: read when it is asked for first, empty
     where the key has none."""
 
     def __init__(self, read: Callable[[], bytes] = bytes) -> None:
@@ -59,7 +71,7 @@ class Held:
         self.changed = True
 
 
-class Target:
+class TaskTarget:
     """Where an outbox puts what is for one task of a bolt."""
 
     def __init__(self, component: str, task: int) -> None:
@@ -89,7 +101,7 @@ class Routing:
 
     def outbox(self, component: str) -> Outbox:
         """Of a bolt, or of a spout whose messages arrive."""
-        return outbox_of(self.plan, component, 0, Target, Random(self._random.getrandbits(64)))
+        return outbox_of(self.plan, component, 0, TaskTarget, Random(self._random.getrandbits(64)))
 
     def number(self, component: str, source: Source) -> int:
         """The subscription by which a component was sent something."""
@@ -102,7 +114,7 @@ class Routing:
         key: bytes = self.keys[number](record)
         return key
 
-    def component(self, row: Row) -> str:
+    def component(self, row: EngineRow) -> str:
         """The bolt that a row is for; empty for one that is for the driver itself."""
         if row.to >= 0:
             return self.subscriptions[row.to].subscriber
@@ -114,21 +126,21 @@ class Routing:
             return self._names[component] + key
         return b"\0\0" + bytes([sum(position[-8:]) % SPREAD])
 
-    def tuple(self, row: Row) -> Tuple[Any]:
+    def tuple(self, row: EngineRow) -> Tuple[Any]:
         """A row as its bolt is given it. Raises Raised, of who has emitted what is none of its class."""
         try:
             record = self.decoders[row.to](row.record)
         except RecordError as error:
             read = self.subscriptions[row.to]
             at = f"a {read.cls.__name__} for {read.subscriber!r}"
-            raise Raised(read.emitter, "process", error, at) from error
+            raise ComponentRaised(read.emitter, "process", error, at) from error
         return Tuple(record, unsigned(row.origin), unsigned(row.identity), 0, (), self.sources[row.to])
 
     def _is_keyed(self, number: int) -> bool:
         return self.mapped.is_keyed(self.subscriptions[number])
 
 
-class Part:
+class StageBolts:
     """The bolts of one stage. `open` before anything else; `close` gives back what they took. `counts`: inputs and
     outputs of each, as (component, "executed" or "emitted"); whoever reads them clears them."""
 
@@ -143,7 +155,7 @@ class Part:
         self._outboxes = {name: routing.outbox(name) for name in names}
         self._spouts = [(name, routing.outbox(name), decoder(cls)) for name, cls in mapped.streams] if not stage else []
         self._codecs = {
-            name: Codec(name, state_type(one.prototype), timed=is_timed(one))
+            name: StateCodec(name, state_type(one.prototype), timed=is_timed(one))
             for name, one in self._declared.items()
             if one.shape == "state"
         }
@@ -168,23 +180,23 @@ class Part:
             except KedgeError:
                 raise
             except USERS as error:
-                raise Raised(name, "open", error) from error
+                raise ComponentRaised(name, "open", error) from error
 
     def close(self) -> None:
         """Closes each bolt that was opened, whatever others raise. Raises Raised for the first that does."""
-        first: Raised | None = None
+        first: ComponentRaised | None = None
         while self._bolts:
             name, bolt = self._bolts.popitem()
             try:
                 self._awaited(bolt.close())
             except USERS as error:
-                first = first or Raised(name, "close", error)
+                first = first or ComponentRaised(name, "close", error)
         if first is not None:
             raise first
 
     # -- rows
 
-    def arrive(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def arrive(self, rows: Iterable[EngineRow]) -> Iterator[EngineRow]:
         """Messages as they were handed over, `to` being the number of their input: the first stage."""
         for row in rows:
             self._in_batch(row.position)
@@ -193,7 +205,7 @@ class Part:
                 continue
             yield from self._arrived(row)
 
-    def take(self, rows: Iterable[Row], held: Held | None = None) -> Iterator[Row]:
+    def take(self, rows: Iterable[EngineRow], held: LazyState | None = None) -> Iterator[EngineRow]:
         """Rows of earlier stages. `held`: the state of the key that all of them have, in a stage with state."""
         if held is not None:
             self._batch = b""  # another key: what is drawn for it does not depend on those before
@@ -219,7 +231,7 @@ class Part:
             for name, random in self._randoms.items():
                 random.seed(name.encode() + position)
 
-    def _arrived(self, row: Row) -> Sequence[Row]:
+    def _arrived(self, row: EngineRow) -> Sequence[EngineRow]:
         """One message. What can't go, as its key equals nothing, say, is rejected: it is durable and acked, so no spout
         can mend it, and each next run would end at it."""
         spout, outbox, decode = self._spouts[row.to]
@@ -232,13 +244,13 @@ class Part:
             return [*self._on(staged, row.position, None)]
         except KedgeError as error:
             wrong = error
-        except Raised as raised:
+        except ComponentRaised as raised:
             if raised.component != spout or not isinstance(raised.error, KedgeError):
                 raise
             wrong = raised.error
         return [self._rejected(spout, Tuple(record, *ids, 0, (), NOWHERE), row.position, wrong)]
 
-    def _arrived_timer(self, row: Row) -> Iterator[Row]:
+    def _arrived_timer(self, row: EngineRow) -> Iterator[EngineRow]:
         due = due_of(row.record)
         pair = timer_pair(self._routing.plan.topology, self._known_as(due.component), due.key, due.name, due.due)
         group = self._routing.group(due.component, DUE, due.key, row.position, self._stage + 1)
@@ -248,7 +260,9 @@ class Part:
     def _known_as(self, name: str) -> str:
         return self._routing.plan.components[name].known_as
 
-    def _run(self, name: str, tup: Tuple[Any], key: bytes, position: bytes, held: Held | None) -> Iterator[Row]:
+    def _run(
+        self, name: str, tup: Tuple[Any], key: bytes, position: bytes, held: LazyState | None
+    ) -> Iterator[EngineRow]:
         """One input, and what bolts of this stage make of what it has caused. Raises Raised."""
         waiting = deque([(name, tup, position)])
         while waiting:
@@ -269,10 +283,10 @@ class Part:
             self.counts[name, "emitted"] += len(records)
             yield from self._on(staged, position, waiting)
 
-    def _on(self, staged: Staged, position: bytes, waiting: Any) -> Iterator[Row]:
+    def _on(self, staged: Staged, position: bytes, waiting: Any) -> Iterator[EngineRow]:
         """Deliveries as rows; those that this stage goes on with wait for it, or are worked on at once."""
         for ordinal, (target, tup) in enumerate(staged):
-            assert isinstance(target, Target)
+            assert isinstance(target, TaskTarget)
             name, place = target.component, after(position, ordinal)
             if name in self._bolts:
                 if waiting is None:
@@ -290,20 +304,20 @@ class Part:
 
     # -- one call of a bolt
 
-    _timers: Timers | None = None  # of the key, where the last call has changed them
+    _timers: KeyTimers | None = None  # of the key, where the last call has changed them
 
-    def _records(self, name: str, tup: Tuple[Any], key: bytes, held: Held | None) -> Any:
+    def _records(self, name: str, tup: Tuple[Any], key: bytes, held: LazyState | None) -> Any:
         """What a bolt gives for an input, and what becomes of its state: nothing where it raises (D9)."""
         self._timers = None
         bolt, codec, record = self._bolts[name], self._codecs.get(name), tup.record
         if codec is None:
             return self._collected(bolt.process(record))
         assert held is not None, "a bolt with state is in a stage with state"
-        state = KeptState(codec, key, held.content)
+        state = StateValue(codec, key, held.content)
         if type(record) is DueNow:
             if not state.fired(record.name, record.due):  # it was moved, or taken away, meanwhile
                 if record.name in state.timers:  # the driver may have another time than the state, which counts
-                    self._timers = Timers(name, key, tuple(state.timers.items()), ())
+                    self._timers = KeyTimers(name, key, tuple(state.timers.items()), ())
                 return ()
             fields = max(len(one.key_fields) for one in self._routing.subscriptions if one.subscriber == name)
             given = self._fired(bolt, values_of(key, fields), record, state)
@@ -312,10 +326,10 @@ class Part:
         if state.changed:
             held.content = state.content()
             if state.timers_changed:
-                self._timers = Timers(name, key, tuple(state.timers.items()), tuple(state.timers_gone))
+                self._timers = KeyTimers(name, key, tuple(state.timers.items()), tuple(state.timers_gone))
         return given
 
-    def _fired(self, bolt: Any, key: tuple[Any, ...], timer: DueNow, state: KeptState) -> Any:
+    def _fired(self, bolt: Any, key: tuple[Any, ...], timer: DueNow, state: StateValue) -> Any:
         """What `on_timer` gives, at a time that is not before that of the timer: the batch may have begun earlier."""
         batch_us = self._clock.now_us
         if not timer.at_end:
@@ -339,11 +353,11 @@ class Part:
             return records
         return collected(outputs)
 
-    def _of_timers(self, tup: Tuple[Any], key: bytes, position: bytes, timers: Timers) -> Row:
+    def _of_timers(self, tup: Tuple[Any], key: bytes, position: bytes, timers: KeyTimers) -> EngineRow:
         group = self._routing.group("", TIMERS, b"", position, 0)
         return row_of(tup, TIMERS, 0, group, key, position, encode(timers))
 
-    def _rejected(self, name: str, tup: Tuple[Any], position: bytes, error: KedgeError) -> Row:
+    def _rejected(self, name: str, tup: Tuple[Any], position: bytes, error: KedgeError) -> EngineRow:
         told = Rejected(name, described(error), shown(tup.record, SHOWN_MAX))
         return row_of(
             tup, REJECTED, 0, self._routing.group("", REJECTED, b"", position, 0), b"", position, encode(told)

@@ -27,7 +27,7 @@ OLD: Final = "raised"  # the one note of all lives, in earlier releases
 USERS: Final = (Exception, SystemExit, asyncio.CancelledError)  # what ends a call of a user's code, and no process (F6)
 
 
-class Raised(Exception):
+class ComponentRaised(Exception):
     """`component` has raised `cause` in its method `call`; `at` says at which record, where it was given one."""
 
     def __init__(self, component: str, call: str, cause: BaseException, at: str = "") -> None:
@@ -36,10 +36,10 @@ class Raised(Exception):
         self.component, self.call, self.error, self.at = component, call, cause, at
 
 
-def at_input(component: str, call: str, cause: BaseException, record: object) -> Raised:
+def at_input(component: str, call: str, cause: BaseException, record: object) -> ComponentRaised:
     """What was raised for a record, or for a timer that is due."""
     at = f"its timer {record.name!r}" if isinstance(record, DueNow) else shown(record, RECORD_MAX)
-    return Raised(component, call, cause, at)
+    return ComponentRaised(component, call, cause, at)
 
 
 def told_of(error: BaseException) -> tuple[str, list[str]]:
@@ -49,7 +49,7 @@ def told_of(error: BaseException) -> tuple[str, list[str]]:
         return "", []  # a store that is broken, say: the next life of the process mends it
     if isinstance(error, KedgeError):
         return _sentence(error), error.users_trace().splitlines()
-    if not isinstance(error, Raised):
+    if not isinstance(error, ComponentRaised):
         return "", []
     cause, who = error.error, repr(error.component)
     failure = Failure(Reason.RAISED, error.component, error=cause)
@@ -69,7 +69,7 @@ def _sentence(error: KedgeError) -> str:
     return f"{error}; {error.next.rstrip('.')} ({error.code})" if error.code is not None else str(error)
 
 
-class Notes:
+class RaisedNotes:
     """What was raised in Spark's processes in one life of the driver, for the driver: a file, the last one counts.
 
     Each life has a file of its own: a process on another machine may outlive its driver, and write there still.

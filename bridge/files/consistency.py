@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import Epoch, QueryFolder
 from topology.codes.code import FRESH
 
@@ -22,7 +22,7 @@ def disagreement(folder: QueryFolder, epoch: Epoch, inputs: Sequence[str]) -> st
     checkpoint = folder.checkpoint(epoch)
     offsets = _newest(checkpoint)
     for name in inputs:
-        stream, begin = Stream(folder.input(name)), epoch.begin.get(name, {})
+        stream, begin = StreamInput(folder.input(name)), epoch.begin.get(name, {})
         if not offsets and any(stream.of(task).done() > begin.get(task, 0) for task in stream.tasks()):
             return f"{checkpoint} is empty, and what was read of {name!r} until now is done: {ADVICE}"
         for one in offsets:
@@ -66,7 +66,7 @@ def _newest(checkpoint: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.startswith('{"input"')]
 
 
-def _missing(stream: Stream, until: dict[str, int]) -> Path | None:
+def _missing(stream: StreamInput, until: dict[str, int]) -> Path | None:
     """The first segment that a reader may want, and that is not there: none is removed that not all are done with."""
     for task, number in until.items():
         segments = stream.of(task)

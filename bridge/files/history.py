@@ -23,7 +23,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import place
 from bridge.files.segments import DIGITS, damaged, read_segment, sealed
 
@@ -58,7 +58,7 @@ class History:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: StreamInput,
         folder: Path,
         columns: Sequence[str],
         *,
@@ -219,7 +219,7 @@ def folds_of(folder: Path, *, temporary: bool = False) -> list[Piece]:
     return sorted(found, key=lambda one: one.first)
 
 
-def pieces_between(stream: Stream, folder: Path, begin: Mapping[str, int], ends: Mapping[str, int]) -> list[Piece]:
+def pieces_between(stream: StreamInput, folder: Path, begin: Mapping[str, int], ends: Mapping[str, int]) -> list[Piece]:
     """The files with what is from `begin` up to `ends`, in the order of tasks and numbers; for any process. Raises
     ConfigurationError where one is missing."""
     found: list[Piece] = []

@@ -13,7 +13,7 @@ from bridge.files.query import place
 from bridge.files.segments import Segments
 
 
-class Stream:
+class StreamInput:
     """The folder `stream/<input>` of a query. Tasks are texts here, as they are in offsets."""
 
     def __init__(self, folder: Path) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Final, Never
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
-from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.files import lock
 from topology.codes.settings import DAMAGED_SPARK_HANDOVER, SPARK_DIR_UNUSABLE
 from topology.errors import ConfigurationError
@@ -44,7 +44,7 @@ PARENTS: Final = 5  # folders above a task's that may be new with it: they are s
 
 
 @dataclass(frozen=True)
-class Kept:
+class SegmentBounds:
     """What is below `over` is remembered no more; below `read` segments may be missing. `floors`: as bytes, what was
     known of all messages when that was forgotten (D5)."""
 
@@ -93,7 +93,7 @@ class Segments:
         try:
             _write_synced(temporary, data, self._not_synced)
             if target.exists():
-                raise StoreBroken(f"{target} was there already: another process writes this folder")
+                raise SinkStoreBroken(f"{target} was there already: another process writes this folder")
             temporary.rename(target)
         except OSError as error:
             with contextlib.suppress(OSError):  # of a disk that is read-only now
@@ -102,7 +102,7 @@ class Segments:
         try:
             sync_folder(self.folder)
         except OSError as error:
-            raise StoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
+            raise SinkStoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
         if self._lock is not None:  # never before the segment is durable: who reads it takes that one for lost
             with contextlib.suppress(OSError):  # no room: then it says less
                 os.lseek(self._lock, 0, os.SEEK_SET)
@@ -111,7 +111,7 @@ class Segments:
     def _not_synced(self, error: OSError) -> Never:
         if error.errno in _NO_ROOM:  # some file systems find it out only then; nothing was believed of the file yet
             raise error
-        raise StoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
+        raise SinkStoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
 
     def put(self, name: str, content: bytes) -> None:
         """Makes a small file, or replaces it. Nothing is acked on one: all trouble is StoreAway, to be asked again."""
@@ -140,7 +140,7 @@ class Segments:
         except OSError as error:
             raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: SegmentBounds) -> None:
         """Notes it, durably. Raises StoreAway."""
         floors = "".join(f"floor {one.hex()}\n" for one in kept.floors)
         self.put("kept", f"over {kept.over}\nread {kept.read}\n{floors}".encode())
@@ -151,7 +151,7 @@ class Segments:
         """Of all segments, in their order."""
         return sorted(int(found[1]) for entry in self._entries() if (found := _SEGMENT.fullmatch(entry)))
 
-    def checked_numbers(self, kept: Kept) -> tuple[list[int], int]:
+    def checked_numbers(self, kept: SegmentBounds) -> tuple[list[int], int]:
         """The same, and the number of the next segment. Raises ConfigurationError where one is missing that a reader
         may want: what is below `done` may be away, and that is not durable, while `kept` is. Called before `goes_on`,
         as the end that was said names the last one."""
@@ -197,15 +197,15 @@ class Segments:
         except (OSError, ValueError):
             return 0
 
-    def kept(self) -> Kept:
+    def kept(self) -> SegmentBounds:
         """What was noted. Raises ConfigurationError where that is no note."""
         path = self.folder / "kept"
         try:
             words = [line.split(" ") for line in path.read_text("ascii").splitlines()]
             (_, over), (_, read), *floors = words
-            return Kept(int(over), int(read), tuple(bytes.fromhex(floor) for _, floor in floors))
+            return SegmentBounds(int(over), int(read), tuple(bytes.fromhex(floor) for _, floor in floors))
         except FileNotFoundError:
-            return Kept()
+            return SegmentBounds()
         except (OSError, ValueError) as error:
             raise damaged(path, f"can't be read ({error})") from error
 

@@ -15,7 +15,7 @@ from topology.errors import ConfigurationError
 BEGUN: Final = "begun"
 
 
-class Begun:
+class Started:
     """What of one query is noted; `what` is a path in its folder."""
 
     def __init__(self, notes: Notes, query: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal, Never
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, StoreAway
+from bolts.sinks.contract import SinkStore, StoreAway
 from bridge.arrow.schema import columns_of
-from bridge.files.started import Begun
+from bridge.files.started import Started
 from bridge.handover.store import HandOverStore
 from topology.components import Collector, Task
 from topology.records import Record
@@ -67,7 +67,7 @@ class HandOver(BatchingSink):
         """As a sink's. Raises ConfigurationError for a folder that can't be written, is damaged, or has gone since an
         earlier run, too."""
         self._task = task
-        begun = Begun(task.notes, self.query)
+        begun = Started(task.notes, self.query)
         for number in count(task.index, task.tasks):  # its own, and those of tasks that there are no more
             begun.check(f"{self.input}/{number}", self._folder() / str(number))
             if not begun.is_noted(f"{self.input}/{number}"):
@@ -87,13 +87,13 @@ class HandOver(BatchingSink):
         await super().flush(out)
         self._wants_end = True
         self._nudge.set()
-        keeper = self._keeper
-        assert keeper is not None, "it is open"
-        while self._says_end() and not keeper.done():
+        group_commit = self._keeper
+        assert group_commit is not None, "it is open"
+        while self._says_end() and not group_commit.done():
             self._news.clear()
             await self._news.wait()
-        if keeper.done() and not self._ending.is_set():  # a mistake of ours: nobody would say the end any more
-            raise RuntimeError("what keeps the folder of the hand-over has ended") from keeper.exception()
+        if group_commit.done() and not self._ending.is_set():  # a mistake of ours: nobody would say the end any more
+            raise RuntimeError("what keeps the folder of the hand-over has ended") from group_commit.exception()
 
     async def close(self) -> None:
         """As a sink's."""
@@ -110,7 +110,7 @@ class HandOver(BatchingSink):
     def _check_class(self, cls: type[Record]) -> None:
         columns_of(cls)
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         self._segments = HandOverStore(self._folder, self.cls, self._task)
         return self._segments
 

@@ -37,7 +37,7 @@ class Filed:
         self.looked = -1  # at which version of the floors
 
 
-class Remembered:
+class SegmentIdentities:
     """Of one task."""
 
     def __init__(self) -> None:

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from acker.identity import MessageId
 from bridge.arrow.schema import columns_of, from_table
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import Ends, QueryFolder
 from bridge.files.segments import Changed
-from bridge.files.started import Begun
+from bridge.files.started import Started
 from spouts.checks import alone, no_position
 from topology.codes.code import FRESH
 from topology.codes.settings import UNREADABLE_SPARK_RESULTS
@@ -66,8 +66,8 @@ class SparkResults(Spout, Generic[R]):
         where the results of an earlier run are gone."""
         alone(task, "reads the results of one query")
         self._folder = QueryFolder(query_folder(task.folder, self.query))
-        self._streams = {name: Stream(self._folder.input(name)) for name in self.inputs}
-        begun = Begun(task.notes, self.query)
+        self._streams = {name: StreamInput(self._folder.input(name)) for name in self.inputs}
+        begun = Started(task.notes, self.query)
         begun.check("results", self._folder.named)
         name = self._folder.name(secrets.token_hex(8))
         begun.note("results")

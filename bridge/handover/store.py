@@ -1,7 +1,7 @@
 """Tuples into the segments of one task of a hand-over, and what they were out of them again after a restart.
 
 Knows segments, columns, identities and how far a checkpoint is; must not know the loop, collectors or acks. Every call
-blocks; one thread makes them, but for what `Remembered` says.
+blocks; one thread makes them, but for what `SegmentIdentities` says.
 
 Identities are in the segments (C7). A task reads those of all tasks' folders when it opens, since there may have been
 another number of tasks, and keeps those that come to it now (C4); folders that no task has any more are cleared by
@@ -18,13 +18,13 @@ import pyarrow as pa
 from acker.identity import content_hash
 from acker.progress import Progress
 from bolts.sinks.contract import BadRow, Written, stored_by_halves
-from bolts.sinks.keys import Tally
+from bolts.sinks.keys import WriteCounts
 from bolts.sinks.values import BadValue
 from bridge.arrow.schema import OURS, Columns, columns_of
 from bridge.files.consistency import begun_to_read
 from bridge.files.query import QueryFolder
-from bridge.files.segments import Kept, Segments, damaged, put
-from bridge.handover.dedup import Filed, Messages, Remembered, pair_of
+from bridge.files.segments import SegmentBounds, Segments, damaged, put
+from bridge.handover.dedup import Filed, Messages, SegmentIdentities, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
 from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
 from topology.components import Task, Tuple
@@ -44,7 +44,7 @@ _KEY_FIELDS: Final = (
 class _Log:
     """A folder that this task clears, and what of it can go."""
 
-    def __init__(self, segments: Segments, kept: Kept) -> None:
+    def __init__(self, segments: Segments, kept: SegmentBounds) -> None:
         self.segments = segments
         self.kept = kept
         self.over: set[int] = set()  # segments that are there, and of which nothing is remembered
@@ -58,7 +58,7 @@ class HandOverStore:
     def __init__(
         self, folder: Callable[[], Path], cls: type[Record], task: Task, columns: Columns[Any] | None = None
     ) -> None:
-        self.remembered = Remembered()
+        self.remembered = SegmentIdentities()
         self.next = 0  # the number of the next segment
         self.floors: list[Progress] = []  # by which earlier lives have forgotten what is not read any more (D5)
         self._folder_of = folder
@@ -76,7 +76,7 @@ class HandOverStore:
         self.close()
         pa.array([0])  # Arrow imports pandas with its first array, half a second: not while records wait
         self.folder = self._folder_of()
-        self.remembered = Remembered()
+        self.remembered = SegmentIdentities()
         self.floors, self._logs = [], {}
         own = self._own = Segments(self.folder / str(self._task.index))
         own.open()
@@ -88,7 +88,7 @@ class HandOverStore:
         self._say_tasks(self.folder / "tasks", str(self._task.tasks))
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
-        written = Written(Tally())
+        written = Written(WriteCounts())
         again: dict[int, int] = {}  # place in the batch → that of the row that is the same
         rows = self._plain(tuples) or self._looked_at(tuples, written, again)
         for part in rows.segments():
@@ -197,12 +197,12 @@ class HandOverStore:
         except BadValue:
             bad: set[int] = set()
 
-        def fit(part: Sequence[int]) -> Tally:
+        def fit(part: Sequence[int]) -> WriteCounts:
             try:
                 self._columns.arrays([records[number] for number in part])
             except BadValue as error:
                 raise BadRow(str(error)) from error
-            return Tally()
+            return WriteCounts()
 
         def refuse(number: int, why: str) -> None:
             bad.add(number)
@@ -283,7 +283,7 @@ class HandOverStore:
         over = min(log.filed, default=self.next if mine else max(log.over, default=-1) + 1)
         if not gone and over <= log.kept.over:
             return
-        kept = Kept(
+        kept = SegmentBounds(
             max(over, log.kept.over),
             max([log.kept.read, *(number + 1 for number in gone)]),
             tuple(floors) or log.kept.floors,

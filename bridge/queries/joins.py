@@ -20,7 +20,7 @@ BROADCAST_ROWS: Final = 100_000  # a table with no more goes to each of Spark's 
 
 
 @dataclass
-class Join:
+class JoinQuery:
     """The query. In the driver it keeps the table that it has read last."""
 
     table: Table
@@ -110,5 +110,5 @@ def joined(
             raise refused(what, f"{given.__name__} has no field {missing[0]!r}; it has {', '.join(there)}")
         if problem := problem_of(given, keys, how, output, names, "the table"):
             raise refused(what, problem)
-    query = Join(table, keys, how, names, types_of(given, keys, output) if given is not None else {})
+    query = JoinQuery(table, keys, how, names, types_of(given, keys, output) if given is not None else {})
     return spark_query(topology, name, {"records": stream}, query, output=output, tasks=tasks)

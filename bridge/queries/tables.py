@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from bridge.arrow.schema import arrow_schema, fits
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.queries.windows import SPAN, seconds_of
 from topology.codes.settings import INVALID_JOIN
 from topology.errors import ConfigurationError
@@ -78,9 +78,9 @@ def taken(table: Table, frame: Any, on: Sequence[str], output: Sequence[str], ty
     read = table.read(frame.sparkSession)
     if not isinstance(read, DataFrame) or read.isStreaming:
         what = "a stream" if isinstance(read, DataFrame) else f"a {type(read).__name__}"
-        raise NeedsMending(f"the function for the table returns {what}; a DataFrame at rest is wanted")
+        raise UserError(f"the function for the table returns {what}; a DataFrame at rest is wanted")
     if missing := [name for name in on if name not in read.columns]:
-        raise NeedsMending(f"the table has no column {missing[0]!r}; it has {', '.join(read.columns)}")
+        raise UserError(f"the table has no column {missing[0]!r}; it has {', '.join(read.columns)}")
     streams = {name.lower() for name in frame.columns}  # Spark takes A and a for one
     names = [name for name in read.columns if name in on or (name in output and name.lower() not in streams)]
     columns = {name: f.col(f"`{name}`") for name in names}
@@ -139,7 +139,7 @@ def _check_keys(frame: Any, table: Any, on: Sequence[str]) -> None:
         mine, its = frame.schema[name].dataType, table.schema[name].dataType
         if isinstance(mine, StringType) != isinstance(its, StringType):
             told = f"the stream's {name!r} is {mine.simpleString()}, and the table's is {its.simpleString()}"
-            raise NeedsMending(f"{told}: have the function, or who writes the table, give it as the stream has it")
+            raise UserError(f"{told}: have the function, or who writes the table, give it as the stream has it")
 
 
 def refused(what: str, why: str) -> ConfigurationError:

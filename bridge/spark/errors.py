@@ -171,7 +171,7 @@ def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], 
 # -- the same again
 
 
-class Deaths:
+class DriverDeaths:
     """How often something has died one time after the other, in lives of the driver, with nothing done in between. Kept
     in a file `.deaths` of the folder of a query, or of all of them for Spark's start."""
 

@@ -5,7 +5,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 
 STREAMING: Final = "org.apache.spark.sql.execution.streaming."
 SETTINGS: Final = {
@@ -43,7 +43,7 @@ def wait_for(master: str, within_s: float = ANSWERS_S) -> None:
         if time.monotonic() > ends:
             what = "Spark Connect server" if master.startswith("sc://") else "Master of Spark's"
             text = f"no {what} answers at {listed}, for {within_s:.0f} s now ({why})"
-            raise NeedsMending(f"{text}: start one there, or name another by --spark")
+            raise UserError(f"{text}: start one there, or name another by --spark")
         time.sleep(AGAIN_S)
 
 

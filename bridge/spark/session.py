@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.spark.callback_auth import guard
 from bridge.spark.class_archive import OPTIONS, faster
 from bridge.spark.java import NoJava, java_home
@@ -141,7 +141,7 @@ def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> 
     try:
         home = java_home(folder)
     except NoJava as error:
-        raise NeedsMending(str(error)) from error
+        raise UserError(str(error)) from error
     if home is not None:
         os.environ["JAVA_HOME"] = home
     here, elsewhere = on_loopback(master), not master.startswith("local")

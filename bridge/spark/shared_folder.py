@@ -30,7 +30,7 @@ _TOLD: Final = pa.schema([("host", pa.string()), ("why", pa.string())])
 
 
 @dataclass
-class Look:
+class FolderProbe:
     """One task: whether the probe can be read, and has this text, and the folder be written."""
 
     probe: str
@@ -66,7 +66,7 @@ def check(session: Any, folder: Path, tasks: int) -> None:
     place(probe, text.encode())
     many = max(TASKS_MIN, 2 * tasks)
     try:
-        told = session.range(0, many, 1, many).mapInArrow(Look(str(probe), text), TELLS).collect()
+        told = session.range(0, many, 1, many).mapInArrow(FolderProbe(str(probe), text), TELLS).collect()
     except (PySparkException, Py4JJavaError) as error:
         if lacks_python(text_of(error), folder):
             raise unseen(folder, "is not there or is another folder") from error

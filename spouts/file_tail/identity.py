@@ -25,7 +25,7 @@ Generation: TypeAlias = tuple[str, int]  # a partition and its generation
 
 
 @dataclass(frozen=True)
-class KnownFile:
+class FileGeneration:
     """One generation of a partition, and how its file's content is recognised."""
 
     partition: str
@@ -85,20 +85,20 @@ class KnownFiles:
         self._notes = notes
         self._name = f"files of {component}"
         self._random = random
-        self._known: dict[tuple[str, int], KnownFile] = {}
+        self._known: dict[tuple[str, int], FileGeneration] = {}
         try:
             for entry in json.loads(notes.get(self._name) or "[]"):
-                known = KnownFile(*entry)
+                known = FileGeneration(*entry)
                 self._known[known.partition, known.generation] = known
         except (ValueError, TypeError) as error:
             raise StartError(f"the note {self._name!r} is damaged: {error}", code=DAMAGED_FILE_LIST) from error
 
     @property
-    def all(self) -> list[KnownFile]:
+    def all(self) -> list[FileGeneration]:
         """The latest noted last."""
         return [*self._known.values()]
 
-    def recognise(self, descriptor: int, but: Collection[Generation] = ()) -> KnownFile | None:
+    def recognise(self, descriptor: int, but: Collection[Generation] = ()) -> FileGeneration | None:
         """The known file whose content this file begins with, the longest, and of several the one with its inode; None
         where there is none, but those of the generations in `but`.
 
@@ -107,7 +107,7 @@ class KnownFiles:
         """
         status = os.fstat(descriptor)
 
-        def is_this(known: KnownFile) -> bool:
+        def is_this(known: FileGeneration) -> bool:
             if known.generation_of in but:
                 return False
             proven = known.is_at(status) or known.offset >= WINDOW_BYTES
@@ -120,7 +120,7 @@ class KnownFiles:
         """Whether a file that begins so may be a known one; `head` has 1,024 bytes, or is all of it."""
         return any(not one.head or head_digest(head[: one.offset]) == one.head for one in self._known.values())
 
-    def new(self, descriptor: int, before: str | None = None) -> KnownFile:
+    def new(self, descriptor: int, before: str | None = None) -> FileGeneration:
         """Names content that is read from its first byte. The name is noted by `keep`, before its first line leaves.
 
         The partition is the hash of the file's first 1,024 bytes. A shorter file goes on under `before`, its partition
@@ -137,11 +137,11 @@ class KnownFiles:
             partition = before or xxh3_128_hexdigest(json.dumps(seed).encode())
         generation = max((one.generation + 1 for one in self._known.values() if one.partition == partition), default=0)
         nothing = 0, digest((b"", b"")), False, head_digest(b"")
-        named = KnownFile(partition, generation, status.st_dev, status.st_ino, *nothing)
+        named = FileGeneration(partition, generation, status.st_dev, status.st_ino, *nothing)
         self._known[partition, generation] = named
         return named
 
-    def keep(self, known: KnownFile) -> None:
+    def keep(self, known: FileGeneration) -> None:
         """Notes a file, as the latest; the oldest beyond 32 are forgotten."""
         self._known.pop((known.partition, known.generation), None)
         self._known[known.partition, known.generation] = known

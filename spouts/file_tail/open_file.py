@@ -26,7 +26,7 @@ BESIDE_MAX: Final = 10_000  # names in a folder that a wrong path is compared wi
 WINDOW_BYTES: Final = 1_024  # of the head, and before the next line: what the content is recognised by
 
 
-class Found(enum.Enum):
+class ReadResult(enum.Enum):
     """What a read came upon."""
 
     LINES = "at least one line, to be taken"
@@ -143,46 +143,46 @@ class TailedFile:
         made, self._next = messages(lines, self._next, partition)
         return made
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         """Reads the next block of lines; called when all before have been taken. Blocks for a few reads of the disk."""
         if self.done:
-            return Found.NOTHING
+            return ReadResult.NOTHING
         size = os.fstat(self.descriptor).st_size
         if self.offset and (size < self._largest or os.pread(self.descriptor, len(self._head), 0) != self._head):
-            return Found.OTHER_CONTENT
+            return ReadResult.OTHER_CONTENT
         self._largest = size
         seen, wanted = len(self._tail), self._block
         while True:
             data = os.pread(self.descriptor, seen + wanted, self.offset - seen)
             if not data.startswith(self._tail):
-                return Found.OTHER_CONTENT
+                return ReadResult.OTHER_CONTENT
             if end := data.rfind(b"\n", seen) + 1:
                 self._lines, self._taken = split(data[seen:end]), 0
                 self._moved(data[:end])
-                return Found.LINES
+                return ReadResult.LINES
             if len(data) < seen + wanted:
                 self._half = data[seen:]  # perhaps a line that is half written: it is read again when there is more
-                return Found.NOTHING
+                return ReadResult.NOTHING
             if wanted == self._longest + 2:
                 end = seen + piece_end(data[seen:], self._longest)
                 self._unended = data[seen:end]
                 self.pieces += 1
                 self._moved(data[:end])
-                return Found.LINES
+                return ReadResult.LINES
             wanted = min(wanted * 2, self._longest + 2)
 
-    def finish(self) -> Found:
+    def finish(self) -> ReadResult:
         """Takes the file's end, as the last `read` found it, for the end of its last line; nothing is read after this.
 
         Called when `read` has found nothing.
         """
         if self.done or not self._half:
             self.done = True
-            return Found.NOTHING
+            return ReadResult.NOTHING
         self.done = True
         self._unended = self._half
         self._moved(self._tail + self._half)
-        return Found.LINES
+        return ReadResult.LINES
 
     def restart(self) -> None:
         """Begins again at the file's first byte."""

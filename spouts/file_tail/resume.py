@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from acker.identity import MessageId
 from spouts.checks import no_position
-from spouts.file_tail.identity import Generation, KnownFile, KnownFiles
+from spouts.file_tail.identity import FileGeneration, Generation, KnownFiles
 from spouts.file_tail.open_file import windows
-from spouts.file_tail.rotations import Beside, head_of, opened, rotated
+from spouts.file_tail.rotations import RotatedFile, head_of, opened, rotated
 from topology.components import Positions
 
 log = logging.getLogger("kedge.spouts")
@@ -23,12 +23,12 @@ class Unread:
     """A file to be read from `offset` on. Whoever is given it owns the descriptor."""
 
     descriptor: int
-    known: KnownFile
+    known: FileGeneration
     offset: int
     whole: bool = False  # nobody writes to it any more: a copy, or unpacked
 
 
-def offset_in(known: KnownFile, positions: Positions) -> int:
+def offset_in(known: FileGeneration, positions: Positions) -> int:
     """Where to resume in a known file; 0 where nothing of this generation was emitted."""
     position: MessageId | None = positions.of(known.partition_name, known.epoch)
     if position is None:
@@ -38,13 +38,13 @@ def offset_in(known: KnownFile, positions: Positions) -> int:
     return position
 
 
-def current_of(path: str, files: KnownFiles, descriptor: int) -> KnownFile | None:
+def current_of(path: str, files: KnownFiles, descriptor: int) -> FileGeneration | None:
     """Which known file it is that `path` names now; None where it is a new one."""
     return files.recognise(descriptor, _held(rotated(path), files))
 
 
 def left_behind(
-    path: str, files: KnownFiles, positions: Positions, current: int, known: KnownFile | None
+    path: str, files: KnownFiles, positions: Positions, current: int, known: FileGeneration | None
 ) -> Iterator[Unread]:
     """Of the rotated files beside `path`, oldest first: those that an earlier run has not read to their ends, or that
     there is a position in, and, where the file that `path` names is not a known one, those that came and went while no
@@ -96,7 +96,7 @@ def left_behind(
             files.keep(replace(one, ended=True))
 
 
-def _held(besides: Iterable[Beside], files: KnownFiles) -> dict[Generation, tuple[int, int]]:
+def _held(besides: Iterable[RotatedFile], files: KnownFiles) -> dict[Generation, tuple[int, int]]:
     """Files may begin alike, and then their inodes tell which is which: the rotated files, by device and inode, that
     begin as a known one and have its inode. No other file is that one."""
     inodes = {known.key for known in files.all}
@@ -118,14 +118,14 @@ def _is_new(descriptor: int, read: Iterable[int]) -> bool:
     return size > 0 and not any(end and windows(descriptor, end) == windows(other, end) for other, end in ends)
 
 
-def _may_be_known(beside: Beside, files: KnownFiles) -> bool:
+def _may_be_known(beside: RotatedFile, files: KnownFiles) -> bool:
     """Told by its first bytes, as it takes long to unpack the rest; also where they can't be read, which is warned of
     then."""
     head = head_of(beside)
     return head is None or files.may_be_known(head)
 
 
-def _perhaps_unfinished(known: KnownFile, positions: Positions) -> bool:
+def _perhaps_unfinished(known: FileGeneration, positions: Positions) -> bool:
     """A file that was read to its end may have lines that are not done (E3): there is a position in it. Where all are,
     that is its last line, which is passed over."""
     return positions.of(known.partition_name, known.epoch) is not None

@@ -24,7 +24,7 @@ log = logging.getLogger("kedge.spouts")
 
 
 @dataclass(frozen=True)
-class Beside:
+class RotatedFile:
     """A file whose name says that it was rotated."""
 
     path: str
@@ -36,7 +36,7 @@ class Beside:
         return self.path.endswith(".gz")
 
 
-def rotated(path: str) -> list[Beside]:
+def rotated(path: str) -> list[RotatedFile]:
     """The rotated files of the log at `path`, oldest first, 100 at most: `auth.log.1`, `auth.log-20261121`,
     `auth.log.2.gz`, `app.1.log`. A folder that can't be read has none."""
     folder, name = os.path.split(os.path.realpath(path))
@@ -50,14 +50,14 @@ def rotated(path: str) -> list[Beside]:
             for entry in there:
                 if called.match(entry.name) and entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
-                    found.append(Beside(entry.path, status.st_mtime_ns, (status.st_dev, status.st_ino)))
+                    found.append(RotatedFile(entry.path, status.st_mtime_ns, (status.st_dev, status.st_ino)))
     except OSError as error:
         log.warning("rotated files beside %s can't be looked for: %s", path, error)
     found.sort(key=lambda one: (one.changed_ns, one.path))
     return found[-BESIDE_MAX:]
 
 
-def opened(beside: Beside) -> int | None:
+def opened(beside: RotatedFile) -> int | None:
     """A descriptor of its content, unpacked where it is compressed; None where it has gone, is no file of ours to read,
     or is damaged, which is warned of. Blocks while it unpacks."""
     try:
@@ -75,7 +75,7 @@ def opened(beside: Beside) -> int | None:
         return None
 
 
-def head_of(beside: Beside) -> bytes | None:
+def head_of(beside: RotatedFile) -> bytes | None:
     """The first 1,024 bytes of its content, without unpacking the rest; None where they can't be read."""
     try:
         with open(open_regular(beside.path), "rb") as file:

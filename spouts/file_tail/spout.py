@@ -13,8 +13,8 @@ from typing import Final
 
 from acker.identity import MessageId
 from spouts.checks import alone
-from spouts.file_tail.identity import KnownFile, KnownFiles, digest, head_digest
-from spouts.file_tail.open_file import WINDOW_BYTES, Found, TailedFile, open_regular, unreadable
+from spouts.file_tail.identity import FileGeneration, KnownFiles, digest, head_digest
+from spouts.file_tail.open_file import WINDOW_BYTES, ReadResult, TailedFile, open_regular, unreadable
 from spouts.file_tail.resume import copy_of, current_of, left_behind, offset_in, passed_by
 from spouts.lines import Line
 from topology.codes.settings import INVALID_FILE_TAIL
@@ -165,7 +165,7 @@ class FileTail(Spout):
 
     # -- one file
 
-    def _add(self, descriptor: int, known: KnownFile, offset: int, whole: bool = False) -> None:
+    def _add(self, descriptor: int, known: FileGeneration, offset: int, whole: bool = False) -> None:
         lines = TailedFile(descriptor, offset, self.block_bytes, self.max_line_bytes)
         self._files.append(_Named(lines, known, whole or not self.follow))
 
@@ -201,7 +201,7 @@ class FileTail(Spout):
         """Reads a file's next lines; whether there are any. Afterwards its content is noted well enough (C2)."""
         lines = file.lines
         found = lines.read()
-        if found is Found.OTHER_CONTENT:
+        if found is ReadResult.OTHER_CONTENT:
             log.info(
                 "%s was truncated, or written anew, after %d bytes; it is read from its start", self.path, lines.offset
             )
@@ -211,9 +211,9 @@ class FileTail(Spout):
             if copied:
                 return False  # the copy comes first
             found = lines.read()
-        if found is not Found.LINES and not self.follow:
+        if found is not ReadResult.LINES and not self.follow:
             found = lines.finish()
-        if found is not Found.LINES:
+        if found is not ReadResult.LINES:
             if file.quiet_since is None:
                 file.quiet_since = self._clock.monotonic()
             return False
@@ -317,7 +317,7 @@ class FileTail(Spout):
         for file in self._files[:-1]:
             if file.quiet_since is None or (not file.whole and now - file.quiet_since < self.rotated_wait_s):
                 continue
-            if file.lines.finish() is Found.LINES:
+            if file.lines.finish() is ReadResult.LINES:
                 found_lines = True
             else:
                 try:
@@ -336,7 +336,7 @@ class _Named:
     """An open file and its name. `quiet_since` is when it was first found to have no more lines, in loop time; `whole`
     says that nobody writes to it any more."""
 
-    def __init__(self, lines: TailedFile, known: KnownFile, whole: bool) -> None:
+    def __init__(self, lines: TailedFile, known: FileGeneration, whole: bool) -> None:
         self.lines = lines
         self.known = known
         self.whole = whole

@@ -8,8 +8,8 @@ from typing import Any
 from sink_kit import Recorder, alert, until
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, Written
-from bolts.sinks.keys import Tally
+from bolts.sinks.contract import SinkStore, Written
+from bolts.sinks.keys import WriteCounts
 from topology.components import Tuple
 
 
@@ -49,7 +49,7 @@ class ScriptedStore:
             raise error
         why = self._refuses.pop(0) if self._refuses else ""
         self.batches.append([tup.record.failures for tup in tuples])
-        return Written(Tally(stored=len(tuples)), {0: why} if why else {})
+        return Written(WriteCounts(stored=len(tuples)), {0: why} if why else {})
 
     def close(self) -> None:
         self.closed = True
@@ -63,7 +63,7 @@ class ScriptedSink(BatchingSink):
     def __deepcopy__(self, memo: Any) -> "ScriptedSink":
         return ScriptedSink(self.store, self.batch, self.within_ms)
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         return self.store
 
 

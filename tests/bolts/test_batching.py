@@ -13,7 +13,7 @@ from batching_kit import ScriptedSink, ScriptedStore, fed, give
 from sink_kit import Recorder, alert, feed, opened, task, until
 
 from bolts.sinks import batching, retry
-from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from topology.components import Tuple
 from topology.errors import NotYet, WorkerError
 
@@ -195,7 +195,7 @@ async def test_f43_an_outage_is_told_when_it_lasts_at_intervals_and_when_it_is_o
 
 
 async def test_f18_a_broken_store_acks_and_fails_nothing_and_the_runtime_is_told() -> None:
-    store, out = ScriptedStore(raises=[StoreBroken("fsync: input/output error")]), Recorder()
+    store, out = ScriptedStore(raises=[SinkStoreBroken("fsync: input/output error")]), Recorder()
     async with opened(ScriptedSink(store)) as sink:
         give(sink, out, 1, 2)
         await until(lambda: sink.broken is not None)

@@ -15,7 +15,7 @@ from sink_kit import Alert, alert, opened
 
 from bolts import PostgresSink
 from bolts.sinks.postgres.errors import Fault, fault_of, loses_connection
-from bolts.sinks.postgres.table import NAME_BYTES_MAX, Table, checked_name, quoted
+from bolts.sinks.postgres.table import NAME_BYTES_MAX, PostgresTable, checked_name, quoted
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -52,7 +52,7 @@ def test_s10_names_that_are_none_are_refused(name: str) -> None:
 def test_s10_statements_have_each_field_quoted_and_one_parameter(fields: list[str]) -> None:
     cls: Any = msgspec.defstruct("Made", [(field, int) for field in fields], bases=(Record,), frozen=True)
     try:
-        table = Table(cls)
+        table = PostgresTable(cls)
     except ConfigurationError:
         assert {"xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"} & set(fields)
         return
@@ -62,7 +62,7 @@ def test_s10_statements_have_each_field_quoted_and_one_parameter(fields: list[st
 
 
 def test_s10_values_are_in_the_parameter_and_nowhere_else() -> None:
-    table = Table(Alert)
+    table = PostgresTable(Alert)
     row = table.row(alert(1, "'; DROP TABLE alert; --"))
     assert "DROP" in table.batch([row])
     assert "DROP" not in table.insert
@@ -72,7 +72,7 @@ def test_s10_values_are_in_the_parameter_and_nowhere_else() -> None:
 def test_a_field_that_the_server_has_no_name_for_is_refused(field: str) -> None:
     cls: Any = msgspec.defstruct("Made", [(field, int)], bases=(Record,), frozen=True)
     with pytest.raises(ConfigurationError, match="can't be a column"):
-        Table(cls)
+        PostgresTable(cls)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.sqlite.file import SqliteFile
 from topology.errors import ConfigurationError
 
@@ -37,7 +37,7 @@ def test_f16_f19_no_room_no_right_and_locks_are_waited_for(file: SqliteFile, nam
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_f18_f22_a_failed_fsync_and_a_damaged_file_end_the_process(file: SqliteFile, name: str) -> None:
-    with pytest.raises(StoreBroken, match=name), file.errors():
+    with pytest.raises(SinkStoreBroken, match=name), file.errors():
         raise error_of(name)
 
 

@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from bolts.sinks.sqlite.table import ROWS_MAX, Table, rows_told
+from bolts.sinks.sqlite.table import ROWS_MAX, SqliteTable, rows_told
 from topology import Record
 
 
@@ -15,7 +15,7 @@ class Alert(Record):
 
 def stored(folder: Path, rows: list[tuple[str, int, str | None]], create: str = "") -> list[str]:
     path = folder / "a store.db"
-    table = Table(Alert)
+    table = SqliteTable(Alert)
     connection = sqlite3.connect(path)
     connection.execute(create or table.create)
     connection.executemany(table.insert, [(*row, number.to_bytes(32, "big")) for number, row in enumerate(rows)])

@@ -13,7 +13,7 @@ from sink_kit import Alert, Recorder, Sample, alert, feed, opened, sqlite_rows, 
 
 from bolts import SqliteSink
 from bolts.sinks.sqlite.file import SqliteFile
-from bolts.sinks.sqlite.table import Table
+from bolts.sinks.sqlite.table import SqliteTable
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -147,13 +147,13 @@ async def test_f46_a_unique_index_of_the_users_fails_the_second_row_alone(path: 
 @pytest.mark.parametrize(
     ("harm", "said", "repair"),
     [
-        ("DROP TABLE alert", "was dropped", Table(Alert).create),
+        ("DROP TABLE alert", "was dropped", SqliteTable(Alert).create),
         ("ALTER TABLE alert RENAME failures TO n", "no column 'failures'", "ALTER TABLE alert RENAME n TO failures"),
         ("ALTER TABLE alert RENAME TO old", "was dropped", "ALTER TABLE old RENAME TO alert"),
         (
             "DROP TABLE alert; CREATE TABLE alert (source_ip INTEGER, failures INTEGER, at TEXT, key BLOB PRIMARY KEY)",
             "'source_ip' is INTEGER, and TEXT is wanted",
-            "DROP TABLE alert;" + Table(Alert).create,
+            "DROP TABLE alert;" + SqliteTable(Alert).create,
         ),
     ],
     ids=["dropped", "column renamed", "renamed", "of other types"],

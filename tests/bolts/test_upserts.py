@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sink_kit import feed, opened, sqlite_rows, stored, tup
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.sinks.sqlite.table import Table, rows_told
+from bolts.sinks.sqlite.table import SqliteTable, rows_told
 from bolts.sinks.upsert import Upsert
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -151,7 +151,7 @@ async def test_a_broken_trigger_of_the_users_fails_the_rows_and_is_not_taken_for
 async def test_the_newest_rows_are_told_by_their_revision(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     await stored(SqliteSink(path, **BY_PLAYER), [score("ann", 1, 1), score("bob", 2, 2), score("ann", 3, 3)])
-    lines = [*rows_told(path, "x.db", [Table(Score, None, Upsert(("player", "game"), "at"))])]
+    lines = [*rows_told(path, "x.db", [SqliteTable(Score, None, Upsert(("player", "game"), "at"))])]
     assert [line.split()[0] for line in lines[1:]] == ["player", "bob", "ann"]
 
 
@@ -168,7 +168,7 @@ NAMES = st.one_of(
 def test_s10_whatever_fields_are_called_the_key_and_the_revision_mean_these(names: list[str], table: str) -> None:
     key, revision, rest = names
     cls = msgspec.defstruct("Named", [(key, str), (revision, int), (rest, str)], bases=(Record,), array_like=True)
-    made = Table(cls, table, Upsert((key,), revision))
+    made = SqliteTable(cls, table, Upsert((key,), revision))
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE witness (x)")
         connection.execute(made.create)

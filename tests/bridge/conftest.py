@@ -18,12 +18,12 @@ _made: list[Any] = []
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """With the source of segments; on this machine alone, and silent."""
-    from bridge.driver.source import Segments
+    from bridge.driver.source import SegmentSource
     from bridge.spark.session import start
 
     made = start("tests", "local[2]", tmp_path_factory.mktemp("spark"), {})
     made.sparkContext.setLogLevel("OFF")
-    made.dataSource.register(Segments)
+    made.dataSource.register(SegmentSource)
     _made.append(made)
     return made
 

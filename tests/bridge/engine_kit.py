@@ -14,15 +14,15 @@ from bridge.engine.rows import (
     REJECTED,
     TIMERS,
     DueNow,
+    EngineRow,
+    KeyTimers,
     Rejected,
-    Row,
-    Timers,
     position_of,
     rejected_of,
     signed,
     timers_of,
 )
-from bridge.engine.stage import Held, Part, Routing
+from bridge.engine.stage import LazyState, Routing, StageBolts
 from topology import Record, Task, Topology
 from topology.records import encode
 from topology.runtime.clock import LoopClock
@@ -45,11 +45,11 @@ class Stages:
         self.random = Random(seed)
         self.states: dict[bytes, bytes] = {}
         self.rejected: list[Rejected] = []
-        self.timers: list[Timers] = []
+        self.timers: list[KeyTimers] = []
         self.calls: dict[str, int] = defaultdict(int)
         self.read = 0
         self.begun_us = BEGUN_US  # when the next batch begins
-        self.parts = [Part(self.routing, stage.number, self._task, self.loop) for stage in self.mapped.stages]
+        self.parts = [StageBolts(self.routing, stage.number, self._task, self.loop) for stage in self.mapped.stages]
         for part in self.parts:
             part.open()
 
@@ -68,12 +68,12 @@ class Stages:
         self.random.shuffle(rows)  # as partitions are worked on in any order
         rows = [*self.parts[0].arrive(rows)]
         for stage, part in zip(self.mapped.stages[1:], self.parts[1:], strict=True):
-            groups: dict[bytes, list[Row]] = defaultdict(list)
+            groups: dict[bytes, list[EngineRow]] = defaultdict(list)
             for row in rows:
                 groups[row.group].append(row)
             rows = []
             for group, members in groups.items():
-                held = Held(lambda at=(stage.number, group): self.states.get(at, b""))  # type: ignore[misc]
+                held = LazyState(lambda at=(stage.number, group): self.states.get(at, b""))  # type: ignore[misc]
                 rows += part.take(sorted(members, key=lambda row: row.position), held)
                 if held.changed:
                     self.states[stage.number, group] = held.content  # type: ignore[index]
@@ -82,7 +82,7 @@ class Stages:
     def counts(self) -> dict[tuple[str, str], int]:
         return {what: count for part in self.parts for what, count in part.counts.items()}
 
-    def _given(self, rows: list[Row]) -> Given:
+    def _given(self, rows: list[EngineRow]) -> Given:
         given: Given = defaultdict(list)
         for row in sorted(rows, key=lambda row: row.position):
             if row.to == REJECTED:
@@ -97,10 +97,10 @@ class Stages:
     def _number(self, record: Record) -> int:
         return next(n for n, (_, cls) in enumerate(self.mapped.streams) if cls is type(record))
 
-    def _arrived(self, number: int, origin: int, identity: int, content: bytes) -> Row:
+    def _arrived(self, number: int, origin: int, identity: int, content: bytes) -> EngineRow:
         self.read += 1
         position = in_batch(self.begun_us, position_of(self.read, number, 0, 0))
-        return Row(number, 0, b"", b"", signed(origin), signed(identity), position, content)
+        return EngineRow(number, 0, b"", b"", signed(origin), signed(identity), position, content)
 
     def _task(self, name: str) -> Task:
         notes = FolderNotes(self.folder / "notes")

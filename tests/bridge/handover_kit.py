@@ -14,7 +14,7 @@ import pyarrow as pa
 from acker.floors import Floors
 from acker.progress import Progress
 from acker.roots import owner, pack
-from bolts.sinks.contract import Store, StoreAway, Written
+from bolts.sinks.contract import SinkStore, StoreAway, Written
 from bridge.files.segments import Segments, read_segment
 from bridge.handover.bolt import HandOver
 from topology.components import Source, Task, Tuple
@@ -166,7 +166,7 @@ class LosingHandOver(HandOver):
     def _folder(self) -> Path:
         return input_folder(self.folder)
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         store, loses = super()._make_store(), self.loses
         write = store.write
 

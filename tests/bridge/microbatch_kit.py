@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 from bridge.engine.batch_clock import in_batch
-from bridge.engine.counts_and_timers import Book
+from bridge.engine.counts_and_timers import CountsAndTimers
 from bridge.engine.offsets import checkpoint
-from bridge.engine.rows import SCHEMA, Row, batch_of, rows_of
-from bridge.engine.stage import Held
+from bridge.engine.rows import SCHEMA, EngineRow, batch_of, rows_of
+from bridge.engine.stage import LazyState
 from bridge.engine.timers_source import TIMERS_INPUT
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
 
@@ -30,15 +30,15 @@ LEFT: Final = (  # what the driver leaves behind, one call after the other
     (Segments, "write"),
     (Segments, "end"),
     (Segments, "goes_on"),
-    (Book, "begin"),
-    (Book, "keep"),
-    (Book, "begin_end"),
-    (Book, "fired"),
+    (CountsAndTimers, "begin"),
+    (CountsAndTimers, "keep"),
+    (CountsAndTimers, "begin_end"),
+    (CountsAndTimers, "fired"),
     (QueryFolder, "begin"),
     (QueryFolder, "write"),
     (QueryFolder, "close"),
     (QueryFolder, "end"),
-    (Stream, "say_done"),
+    (StreamInput, "say_done"),
 )
 
 Place = tuple[int, int]  # a stage and a partition of it
@@ -162,21 +162,21 @@ class Query:
         self._batch += 1
         return True
 
-    def _arrived(self, begin: list[Any], end: list[Any], begun_us: int) -> list[Row]:
+    def _arrived(self, begin: list[Any], end: list[Any], begun_us: int) -> list[EngineRow]:
         rows = []
         for reader, *offsets in zip(self._readers, begin, end, strict=True):
             batches = [batch for one in reader.partitions(*offsets) for batch in reader.read(one)]
             rows += [row for batch in batches for row in rows_of(batch)]
         return [row._replace(position=in_batch(begun_us, row.position)) for row in rows]
 
-    def _through(self, stage: int, rows: list[Row]) -> list[Row]:
-        given: list[Row] = []
+    def _through(self, stage: int, rows: list[EngineRow]) -> list[EngineRow]:
+        given: list[EngineRow] = []
         for partition in range(PARTITIONS):
             own = [row for row in rows if sum(row.group) % PARTITIONS == partition]
             given += self._task((stage, partition), own)
         return given
 
-    def _task(self, place: Place, rows: list[Row]) -> list[Row]:
+    def _task(self, place: Place, rows: list[EngineRow]) -> list[EngineRow]:
         """A task of Spark's, which may be on another executor than in the batch before, or die when it is done."""
         world = self._world
         while True:
@@ -196,13 +196,13 @@ class Query:
         self._states[place] = self._world.state(place, self._batch)
         self._running._process._parts.pop(place, None)
 
-    def _taken(self, place: Place, rows: list[Row], changed: State) -> list[Row]:
+    def _taken(self, place: Place, rows: list[EngineRow], changed: State) -> list[EngineRow]:
         part, groups = self._running._process.part(*place), defaultdict(list)
         for row in rows:
             groups[row.group].append(row)
-        given: list[Row] = []
+        given: list[EngineRow] = []
         for group in self._world.random.sample(sorted(groups), len(groups)):
-            held = Held(lambda group=group: self._states[place].get(group, b""))  # type: ignore[misc]
+            held = LazyState(lambda group=group: self._states[place].get(group, b""))  # type: ignore[misc]
             given += part.take(sorted(groups[group], key=lambda row: row.position), held)
             if held.changed:
                 changed[group] = held.content

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 
 from bridge import Spark, Table, batch_joined
-from bridge.driver.job_results import Staged, Writer
+from bridge.driver.job_results import ResultWriter, Staged
 from bridge.files.history import Keeping
 from bridge.files.query import QueryFolder
 from bridge.queries.batch_joins import BatchJoin
@@ -129,16 +129,16 @@ def test_what_is_no_stream_is_refused_as_for_every_query() -> None:
 # -- what a task of the job writes
 
 
-def writer(folder: Path, rows_max: int = 4) -> Writer:
+def writer(folder: Path, rows_max: int = 4) -> ResultWriter:
     wanted = pa.schema([pa.field("number", pa.int64(), nullable=False)])
-    return Writer(str(folder), wanted, ["number", "cut"], "cut", 7, rows_max)
+    return ResultWriter(str(folder), wanted, ["number", "cut"], "cut", 7, rows_max)
 
 
 def rows(*numbers: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"number": pa.array(numbers, pa.int64())})
 
 
-def told(made: Writer, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
+def told(made: ResultWriter, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
     return [row for one in made(batches) for row in one.to_pylist()]
 
 

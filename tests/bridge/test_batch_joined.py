@@ -252,28 +252,28 @@ def test_files_of_results_that_are_published_when_the_driver_dies_stay_and_the_o
 
 
 def test_what_does_not_fit_the_output_is_named_and_nothing_is_kept_of_it(jobs: Jobs, tmp_path: Path) -> None:
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
 
     path = tmp_path / "owners.parquet"
     pq.write_table(pa.table({"key": ["k0"], "owner": [7]}), path)
-    with pytest.raises(NeedsMending, match="'owner' is int64, and string is declared"):
+    with pytest.raises(UserError, match="'owner' is int64, and string is declared"):
         jobs.begin(Table(path))
     jobs.put(seen(range(30)))
     jobs.end()
     running = jobs.begin(write_owners(path, OWNERS), how="left", revision="cut", output=Revised)
-    with pytest.raises(NeedsMending, match=r"gives what Revised can't hold: 'owner' is NULL in \d+ of 30 rows"):
+    with pytest.raises(UserError, match=r"gives what Revised can't hold: 'owner' is NULL in \d+ of 30 rows"):
         jobs.to_its_end(running)
     assert jobs.folder.batches() == []
 
 
 def test_a_history_of_another_version_of_the_record_is_told_before_a_job_runs(jobs: Jobs, tmp_path: Path) -> None:
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
 
     table = write_owners(tmp_path / "owners.parquet", OWNERS)
     jobs.put(seen(range(30)))
     jobs.begin(table, fold_segments=1).look()
     jobs.classes["records"] = Order
-    with pytest.raises(NeedsMending, match="holds another version of the record, where 'item' is not as it is now"):
+    with pytest.raises(UserError, match="holds another version of the record, where 'item' is not as it is now"):
         jobs.begin(table)
 
 

@@ -27,7 +27,7 @@ from handover_kit import (
 )
 
 from bridge.files.query import Epoch, QueryFolder, place
-from bridge.files.started import Begun
+from bridge.files.started import Started
 from topology import ConfigurationError
 from topology.codes.startup import SPARK_QUERY_FILES_MISSING
 from topology.storage.directory.state_dir import MemoryNotes
@@ -79,34 +79,34 @@ async def test_a_run_that_was_killed_before_it_was_noted_begins_again(tmp_path: 
     """The folder is there first, and the note second; the other way round nobody could begin any more."""
     await handed_over(tmp_path, range(3))
     notes = notes_of(tmp_path)
-    assert Begun(notes, "q").is_noted("items/0")
+    assert Started(notes, "q").is_noted("items/0")
     notes._notes.clear()
     await handed_over(tmp_path, range(5))
     assert sorted(numbers_stored(tmp_path)) == [*range(5)]
-    assert Begun(notes, "q").is_noted("items/0")
+    assert Started(notes, "q").is_noted("items/0")
 
 
 def test_a_folder_that_may_not_be_looked_into_is_not_called_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = MemoryNotes()
-    Begun(notes, "one").note("results")
+    Started(notes, "one").note("results")
 
     def refused(path: Path) -> bool:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     monkeypatch.setattr(Path, "exists", refused)  # root may look into all
-    Begun(notes, "one").check("results", tmp_path / "nothing")
+    Started(notes, "one").check("results", tmp_path / "nothing")
 
 
 def test_queries_and_parts_of_them_are_told_apart(tmp_path: Path) -> None:
     notes = MemoryNotes()
-    Begun(notes, "one").note("results")
-    assert not Begun(notes, "two").is_noted("results")
-    assert not Begun(notes, "one").is_noted("results/0")
-    Begun(notes, "two").check("results", tmp_path / "nothing")
+    Started(notes, "one").note("results")
+    assert not Started(notes, "two").is_noted("results")
+    assert not Started(notes, "one").is_noted("results/0")
+    Started(notes, "two").check("results", tmp_path / "nothing")
     with pytest.raises(ConfigurationError, match="nothing is gone, and query 'one' has begun with it"):
-        Begun(notes, "one").check("results", tmp_path / "nothing")
+        Started(notes, "one").check("results", tmp_path / "nothing")
 
 
 async def test_the_last_segment_that_has_gone_is_missed_by_the_end_that_was_said(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.driver.batch import Life, as_it_is
+from bridge.driver.batch import QueryRun, as_it_is
 from bridge.files.query import Epoch, QueryFolder
 from bridge.queries.driver_spec import QuerySpec
 
 SPEC = QuerySpec("hourly", "append", {}, "", "Hourly", "")
 
 
-def life(folder: Path, name: str = "first", epoch: int = 0) -> Life:
-    return Life(SPEC, QueryFolder(folder), Epoch(epoch), name)
+def life(folder: Path, name: str = "first", epoch: int = 0) -> QueryRun:
+    return QueryRun(SPEC, QueryFolder(folder), Epoch(epoch), name)
 
 
 def ends(folder: Path, said: list[str], **of: Any) -> tuple[Any, Any]:
@@ -72,18 +72,18 @@ def test_words_that_a_loss_of_power_has_cut_are_none(tmp_path: Path) -> None:
 
 
 def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_server(tmp_path: Path) -> None:
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
 
     remote, heard = ends(tmp_path, [])
     remote.tell(mending="query 'hourly' gives what Hourly can't hold: 'at' is NULL")
-    with pytest.raises(NeedsMending, match="'at' is NULL"):
+    with pytest.raises(UserError, match="'at' is NULL"):
         heard.hear()
 
 
 def test_a_client_without_its_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from bridge.driver.connect import start_remote
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
 
     monkeypatch.setitem(sys.modules, "grpc_status", None)
-    with pytest.raises(NeedsMending, match=r"pip install 'kedge-streams\[spark-connect\]'"):
+    with pytest.raises(UserError, match=r"pip install 'kedge-streams\[spark-connect\]'"):
         start_remote("tests", "sc://127.0.0.1:1", {})

@@ -12,9 +12,9 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 
 from bridge.arrow.schema import arrow_schema
-from bridge.driver.batch import Life, keep
-from bridge.driver.main import Voice, ended_by, named
-from bridge.errors import NeedsMending
+from bridge.driver.batch import QueryRun, keep
+from bridge.driver.main import DriverVoice, ended_by, named
+from bridge.errors import UserError
 from bridge.files.query import Epoch, QueryFolder
 from bridge.files.segments import damaged
 from bridge.queries.driver_spec import QuerySpec, schema_text
@@ -27,7 +27,7 @@ class Row(Record):
 
 def said_of(error: BaseException, query: str, folder: Path) -> str:
     out = io.StringIO()
-    ended_by(error, query, folder, 1.0, Voice(out))
+    ended_by(error, query, folder, 1.0, DriverVoice(out))
     return out.getvalue()
 
 
@@ -50,7 +50,7 @@ def test_what_has_to_be_mended_says_of_which_query_it_is() -> None:
 
 def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_that_do_not_fit(tmp_path: Path) -> None:
     spec = QuerySpec("known", "append", {}, schema_text(arrow_schema(Row)), "Row", "")
-    life = Life(spec, QueryFolder(tmp_path), Epoch(), "life")
+    life = QueryRun(spec, QueryFolder(tmp_path), Epoch(), "life")
 
     def table(frame: Any, say: Any) -> Any:
         raise ValueError("no such table")
@@ -64,7 +64,7 @@ def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_th
             return pa.table({"number": pa.array([1, None])})
 
     given: Any = Given()
-    with pytest.raises(NeedsMending, match="query 'known' gives what Row can't hold: 'number' is NULL in 1 of 2 rows"):
+    with pytest.raises(UserError, match="query 'known' gives what Row can't hold: 'number' is NULL in 1 of 2 rows"):
         keep(life, frame, 0, lambda frame, say: given, print)
 
 

@@ -12,7 +12,7 @@ from bridge.engine.mapping import mapped
 from bridge.engine.python_process import FolderNotes
 from bridge.engine.sinks import Sinks, counts_itself, told_of_all, with_counts
 from bridge.engine.stage import Routing
-from bridge.engine.user_errors import Raised, told_of
+from bridge.engine.user_errors import ComponentRaised, told_of
 from spouts import Items
 from topology import Bolt, Record, Task, Topology
 from topology.errors import ConfigurationError
@@ -121,9 +121,9 @@ def test_what_a_sink_raises_that_tells_of_many_processes_is_told_with_the_users_
     assert __file__ in frames[1], "the first frame is the user's"
 
 
-def said_at_the_end(sink: Counting, task: Callable[..., Task]) -> tuple[list[str], list[Raised]]:
+def said_at_the_end(sink: Counting, task: Callable[..., Task]) -> tuple[list[str], list[ComponentRaised]]:
     """Its lines, and what it has raised."""
-    one, raised = Topology("numbers"), list[Raised]()
+    one, raised = Topology("numbers"), list[ComponentRaised]()
     one.bolt("sink", sink, one.spout("numbers", Items([Numbered(1)])).shuffle())
     routing = Routing(mapped(one))
     prepare = with_counts(routing, COUNTS)

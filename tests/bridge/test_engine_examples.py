@@ -26,7 +26,7 @@ import pytest
 from spark_kit import needs_spark
 
 from bridge.engine.engine import ENGINE
-from bridge.engine.python_process import Seat
+from bridge.engine.python_process import PythonProcess
 from bridge.queries.options import trigger_of
 from examples.auth_log import auth_log
 from examples.auth_log import write as write_log
@@ -247,7 +247,7 @@ def on_spark(session: Any, folder: Path, name: str, one: Example, done: Callable
     kedges.companions.clear()  # that is the driver, as a process of its own
     kedges.companion_places.clear()
     loop, stop, pause = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-    seat = Seat(how, str(folder / "state" / "kept"), secrets.token_hex(4), 2)
+    seat = PythonProcess(how, str(folder / "state" / "kept"), secrets.token_hex(4), 2)
     with closing(loop), ThreadPoolExecutor(1) as elsewhere:
         serving = kedges.serve(state_dir=folder / "state", stop=stop.wait())
         served = elsewhere.submit(loop.run_until_complete, serving)

@@ -16,7 +16,7 @@ from engine_topology import Numbered, topology
 from spark_kit import needs_spark
 
 from bridge.engine.driver import to_mend
-from bridge.engine.python_process import Seat
+from bridge.engine.python_process import PythonProcess
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
 from bridge.queries.options import AVAILABLE_NOW, DEFAULT
@@ -48,7 +48,7 @@ class Lives:
     def begin(self) -> Any:
         from bridge.engine.run import EngineRunning, Settings
 
-        seat = Seat(self.again, str(self.folder), secrets.token_hex(4), 2)
+        seat = PythonProcess(self.again, str(self.folder), secrets.token_hex(4), 2)
         running = EngineRunning(self.session, seat, Settings(self.trigger, 2), self.said.append)
         running.begin()
         return running

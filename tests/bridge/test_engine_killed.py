@@ -16,8 +16,8 @@ from engine_firing_topology import Heard
 from microbatch_kit import Killed, Query, Session, World
 from spark_kit import needs_spark
 
-from bridge.engine.python_process import Seat
-from bridge.files.input import Stream
+from bridge.engine.python_process import PythonProcess
+from bridge.files.input import StreamInput
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
 from topology.records import encode
@@ -68,7 +68,7 @@ class Lives:
             "config": {},
         }
         session: Any = Session()
-        seat = Seat(again, str(self.folder), secrets.token_hex(4), 2)
+        seat = PythonProcess(again, str(self.folder), secrets.token_hex(4), 2)
         running: Any = EngineRunning(session, seat, Settings(run=run), lambda said: None)
         running._process.clock.utc = self.world.utc
         self.world.steps, self.world.kill_at, self.world.alive = 0, kill_at, True
@@ -88,7 +88,7 @@ class Lives:
 
     def goes_on(self) -> bool:
         ends = self.query.ended()
-        return ends is None or Stream(self.query.input("heard.Heard")).goes_on(ends.get("heard.Heard", {}))
+        return ends is None or StreamInput(self.query.input("heard.Heard")).goes_on(ends.get("heard.Heard", {}))
 
     def fired(self) -> Counter[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.folder / "fired.db")) as database:

@@ -21,8 +21,8 @@ from spark_kit import needs_spark
 from test_engine_in_spark import COUNT, Lives, embedded, stored
 
 from bridge.engine.engine import EngineSpark
-from bridge.engine.python_process import LEFT_S, FolderNotes, Seat
-from bridge.engine.rows import SCHEMA, Row, batch_of, rows_of
+from bridge.engine.python_process import LEFT_S, FolderNotes, PythonProcess
+from bridge.engine.rows import SCHEMA, EngineRow, batch_of, rows_of
 from bridge.engine.timers_source import TIMERS_INPUT
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
@@ -44,7 +44,7 @@ class Timed(Lives):
     def begun(self, run: str) -> Any:
         from bridge.engine.run import EngineRunning, Settings
 
-        seat = Seat(self.again, str(self.folder), secrets.token_hex(4), 2)
+        seat = PythonProcess(self.again, str(self.folder), secrets.token_hex(4), 2)
         running = EngineRunning(self.session, seat, Settings(self.trigger, 2, run), self.said.append)
         running.begin()
         return running
@@ -179,7 +179,7 @@ def test_the_rows_of_a_batch_are_made_so_many_at_a_time_in_their_order(monkeypat
     from bridge.engine import run as engine_running
 
     monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 10)
-    rows = [Row(0, 0, b"", b"", 0, 0, bytes([number * 7 % 25]), b"") for number in range(25)]
+    rows = [EngineRow(0, 0, b"", b"", 0, 0, bytes([number * 7 % 25]), b"") for number in range(25)]
     table = pa.Table.from_batches([batch_of(rows[:12]), batch_of(rows[12:])])
     parts = [*engine_running.in_order(table)]
     assert [len(part) for part in parts] == [10, 10, 5]
@@ -193,7 +193,7 @@ def test_a_batch_may_have_more_than_a_binary_column_has_in_one(monkeypatch: pyte
 
     monkeypatch.setattr(engine_running, "ROWS_AT_ONCE", 10)
     mebibyte = bytes(1 << 20)
-    part = batch_of(Row(0, 0, b"", b"", 0, 0, b"%05d" % number, mebibyte) for number in range(450))
+    part = batch_of(EngineRow(0, 0, b"", b"", 0, 0, b"%05d" % number, mebibyte) for number in range(450))
     rows = next(engine_running.in_order(pa.Table.from_batches([part] * 5)))
     assert [row.position for row in rows] == [b"00000"] * 5 + [b"00001"] * 5
     assert rows[0].record == mebibyte

@@ -15,10 +15,10 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 
 from spark_kit import HandedOver
 
-from bridge.engine.counts_and_timers import FILE, Book
+from bridge.engine.counts_and_timers import FILE, CountsAndTimers
 from bridge.engine.engine import EngineSpark
 from bridge.engine.handover import QUERY, SUMMARY, Outcomes, keep_summary
-from bridge.engine.rows import Timers
+from bridge.engine.rows import KeyTimers
 from bridge.files.query import Epoch, QueryFolder
 from bridge.handover.results import query_folder
 from topology import Record
@@ -65,15 +65,15 @@ class Runs:
         keep_summary(self.folder.folder, self.run, COUNTED)
         self.folder.end(Epoch(epoch), {INPUT: {"0": self.input.next[0]}})
 
-    def book(self) -> Book:
+    def book(self) -> CountsAndTimers:
         """The driver's."""
-        return Book(self.folder.folder / FILE)
+        return CountsAndTimers(self.folder.folder / FILE)
 
     def timer(self, due: datetime) -> None:
         """Set in the run that is under way, in its last batch."""
         book = self.book()
         book.begin(self.run, -1)
-        book.keep(0, {}, [Timers("watch", b"a", (("silent", due_of(due)),), ())])
+        book.keep(0, {}, [KeyTimers("watch", b"a", (("silent", due_of(due)),), ())])
         book.close()
 
 

@@ -23,9 +23,9 @@ from postgres_proxy import PostgresProxy
 from spark_kit import needs_spark
 from test_engine_in_spark import COUNT, Lives, embedded
 
-from bridge.engine.python_process import Process, Seat
+from bridge.engine.python_process import Process, PythonProcess
 from bridge.engine.query import stored
-from bridge.engine.rows import REJECTED, Row, batch_of, position_of, rejected_of, row_of, rows_of
+from bridge.engine.rows import REJECTED, EngineRow, batch_of, position_of, rejected_of, row_of, rows_of
 from bridge.queries.options import DEFAULT
 from topology import Record, Tuple
 from topology.components import Source
@@ -125,7 +125,7 @@ def process_of(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         file = str(Path(__file__).with_name("engine_topology.py"))
         given = {"store": str(tmp_path / "rows.db"), "dsn": dsn, "schema": schema}
         again = {"where": file, "attribute": "topology", "file": file, "given": given, "config": {}}
-        made.append(Process(Seat(again, str(tmp_path), str(len(made)), 2)))
+        made.append(Process(PythonProcess(again, str(tmp_path), str(len(made)), 2)))
         return made[-1]
 
     yield process_of
@@ -133,7 +133,7 @@ def process_of(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         one.close()
 
 
-def row(process: Process, number: int, record: Record, emitter: str, sink: str, task: int = 0) -> Row:
+def row(process: Process, number: int, record: Record, emitter: str, sink: str, task: int = 0) -> EngineRow:
     tup: Tuple[Any] = Tuple(record, number, number, 0, (), Source(emitter, type(record).__name__))
     to = process.routing.numbers[emitter, type(record).__name__, sink]
     return row_of(tup, to, task, b"", b"", position_of(number, 0, 0, 0), encode(record))
@@ -144,7 +144,7 @@ def test_a_row_that_the_server_refuses_is_rejected_and_what_is_for_others_passes
 ) -> None:
     """C9, F46: by the driver it becomes a dead letter, as what a bolt has rejected."""
     process, added = process_of(database.dsn, database.schema), Added()
-    passes = [row(process, 1, Odd(3), "copied", "odd"), Row(REJECTED, 0, b"", b"", 0, 0, b"x", b"")]
+    passes = [row(process, 1, Odd(3), "copied", "odd"), EngineRow(REJECTED, 0, b"", b"", 0, 0, b"x", b"")]
     bad = row(process, 2, Counted("\0", 7, 1, 7), "count", "store")
     good = [row(process, 3, Counted("a", 8, 1, 8), "count", "store"), row(process, 4, Total(8, 5), "sum", "store")]
     left = [
@@ -185,7 +185,7 @@ def test_a_server_that_goes_away_is_waited_for_and_told_until_it_is_back(
         assert [one[1] for one in held(database)["counted"]] == [1, 2, 3, 4]
 
 
-def take(process: Process, rows: list[Row]) -> list[Row]:
+def take(process: Process, rows: list[EngineRow]) -> list[EngineRow]:
     return [one for part in stored(process, batch_of(rows), Added()) for one in rows_of(part)]
 
 

@@ -11,11 +11,11 @@ import pytest
 from engine_kit import Stages
 
 from bridge.engine import counts_and_timers
-from bridge.engine.counts_and_timers import Book
+from bridge.engine.counts_and_timers import CountsAndTimers
 from bridge.engine.offsets import checkpoint, missing, newest
-from bridge.engine.rows import DueNow, Timers
+from bridge.engine.rows import DueNow, KeyTimers
 from bridge.engine.timers_source import TIMERS_INPUT, TimersInput
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.query import Epoch, QueryFolder
 from bridge.files.segments import Segments
 from spouts import Items
@@ -67,12 +67,12 @@ def test_a_timer_of_which_the_driver_has_another_time_than_the_state_fires_at_th
     stages: Stages, tmp_path: Path
 ) -> None:
     """B10, D9: what earlier releases have left, which had another time in each attempt."""
-    book = Book(tmp_path / "book.sqlite")
+    book = CountsAndTimers(tmp_path / "book.sqlite")
     stages.batch([(1, 2, Heard("a"))])
     ((name, due),) = stages.timers.pop().due
     (key,) = {group[1][2:] for group in stages.states}  # type: ignore[misc]
     wrong = DueNow("late", key, name, due - 7)
-    book.keep(0, {}, [Timers("late", key, ((name, wrong.due),), ())])
+    book.keep(0, {}, [KeyTimers("late", key, ((name, wrong.due),), ())])
     book.fired([wrong])
     assert not stages.batch([], [wrong])["kept"]
     book.keep(1, {}, stages.timers)
@@ -85,13 +85,13 @@ def test_counts_are_those_of_one_run_in_all_lives_of_its_driver(tmp_path: Path) 
     """A batch that a later run computes again is counted in both, as a message is that Kedge's workers replay there."""
     taken = ("watch", "executed")
     for run, batch, count in (("first", 0, 3), ("first", 0, 3), ("first", 1, 7), ("second", 1, 7), ("second", 2, 1)):
-        book = Book(tmp_path / "book.sqlite")
+        book = CountsAndTimers(tmp_path / "book.sqlite")
         book.begin(run, -1)
         book.keep(batch, {taken: count}, [])
         counts = book.counts()
         book.close()
         assert counts == {taken: {"first": {0: 3, 1: 10}, "second": {1: 7, 2: 8}}[run][batch]}
-    book = Book(tmp_path / "book.sqlite")
+    book = CountsAndTimers(tmp_path / "book.sqlite")
     assert [book.begin("third", 4), book.begin("third", 5), book.begin("fourth", 5)] == [4, 4, 5]
     assert not book.counts()
     book.close()
@@ -100,8 +100,8 @@ def test_counts_are_those_of_one_run_in_all_lives_of_its_driver(tmp_path: Path) 
 def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part is a segment: with all in one, a batch would have no bound."""
     monkeypatch.setattr(counts_and_timers, "AT_ONCE", 2)
-    book = Book(tmp_path / "book.sqlite")
-    book.keep(0, {}, [Timers("watch", bytes([key]), (("silent", key),), ()) for key in range(5)])
+    book = CountsAndTimers(tmp_path / "book.sqlite")
+    book.keep(0, {}, [KeyTimers("watch", bytes([key]), (("silent", key),), ()) for key in range(5)])
     book.begin_end("all that there is", ["watch"])
     parts = []
     while part := book.at_end():
@@ -115,11 +115,11 @@ def test_timers_of_the_end_are_given_so_many_at_a_time(tmp_path: Path, monkeypat
 
 def test_what_a_timer_sets_that_fires_at_the_end_is_for_the_next_end_whenever_the_driver_died(tmp_path: Path) -> None:
     """B10: it asks once more where it died before the end was settled."""
-    book = Book(tmp_path / "book.sqlite")
-    book.keep(0, {}, [Timers("watch", b"a", (("silent", 5),), ())])
+    book = CountsAndTimers(tmp_path / "book.sqlite")
+    book.keep(0, {}, [KeyTimers("watch", b"a", (("silent", 5),), ())])
     book.begin_end("one", ["watch"])
     book.fired(book.at_end())
-    book.keep(1, {}, [Timers("watch", b"a", (("silent", 6),), ())])
+    book.keep(1, {}, [KeyTimers("watch", b"a", (("silent", 6),), ())])
     book.begin_end("one", ["watch"])
     assert not book.at_end()
     book.begin_end("two", ["watch"])
@@ -164,13 +164,13 @@ def handed_over(folder: QueryFolder, count: int) -> None:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Book]:
-    book = Book(tmp_path / "book.sqlite")
+def book(tmp_path: Path) -> Iterator[CountsAndTimers]:
+    book = CountsAndTimers(tmp_path / "book.sqlite")
     yield book
     book.close()
 
 
-def test_nothing_is_missing_before_the_first_batch_and_after_one(tmp_path: Path, book: Book) -> None:
+def test_nothing_is_missing_before_the_first_batch_and_after_one(tmp_path: Path, book: CountsAndTimers) -> None:
     folder = QueryFolder(tmp_path)
     assert missing(folder, [INPUT], book, timed=True) == ""
     handed_over(folder, 2)
@@ -180,16 +180,16 @@ def test_nothing_is_missing_before_the_first_batch_and_after_one(tmp_path: Path,
     assert missing(folder, [INPUT], book, timed=True) == ""
 
 
-def test_a_checkpoint_that_was_deleted_is_told_and_not_waited_for(tmp_path: Path, book: Book) -> None:
+def test_a_checkpoint_that_was_deleted_is_told_and_not_waited_for(tmp_path: Path, book: CountsAndTimers) -> None:
     folder = QueryFolder(tmp_path)
     handed_over(folder, 2)
     folder.begin(Epoch())
-    Stream(folder.input(INPUT)).say_done({"0": 1})
+    StreamInput(folder.input(INPUT)).say_done({"0": 1})
     told = missing(folder, [INPUT], book, timed=True)
     assert "is empty, and what was read of 'numbers.Numbered' until now is done" in told
 
 
-def test_segments_that_were_deleted_are_told(tmp_path: Path, book: Book) -> None:
+def test_segments_that_were_deleted_are_told(tmp_path: Path, book: CountsAndTimers) -> None:
     folder = QueryFolder(tmp_path)
     handed_over(folder, 2)
     begun(folder, {"0": 3})
@@ -198,14 +198,16 @@ def test_segments_that_were_deleted_are_told(tmp_path: Path, book: Book) -> None
     assert "seg-000000000002.arrow is missing, and the checkpoint has read it" in told
 
 
-def test_a_book_that_was_deleted_is_told_as_the_timers_were_in_it(tmp_path: Path, book: Book) -> None:
+def test_a_book_that_was_deleted_is_told_as_the_timers_were_in_it(tmp_path: Path, book: CountsAndTimers) -> None:
     folder = QueryFolder(tmp_path)
     handed_over(folder, 2)
     begun(folder, {"0": 2})
     assert "book.sqlite is missing, and the timers" in missing(folder, [INPUT], book, timed=True)
 
 
-def test_a_book_that_was_deleted_ends_no_run_of_a_topology_without_timers(tmp_path: Path, book: Book) -> None:
+def test_a_book_that_was_deleted_ends_no_run_of_a_topology_without_timers(
+    tmp_path: Path, book: CountsAndTimers
+) -> None:
     """Counts were in it, and nothing that the output comes of."""
     folder = QueryFolder(tmp_path)
     handed_over(folder, 2)
@@ -216,4 +218,4 @@ def test_a_book_that_was_deleted_ends_no_run_of_a_topology_without_timers(tmp_pa
 def test_a_book_that_is_damaged_is_told(tmp_path: Path) -> None:
     (tmp_path / "book.sqlite").write_bytes(b"no book" * 1_000)
     with pytest.raises(ConfigurationError, match=r"book.sqlite can't be read \(file is not a database\)"):
-        Book(tmp_path / "book.sqlite")
+        CountsAndTimers(tmp_path / "book.sqlite")

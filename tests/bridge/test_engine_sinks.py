@@ -16,10 +16,10 @@ from engine_topology import Numbered
 from bolts import SqliteSink
 from bridge.engine.mapping import mapped
 from bridge.engine.python_process import FolderNotes
-from bridge.engine.rows import Rejected, Row, position_of, row_of
+from bridge.engine.rows import EngineRow, Rejected, position_of, row_of
 from bridge.engine.sinks import Away, Sinks
 from bridge.engine.stage import Routing
-from bridge.engine.user_errors import Raised
+from bridge.engine.user_errors import ComponentRaised
 from spouts import Items
 from topology import Bolt, Collector, Reject, Task, Topology, Tuple
 from topology.components import Source
@@ -101,7 +101,7 @@ def sinks_of(told: list[Away]) -> Iterator[Callable[[Any], Sinks]]:
         one.end()
 
 
-def rows(*numbers: int) -> list[Row]:
+def rows(*numbers: int) -> list[EngineRow]:
     found = []
     for place, number in enumerate(numbers):
         tup = Tuple(Numbered(number), number, number, 0, (), Source("numbers", "Numbered"))
@@ -127,7 +127,7 @@ def test_what_a_sink_rejects_is_told_and_what_it_raises_ends_the_batch(sinks_of:
     sinks = sinks_of(Checking())
     _, rejected = sinks.take(rows(1, 13))
     assert [one.text for one in rejected] == ["Reject: an unlucky number"]
-    with pytest.raises(Raised, match="'sink' has raised ValueError: no such number in process"):
+    with pytest.raises(ComponentRaised, match="'sink' has raised ValueError: no such number in process"):
         sinks.take(rows(14))
 
 
@@ -141,7 +141,7 @@ def test_a_sink_that_is_broken_ends_the_batch_and_acks_nothing(sinks_of: Callabl
 def test_a_row_that_is_acked_twice_ends_the_batch(sinks_of: Callable[[Any], Sinks]) -> None:
     """A4."""
     sinks = sinks_of(Later(flushes=True, twice=True))
-    with pytest.raises(Raised, match=r"'sink' has raised TupleStateError: .* twice in flush"):
+    with pytest.raises(ComponentRaised, match=r"'sink' has raised TupleStateError: .* twice in flush"):
         sinks.take(rows(1))
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from spark_kit import needs_spark
 
-from bridge.engine.rows import SCHEMA, Row, rows_of, unsigned
+from bridge.engine.rows import SCHEMA, EngineRow, rows_of, unsigned
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
 
@@ -39,7 +39,7 @@ def offset(one: Any, start: Any) -> Any:
     return one.latestOffset(start, one.getDefaultReadLimit())
 
 
-def read(one: Any, start: Any, end: Any) -> list[Row]:
+def read(one: Any, start: Any, end: Any) -> list[EngineRow]:
     return [row for part in one.partitions(start, end) for batch in one.read(part) for row in rows_of(batch)]
 
 

@@ -14,10 +14,10 @@ import pytest
 from bolts import SqliteSink
 from bridge.engine.mapping import mapped
 from bridge.engine.python_process import FolderNotes
-from bridge.engine.rows import DueNow, Row, position_of, row_of
+from bridge.engine.rows import DueNow, EngineRow, position_of, row_of
 from bridge.engine.sinks import Sinks
-from bridge.engine.stage import Held, Part, Routing
-from bridge.engine.user_errors import Notes, Raised, at_input, told_of
+from bridge.engine.stage import LazyState, Routing, StageBolts
+from bridge.engine.user_errors import ComponentRaised, RaisedNotes, at_input, told_of
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
 from topology.components import Source
@@ -136,7 +136,7 @@ def routed(*, bolt: Any = None, sinks: dict[str, Any] | None = None) -> Routing:
     return Routing(mapped(one))
 
 
-def rows(*numbers: int, to: int = 0) -> list[Row]:
+def rows(*numbers: int, to: int = 0) -> list[EngineRow]:
     found = []
     for place, number in enumerate(numbers):
         tup = Tuple(Numbered(number), number, number, 0, (), Source("numbers", "Numbered"))
@@ -168,10 +168,10 @@ def raised_by(task: Callable[..., Task]) -> Iterator[Callable[[Any], BaseExcepti
 
     def raised_by(bolt: Any) -> BaseException:
         routing = routed(bolt=bolt)
-        part = Part(routing, 1, task, loop)
+        part = StageBolts(routing, 1, task, loop)
         with pytest.raises(BaseException) as caught:  # noqa: PT011, PT012  # whatever it is
             part.open()
-            list(part.take(rows(5), Held()))
+            list(part.take(rows(5), LazyState()))
             part.close()
         return caught.value
 
@@ -216,7 +216,7 @@ def test_a_record_with_values_of_other_types_is_told_of_who_has_emitted_it(sinks
     sinks = sinks_of(sink=Taking())
     sinks.open()
     (row,) = rows(5)
-    with pytest.raises(Raised) as caught:
+    with pytest.raises(ComponentRaised) as caught:
         sinks.take([row._replace(record=encode(Other("five")))])
     text, _ = told_of(caught.value)
     assert text.startswith("could not emit in 'numbers': the bytes of a Numbered can't be decoded: Expected `int`")
@@ -245,7 +245,7 @@ def test_what_a_sink_raises_is_told_of_that_sink_with_the_users_frames_first(
 ) -> None:
     sinks = sinks_of(sink=Taking(where))
     sinks.open()
-    with pytest.raises(Raised) as caught:
+    with pytest.raises(ComponentRaised) as caught:
         sinks.take(rows(5))
     text, lines = told_of(caught.value)
     assert text.startswith(said)
@@ -257,7 +257,7 @@ def test_a_sink_that_can_not_be_opened_is_named_and_those_that_were_open_are_clo
 ) -> None:
     first = Taking()
     sinks = sinks_of(first=first, second=Taking("open"))
-    with pytest.raises(Raised) as caught:
+    with pytest.raises(ComponentRaised) as caught:
         sinks.open()
     assert told_of(caught.value)[0] == "'second' could not be opened: KeyError: 'no such table'"
     assert first.closed == 1
@@ -285,7 +285,7 @@ def test_a_batch_that_is_given_again_after_one_that_failed_waits_for_nothing_of_
     """As a process of Spark's lives on when a task of it has failed, and Spark tries that again."""
     sinks = sinks_of(sink=Holding())
     sinks.open()
-    with pytest.raises(Raised):
+    with pytest.raises(ComponentRaised):
         sinks.take(rows(1, 99))
     assert sinks.take(rows(1, 2)) == ({("sink", "executed"): 2}, [])
 
@@ -294,7 +294,7 @@ def test_a_sink_that_answers_for_nothing_is_told_and_ends_the_batch(sinks_of: Ca
     """A9: with nothing to come before the batch is done, it would hold its tuples for ever."""
     sinks = sinks_of(sink=Holding())
     sinks.open()
-    with pytest.raises(Raised) as caught:
+    with pytest.raises(ComponentRaised) as caught:
         sinks.take(rows(1, 2))
     text, _ = told_of(caught.value)
     assert "raised in 'sink': execute: TimeoutError: 2 tuples were neither acked nor failed within 0.2 s; on" in text
@@ -306,15 +306,15 @@ def test_a_sink_that_answers_for_nothing_is_told_and_ends_the_batch(sinks_of: Ca
 
 def test_a_note_is_for_its_own_life_of_the_driver_until_the_batch_is_whole(tmp_path: Path) -> None:
     """A task that Spark has tried again, and that went well then, is not what a later death is laid to."""
-    notes = Notes(tmp_path, "now")
+    notes = RaisedNotes(tmp_path, "now")
     assert notes.read() == ("", [])
     notes.forget()
-    notes.write(Raised("it", "open", ValueError("no")))
+    notes.write(ComponentRaised("it", "open", ValueError("no")))
     assert notes.read()[0] == "'it' could not be opened: ValueError: no"
-    assert Notes(tmp_path, "later").read() == ("", [])
-    Notes(tmp_path, "later").write(Raised("it", "close", ValueError("no")))
+    assert RaisedNotes(tmp_path, "later").read() == ("", [])
+    RaisedNotes(tmp_path, "later").write(ComponentRaised("it", "close", ValueError("no")))
     assert notes.read()[0] == "'it' could not be opened: ValueError: no", "whoever else writes"
-    Notes(tmp_path, "later").forget()
+    RaisedNotes(tmp_path, "later").forget()
     notes.forget()
     assert notes.read() == ("", [])
     assert not [*tmp_path.iterdir()]
@@ -322,17 +322,17 @@ def test_a_note_is_for_its_own_life_of_the_driver_until_the_batch_is_whole(tmp_p
 
 def test_a_life_removes_what_those_before_it_have_left(tmp_path: Path) -> None:
     for life in ("one", "two"):
-        Notes(tmp_path, life).write(Raised("it", "open", ValueError("no")))
+        RaisedNotes(tmp_path, life).write(ComponentRaised("it", "open", ValueError("no")))
     (tmp_path / "raised").write_text("{}")  # as an earlier release has called it
     (tmp_path / "epoch").write_text("{}")
-    Notes(tmp_path, "three").sweep()
+    RaisedNotes(tmp_path, "three").sweep()
     assert [one.name for one in tmp_path.iterdir()] == ["epoch"]
 
 
 def test_of_what_a_user_can_not_mend_there_is_no_note(tmp_path: Path) -> None:
     for error in (RuntimeError("ours"), ConnectionError("Spark's")):
         assert told_of(error) == ("", [])
-        Notes(tmp_path, "now").write(error)
+        RaisedNotes(tmp_path, "now").write(error)
     assert not [*tmp_path.iterdir()]
     assert told_of(ConfigurationError("env:DSN is not set"))[0] == "env:DSN is not set"
 
@@ -341,7 +341,7 @@ def test_a_store_that_is_broken_in_one_of_sparks_processes_is_told_in_a_sentence
     sinks_of: Callable[..., Sinks], tmp_path: Path
 ) -> None:
     """F18: it ends the run. Of one in the driver nothing is told so, as the driver's next life reads what is there."""
-    path, notes = tmp_path / "numbers.db", Notes(tmp_path, "now")
+    path, notes = tmp_path / "numbers.db", RaisedNotes(tmp_path, "now")
     sinks = sinks_of(sink=SqliteSink(path))
     sinks.open()
     sinks.take(rows(1))

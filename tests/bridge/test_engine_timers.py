@@ -8,8 +8,8 @@ import pytest
 from engine_kit import Stages
 
 from acker.identity import timer_pair
-from bridge.engine.counts_and_timers import Book
-from bridge.engine.rows import DueNow, Timers
+from bridge.engine.counts_and_timers import CountsAndTimers
+from bridge.engine.rows import DueNow, KeyTimers
 from spouts import Items
 from topology import Bolt, Record, State, Topology
 from topology.testing import Captured
@@ -50,7 +50,7 @@ def stages(tmp_path: Path) -> Iterator[Stages]:
     stages.close()
 
 
-def due(one: Timers) -> DueNow:
+def due(one: KeyTimers) -> DueNow:
     ((name, at),) = one.due
     return DueNow(one.component, one.key, name, at)
 
@@ -77,13 +77,13 @@ def test_a_timer_that_was_moved_or_taken_away_meanwhile_does_not_fire(stages: St
 
 
 def test_a_batch_that_is_repeated_is_counted_once_and_an_earlier_one_changes_nothing(tmp_path: Path) -> None:
-    book = Book(tmp_path / "book.sqlite")
+    book = CountsAndTimers(tmp_path / "book.sqlite")
     for _ in range(2):
-        book.keep(0, {("watch", "executed"): 3}, [Timers("watch", b"a", (("silent", 5), ("gone", 7)), ())])
-    book.keep(1, {("watch", "executed"): 1}, [Timers("watch", b"a", (("silent", 6),), ("gone",))])
-    book.keep(0, {("watch", "executed"): 3}, [Timers("watch", b"a", (("silent", 5),), ())])
+        book.keep(0, {("watch", "executed"): 3}, [KeyTimers("watch", b"a", (("silent", 5), ("gone", 7)), ())])
+    book.keep(1, {("watch", "executed"): 1}, [KeyTimers("watch", b"a", (("silent", 6),), ("gone",))])
+    book.keep(0, {("watch", "executed"): 3}, [KeyTimers("watch", b"a", (("silent", 5),), ())])
     book.close()
-    again = Book(tmp_path / "book.sqlite")
+    again = CountsAndTimers(tmp_path / "book.sqlite")
     assert again.counts() == {("watch", "executed"): 4}
     assert again.due(5) == []
     assert again.due(6) == [DueNow("watch", b"a", "silent", 6)]

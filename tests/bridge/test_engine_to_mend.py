@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from bridge.engine.driver import to_mend
-from bridge.engine.user_errors import Notes, Raised
+from bridge.engine.user_errors import ComponentRaised, RaisedNotes
 from topology.codes.runtime import SINK_STORE_BROKEN
 from topology.errors import WorkerError
 
@@ -18,14 +18,14 @@ BROKEN = WorkerError("sink: its store is broken: disk I/O error", code=SINK_STOR
 
 
 @pytest.fixture
-def raised(tmp_path: Path) -> Notes:
+def raised(tmp_path: Path) -> RaisedNotes:
     """Of a task that Spark has tried, and that may have gone well when it was tried again."""
-    notes = Notes(tmp_path, "now")
+    notes = RaisedNotes(tmp_path, "now")
     notes.write(BROKEN)
     return notes
 
 
-def test_what_was_raised_in_sparks_processes_is_why_the_query_has_failed(raised: Notes) -> None:
+def test_what_was_raised_in_sparks_processes_is_why_the_query_has_failed(raised: RaisedNotes) -> None:
     said, lines = to_mend(StreamingQueryException("[STREAM_FAILED] Job aborted due to stage failure"), raised)
     assert said.startswith("sink: its store is broken: disk I/O error; ")
     assert lines == []
@@ -41,12 +41,12 @@ def test_what_was_raised_in_sparks_processes_is_why_the_query_has_failed(raised:
     ],
 )
 def test_a_jvm_that_is_gone_is_not_laid_to_what_a_task_has_raised_before_it_was_tried_again(
-    raised: Notes, error: Exception
+    raised: RaisedNotes, error: Exception
 ) -> None:
     """C7: the next life of the driver goes on with the batch."""
     assert to_mend(error, raised) == ("", [])
 
 
-def test_what_a_component_has_raised_in_the_driver_is_told_before_what_spark_says(raised: Notes) -> None:
-    said, _ = to_mend(Raised("it", "open", ValueError("no")), raised)
+def test_what_a_component_has_raised_in_the_driver_is_told_before_what_spark_says(raised: RaisedNotes) -> None:
+    said, _ = to_mend(ComponentRaised("it", "open", ValueError("no")), raised)
     assert said == "'it' could not be opened: ValueError: no"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bridge.engine.run import Waiting
-from bridge.files.input import Stream
+from bridge.engine.run import EndWait
+from bridge.files.input import StreamInput
 from bridge.files.segments import Segments
 
 COUNT = 50
@@ -27,7 +27,7 @@ def segments(tmp_path: Path) -> Segments:
 def test_a_look_asks_for_what_may_have_come_since_and_for_no_segment_that_it_has_seen(
     segments: Segments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = Waiting([Stream(segments.folder.parent)])
+    waiting = EndWait([StreamInput(segments.folder.parent)])
     assert not waiting.over()
     asked: list[int] = []
     path = Segments.path
@@ -47,12 +47,12 @@ def test_a_look_asks_for_what_may_have_come_since_and_for_no_segment_that_it_has
 
 
 def test_it_is_over_where_the_first_segments_are_gone_and_not_while_an_input_goes_on(segments: Segments) -> None:
-    stream, other = Stream(segments.folder.parent), Stream(segments.folder.parents[1] / "others")
+    stream, other = StreamInput(segments.folder.parent), StreamInput(segments.folder.parents[1] / "others")
     stream.say_done({"0": 5})
     segments.remove(range(5))
     segments.end(COUNT)
-    assert Waiting([stream]).over()
-    waiting = Waiting([stream, other])
+    assert EndWait([stream]).over()
+    waiting = EndWait([stream, other])
     assert not waiting.over(), "nobody has begun to hand that over"
     (other.folder / "0").mkdir(parents=True)
     (other.folder / "tasks").write_text("1")

@@ -17,7 +17,7 @@ from spark_kit import HandedOver
 from acker.floors import Floors
 from bridge.files import history as module
 from bridge.files.history import History, Piece, outlived, pieces_between
-from bridge.files.input import Stream
+from bridge.files.input import StreamInput
 from bridge.files.segments import Segments, read_segment
 from topology import ConfigurationError, Record
 from topology.testing.sinks.driver import feed
@@ -41,7 +41,7 @@ class Kept:
         self.folder = folder / "history"
         self.input = HandedOver(folder, "records", tasks=2)
         self.clock = Clock()
-        self.stream = Stream(self.input.folder)
+        self.stream = StreamInput(self.input.folder)
         self.written: dict[int, list[tuple[int, list[int]]]] = {0: [], 1: []}  # of each segment: when, and what
         self.passed: dict[str, int] = {}
         self.count = 0
@@ -208,12 +208,12 @@ def test_what_is_missing_or_damaged_is_named(kept: Kept) -> None:
 def test_a_fold_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     from bridge.driver.job_source import HistoryReader
-    from bridge.driver.source import Files
+    from bridge.driver.source import SegmentPartition
 
     options = {"folder": str(tmp_path), "input": "records", "begin": "{}", "ends": "{}"}
     gone = tmp_path / "fold-000000000000-000000000004.arrow"
     with pytest.raises(ConfigurationError, match=r"fold-000000000000-000000000004\.arrow is missing"):
-        next(HistoryReader(options, ["number"]).read(Files([str(gone)])))
+        next(HistoryReader(options, ["number"]).read(SegmentPartition([str(gone)])))
 
 
 def test_a_history_that_was_deleted_or_a_segment_after_it_is_told_and_not_waited_for(kept: Kept) -> None:
@@ -235,7 +235,7 @@ async def test_the_hand_over_removes_what_is_folded_alone_and_with_other_tasks_t
     floors, folder = Floors((0,)), tmp_path / "history"
 
     def kept() -> list[int]:
-        history = History(Stream(input_folder(tmp_path)), folder, ["number"], fold_segments=FOLD)
+        history = History(StreamInput(input_folder(tmp_path)), folder, ["number"], fold_segments=FOLD)
         history.open()
         history.fold()
         pieces = pieces_between(history.stream, folder, history.first, history.reached)

@@ -17,8 +17,8 @@ from queries_kit import Queries
 from spark_kit import needs_spark
 
 from bridge import Spark, Table, joined
-from bridge.errors import NeedsMending
-from bridge.queries.joins import Join
+from bridge.errors import UserError
+from bridge.queries.joins import JoinQuery
 from bridge.queries.query import pickled
 from spouts import Items
 from topology import ConfigurationError, Record, Topology
@@ -75,8 +75,8 @@ def queries(session: Any, tmp_path: Path) -> Iterator[Queries]:
         one.stop()
 
 
-def join(table: Table, how: str = "left", types: Any = None) -> Join:
-    return Join(table, ("source_ip",), how, ("number", "source_ip", "owner"), types or {})
+def join(table: Table, how: str = "left", types: Any = None) -> JoinQuery:
+    return JoinQuery(table, ("source_ip",), how, ("number", "source_ip", "owner"), types or {})
 
 
 @needs_spark
@@ -164,10 +164,10 @@ def test_a_table_that_is_not_there_or_lacks_a_column_is_told_when_the_query_begi
         queries.begin(join(Table(tmp_path / "none.csv")))
     write_csv(tmp_path / "other.csv", {})
     (tmp_path / "other.csv").write_text("address,owner\nip0,mail\n")
-    with pytest.raises(NeedsMending, match="the table has no column 'source_ip'; it has address, owner"):
+    with pytest.raises(UserError, match="the table has no column 'source_ip'; it has address, owner"):
         queries.begin(join(Table(tmp_path / "other.csv")))
     (tmp_path / "numbers.jsonl").write_text('{"source_ip": 7, "owner": "mail"}\n')
-    with pytest.raises(NeedsMending, match="the stream's 'source_ip' is string, and the table's is bigint"):
+    with pytest.raises(UserError, match="the stream's 'source_ip' is string, and the table's is bigint"):
         queries.begin(join(Table(tmp_path / "numbers.jsonl")))
 
 
@@ -175,7 +175,7 @@ def test_a_table_that_is_not_there_or_lacks_a_column_is_told_when_the_query_begi
 def test_a_function_that_gives_no_table_is_told_when_the_query_begins(queries: Queries) -> None:
     stream = queries.session.readStream.format("rate").load()
     for given, what in ((None, "a NoneType"), (["ip0"], "a list"), (stream, "a stream")):
-        with pytest.raises(NeedsMending, match=f"the function for the table returns {what}; a DataFrame at rest is"):
+        with pytest.raises(UserError, match=f"the function for the table returns {what}; a DataFrame at rest is"):
             queries.begin(join(Table(lambda session, given=given: given)))  # type: ignore[misc]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 
-from bridge.errors import NeedsMending
+from bridge.errors import UserError
 from bridge.spark.master import on_loopback, wait_for
 
 
@@ -35,7 +35,7 @@ def somebody() -> Iterator[str]:
     ],
 )
 def test_who_does_not_answer_is_named_with_what_to_do(nobody: str, master: str, what: str) -> None:
-    with pytest.raises(NeedsMending) as raised:
+    with pytest.raises(UserError) as raised:
         wait_for(master.format(nobody), within_s=0.0)
     said = str(raised.value)
     assert said.startswith(f"no {what} answers at {nobody}")
@@ -43,7 +43,7 @@ def test_who_does_not_answer_is_named_with_what_to_do(nobody: str, master: str, 
 
 
 def test_a_port_that_is_none_is_told() -> None:
-    with pytest.raises(NeedsMending, match=r"no Master of Spark's answers at 127.0.0.1:x, .*Port could not be cast"):
+    with pytest.raises(UserError, match=r"no Master of Spark's answers at 127.0.0.1:x, .*Port could not be cast"):
         wait_for("spark://127.0.0.1:x", within_s=0.0)
 
 

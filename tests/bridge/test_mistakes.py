@@ -19,7 +19,7 @@ from bridge.spark.errors import (
     DEATHS_MAX,
     LONG_S,
     TRACEBACK,
-    Deaths,
+    DriverDeaths,
     java_cause,
     java_said,
     no_room,
@@ -141,15 +141,15 @@ def test_room_is_waited_for_until_there_is_some(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_dies_again_and_again_with_nothing_done_between_is_given_up(tmp_path: Path) -> None:
-    deaths = Deaths(tmp_path)
+    deaths = DriverDeaths(tmp_path)
     assert [deaths.one_more(1.0) for _ in range(DEATHS_MAX)] == [False] * (DEATHS_MAX - 1) + [True]
     deaths.forget()
-    assert [Deaths(tmp_path).one_more(1.0) for _ in range(DEATHS_MAX - 1)] == [False] * (DEATHS_MAX - 1)
-    assert not Deaths(tmp_path).one_more(LONG_S), "it has lived for long"
+    assert [DriverDeaths(tmp_path).one_more(1.0) for _ in range(DEATHS_MAX - 1)] == [False] * (DEATHS_MAX - 1)
+    assert not DriverDeaths(tmp_path).one_more(LONG_S), "it has lived for long"
     commits = tmp_path / "checkpoint" / "0" / "commits"
     commits.mkdir(parents=True)
     for number in range(2 * DEATHS_MAX):
         (commits / str(number)).touch()
-        assert not Deaths(tmp_path).one_more(1.0), "batches were done"
+        assert not DriverDeaths(tmp_path).one_more(1.0), "batches were done"
     (tmp_path / "file").touch()
-    assert not Deaths(tmp_path / "file").one_more(1.0), "who can't tell goes on"
+    assert not DriverDeaths(tmp_path / "file").one_more(1.0), "who can't tell goes on"

@@ -9,7 +9,7 @@ from handover_kit import message, says
 from acker.floors import Floors
 from acker.progress import Progress
 from acker.roots import owner
-from bridge.handover.dedup import Filed, Remembered, pair_of
+from bridge.handover.dedup import Filed, SegmentIdentities, pair_of
 
 
 def pairs(*numbers: int) -> list[bytes]:
@@ -17,7 +17,7 @@ def pairs(*numbers: int) -> list[bytes]:
 
 
 def test_a_pair_is_known_with_each_content_that_it_had_and_with_no_other_B2() -> None:
-    remembered = Remembered()
+    remembered = SegmentIdentities()
     (pair,) = pairs(1)
     assert remembered.add(Filed(0, 0, [pair], [message(1)]), [10]) == []
     assert remembered.add(Filed(0, 1, [pair, pair], [message(1)] * 2), [11, 12]) == [pair, pair]
@@ -26,7 +26,7 @@ def test_a_pair_is_known_with_each_content_that_it_had_and_with_no_other_B2() ->
 
 
 def test_a_segment_with_messages_of_two_homes_is_over_when_both_say_so_D15() -> None:
-    floors, remembered = Floors((0, 1)), Remembered()
+    floors, remembered = Floors((0, 1)), SegmentIdentities()
     remembered.add(Filed(0, 0, pairs(1, 2, 3), [message(1), message(5, home=1), message(3)]), [0, 0, 0])
     floors.announce(says(9))
     floors.announce(Progress(message(4, home=1), frozenset(), first=owner(1, 1)))
@@ -37,7 +37,7 @@ def test_a_segment_with_messages_of_two_homes_is_over_when_both_say_so_D15() -> 
 
 
 def test_a_look_is_bounded_and_the_next_goes_on_where_it_was() -> None:
-    floors, remembered = Floors((0,)), Remembered()
+    floors, remembered = Floors((0,)), SegmentIdentities()
     floors.announce(says(100))
     for number in range(4):
         numbers = range(number * 10, number * 10 + 10)
@@ -53,7 +53,7 @@ def test_a_look_is_bounded_and_the_next_goes_on_where_it_was() -> None:
 
 
 def test_what_is_not_over_is_looked_at_again_only_when_there_is_news() -> None:
-    floors, remembered = Floors((0,)), Remembered()
+    floors, remembered = Floors((0,)), SegmentIdentities()
     filed = Filed(0, 0, pairs(1, 2), [(message(1),), (message(2), message(3))])
     remembered.add(filed, [0, 0])
     floors.announce(says(2))

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 import pyarrow as pa
 from spark_kit import needs_spark
 
-from bridge.spark.shared_folder import PROBE, Look, check, unseen
+from bridge.spark.shared_folder import PROBE, FolderProbe, check, unseen
 from topology import ConfigurationError
 
 HOST = socket.gethostname()
@@ -22,7 +22,7 @@ HOST = socket.gethostname()
 
 def looks(folder: Path, text: str = "drawn") -> list[dict[str, str]]:
     row = pa.RecordBatch.from_pydict({"id": [0]})
-    return [one for told in Look(str(folder / PROBE), text)([row]) for one in told.to_pylist()]
+    return [one for told in FolderProbe(str(folder / PROBE), text)([row]) for one in told.to_pylist()]
 
 
 def test_who_sees_the_same_folder_says_nothing(tmp_path: Path) -> None:
@@ -48,14 +48,14 @@ def test_who_has_none_another_or_one_that_is_not_to_be_used_says_which(
 @needs_spark
 def test_who_reads_and_does_not_see_the_folder_says_that_and_not_that_a_segment_is_missing(tmp_path: Path) -> None:
     """An executor that comes later than the first look."""
-    from bridge.driver.source import Files, SegmentReader
+    from bridge.driver.source import SegmentPartition, SegmentReader
     from bridge.files.segments import damaged
 
     options = {"folder": str(tmp_path / "hourly"), "input": "failures", "begin": "{}", "life": "1", "parts": "1"}
     gone = tmp_path / "hourly" / "stream" / "failures" / "0" / "seg-000000000000.arrow"
     for error in (unseen(tmp_path / "hourly"), damaged(gone, "is missing")):
         with pytest.raises(ConfigurationError) as caught:
-            next(SegmentReader(options, ["at"]).read(Files([str(gone)])))
+            next(SegmentReader(options, ["at"]).read(SegmentPartition([str(gone)])))
         assert (str(caught.value), caught.value.code) == (str(error), error.code)
         gone.parents[2].mkdir(parents=True, exist_ok=True)
     assert str(unseen(tmp_path)) == f"{tmp_path} is not there on {HOST}, where Spark works"

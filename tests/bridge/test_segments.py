@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bolts.sinks.contract import StoreAway, StoreBroken
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from topology.codes.settings import DAMAGED_SPARK_HANDOVER, SPARK_DIR_UNUSABLE
 from topology.errors import ConfigurationError
 
@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spa
 from handover_kit import batch_of  # noqa: E402 - needs pyarrow
 
 import bridge.files.segments  # noqa: E402
-from bridge.files.segments import Kept, Segments, read_segment, sealed  # noqa: E402
+from bridge.files.segments import SegmentBounds, Segments, read_segment, sealed  # noqa: E402
 
 
 @pytest.fixture
@@ -121,25 +121,25 @@ def test_a_gap_is_told_by_the_missing_file(segments: Segments) -> None:
         segments.write(number, batch_of(number))
     segments.path(2).unlink()
     with pytest.raises(ConfigurationError, match=r"seg-000000000002\.arrow is missing"):
-        segments.checked_numbers(Kept())
+        segments.checked_numbers(SegmentBounds())
 
 
 def test_what_readers_have_passed_may_be_missing_and_numbers_go_on_behind_it(segments: Segments) -> None:
     for number in range(4):
         segments.write(number, batch_of(number))
     segments.remove([0, 2])
-    assert segments.checked_numbers(Kept(read=3)) == ([1, 3], 4)
+    assert segments.checked_numbers(SegmentBounds(read=3)) == ([1, 3], 4)
     segments.remove([1, 3])
-    assert segments.checked_numbers(Kept(over=4, read=4)) == ([], 4)
+    assert segments.checked_numbers(SegmentBounds(over=4, read=4)) == ([], 4)
     (segments.folder / "done").write_text("4")
-    assert segments.checked_numbers(Kept()) == ([], 4), "also where only the readers' word has lasted"
+    assert segments.checked_numbers(SegmentBounds()) == ([], 4), "also where only the readers' word has lasted"
 
 
 def test_other_files_in_the_folder_are_left_alone(segments: Segments) -> None:
     for name in ("notes.txt", "seg-1.arrow", "seg-000000000000.arrow.bak"):
         (segments.folder / name).write_text("?")
     segments.write(0, batch_of(1))
-    assert segments.checked_numbers(Kept()) == ([0], 1)
+    assert segments.checked_numbers(SegmentBounds()) == ([0], 1)
 
 
 def test_what_a_death_has_left_half_written_goes_when_the_folder_is_opened_F1(segments: Segments) -> None:
@@ -165,7 +165,7 @@ def test_a_folder_that_is_away_is_asked_again_and_leaves_nothing_behind(segments
 def test_a_name_that_is_taken_is_never_written_over(segments: Segments) -> None:
     """Only a process that should be dead could have written it, or this is one."""
     segments.write(0, batch_of(1))
-    with pytest.raises(StoreBroken, match="was there already"):
+    with pytest.raises(SinkStoreBroken, match="was there already"):
         segments.write(0, batch_of(2))
     assert segments.read(0).to_pydict() == {"number": [1]}
 
@@ -176,7 +176,7 @@ def test_a_failed_sync_is_a_broken_store_F18(name: str, segments: Segments, monk
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(bridge.files.segments, name, fails)
-    with pytest.raises(StoreBroken, match="could not be synced: Input/output error"):
+    with pytest.raises(SinkStoreBroken, match="could not be synced: Input/output error"):
         segments.write(0, batch_of(1))
 
 
@@ -217,8 +217,8 @@ def test_the_end_holds_until_there_is_more(segments: Segments) -> None:
 
 
 def test_what_is_noted_is_read_again(segments: Segments) -> None:
-    assert segments.kept() == Kept()
-    kept = Kept(12, 10, (b"\x00a floor", b"another"))
+    assert segments.kept() == SegmentBounds()
+    kept = SegmentBounds(12, 10, (b"\x00a floor", b"another"))
     segments.keep(kept)
     assert segments.kept() == kept
 

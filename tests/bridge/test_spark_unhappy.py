@@ -70,14 +70,14 @@ def test_a_segment_that_is_damaged_before_spark_reads_it_is_named_and_what_to_do
 
 
 def test_a_segment_that_goes_while_spark_reads_it_is_named(tmp_path: Path) -> None:
-    from bridge.driver.source import Files, SegmentReader
+    from bridge.driver.source import SegmentPartition, SegmentReader
     from bridge.files.segments import damaged
     from topology import ConfigurationError
 
     options = {"folder": str(tmp_path), "input": "failures", "begin": "{}", "life": "1", "parts": "1"}
     gone = tmp_path / "seg-000000000000.arrow"
     with pytest.raises(ConfigurationError) as caught:
-        next(SegmentReader(options, ["at"]).read(Files([str(gone)])))
+        next(SegmentReader(options, ["at"]).read(SegmentPartition([str(gone)])))
     assert str(caught.value) == str(damaged(gone, "is missing"))
 
 
@@ -126,14 +126,14 @@ def test_a_null_in_a_part_of_an_optional_record_is_named_by_the_driver(session: 
     """And not, batches later, by who reads the results."""
     from test_fitting import Outer
 
-    from bridge.errors import NeedsMending
+    from bridge.errors import UserError
 
     queries = Queries(session, tmp_path, Failure, Outer)
     queries.input.put(failures(range(3)))
     inner = "named_struct('a', cast(null as bigint), 'b', 'x') as inner"
     many = "cast(array() as array<struct<a: bigint, b: string>>) as many"
     running = queries.begin(lambda given: given.selectExpr("1L as number", inner, many))
-    with pytest.raises(NeedsMending, match=r"gives what Outer can't hold: 'inner\.a' is NULL in 3 of 3 rows"):
+    with pytest.raises(UserError, match=r"gives what Outer can't hold: 'inner\.a' is NULL in 3 of 3 rows"):
         queries.until(running, lambda: False)
     assert queries.folder.batches() == []
     queries.stop(running)

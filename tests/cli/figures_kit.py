@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from topology.cli.output.rates import Component, Figures, Now, Rates, Shape, Worker
+from topology.cli.output.rates import ComponentRates, Now, Rates, RateShape, RunRates, WorkerRates
 from topology.runtime.telemetry.histogram import Histogram
 from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts
 
-SHAPE = Shape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}})
-APART = Shape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}, 1: {"store": 1}})
+SHAPE = RateShape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}})
+APART = RateShape("alerts", {"lines": "spout", "store": "bolt"}, {0: {"lines": 1, "store": 1}, 1: {"store": 1}})
 
 
 def at(seconds: float, emitted: int = 0, latencies: tuple[float, ...] = (), **counts: Any) -> Snapshot:
@@ -28,13 +28,13 @@ def at(seconds: float, emitted: int = 0, latencies: tuple[float, ...] = (), **co
     )
 
 
-def looks(*snapshots: Snapshot, shape: Shape = SHAPE) -> Figures:
+def looks(*snapshots: Snapshot, shape: RateShape = SHAPE) -> RunRates:
     """The figures after these looks at a run in one process."""
     rates = Rates(shape, 1000.0)
     return [rates.of(Now(one, {0: one})) for one in snapshots][-1]
 
 
-def component(name: str = "store", **others: Any) -> Component:
+def component(name: str = "store", **others: Any) -> ComponentRates:
     """A bolt, unless `kind` says otherwise."""
     known: dict[str, Any] = {
         "kind": "bolt",
@@ -49,15 +49,15 @@ def component(name: str = "store", **others: Any) -> Component:
         "replayed": 0,
         "dead": 0,
     }
-    return Component(name, **(known | others))
+    return ComponentRates(name, **(known | others))
 
 
-def worker(number: int = 0, **others: Any) -> Worker:
+def worker(number: int = 0, **others: Any) -> WorkerRates:
     known: dict[str, Any] = {"pid": 4711, "away": False, "rate": 1.0, "busy": 0.1, "queued": 0, "deaths": 0}
-    return Worker(number, **(known | others))
+    return WorkerRates(number, **(known | others))
 
 
-def figures(bolts: int = 1, processes: int = 0, **others: Any) -> Figures:
+def figures(bolts: int = 1, processes: int = 0, **others: Any) -> RunRates:
     """Of a run with one spout and so many bolts."""
     counts = {"acked": 14_448, "failed": 0, "replayed": 0, "dead": 0, "pending": 3} | others.pop("counts", {})
     names = [component("lines", kind="spout", busy=None, p99_s=0.01)]
@@ -67,4 +67,4 @@ def figures(bolts: int = 1, processes: int = 0, **others: Any) -> Figures:
         "workers": tuple(worker(one, pid=4711 + one) for one in range(processes)),
         "limit": "the source 'lines' is the limit: nothing waits, it pauses 0 % of the time",
     }
-    return Figures("alerts", 12.0, 1204.0, counts, Histogram(), **(known | others))
+    return RunRates("alerts", 12.0, 1204.0, counts, Histogram(), **(known | others))

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from figures_kit import APART, SHAPE, at
 
-from topology.cli.output.progress import Lines, line, whole
-from topology.cli.output.rates import Now, Shape
+from topology.cli.output.progress import ProgressLines, line, whole
+from topology.cli.output.rates import Now, RateShape
 from topology.cli.output.summary import summary
 from topology.runtime.run.report import Report
 from topology.runtime.telemetry.histogram import Histogram
@@ -115,8 +115,8 @@ def test_a_line_has_rate_acked_failed_pending_and_latencies_and_what_else_there_
 class Run:
     """Looks at a run once a second, and keeps what is said of it."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], shape: Shape = SHAPE) -> None:
-        self._lines = Lines(shape)
+    def __init__(self, capsys: pytest.CaptureFixture[str], shape: RateShape = SHAPE) -> None:
+        self._lines = ProgressLines(shape)
         self._capsys = capsys
         self.said: list[tuple[int, str]] = []  # second, line
 

@@ -126,6 +126,6 @@ def test_a_stop_does_not_wait_for_ever_for_one_who_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_client, "WORD_S", 0.01)
-    monkeypatch.setattr(run_client.Line.heard, "__defaults__", (20,))
+    monkeypatch.setattr(run_client.RunConnection.heard, "__defaults__", (20,))
     with answering(tmp_path, lambda connection: time.sleep(2)) as state:
         assert "has not answered within 20 s" in kedge_here("stop", "--state-dir", state, cwd=tmp_path).stderr

@@ -6,7 +6,7 @@ import pytest
 from figures_kit import APART, SHAPE, at, looks
 
 from topology.cli.output.numbers import clock, duration, percent, rate, short
-from topology.cli.output.rates import LOOKS_MAX, SPAN_S, Now, Rates, Window, busy
+from topology.cli.output.rates import LOOKS_MAX, SPAN_S, Now, Rates, RateWindow, busy
 
 
 def test_before_anything_was_told_there_are_no_rates() -> None:
@@ -82,7 +82,7 @@ def test_a_counter_that_grows_is_marked_until_it_has_been_still_for_a_while() ->
 
 
 def test_looks_are_kept_for_a_few_seconds_and_are_few() -> None:
-    window = Window()
+    window = RateWindow()
     for tick in range(10_000):
         window.look(at(tick / 4))
     assert window.span_s == SPAN_S

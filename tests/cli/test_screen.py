@@ -10,8 +10,8 @@ import pyte
 import pytest
 
 from topology.cli.output import screen as screens
-from topology.cli.output.live import Live
-from topology.cli.output.rates import Shape
+from topology.cli.output.live import LiveView
+from topology.cli.output.rates import RateShape
 from topology.cli.output.screen import BURST, HIDE, PENDING_MAX, SHOW, Above, Screen, shown, written_above
 
 FRAME = ["title", "row one", "row two"]
@@ -275,5 +275,5 @@ def test_a_large_topology_is_looked_at_less_often(terminal: Terminal, monkeypatc
     seconds = []
     for components, workers in ((20, 4), (100, 8), (100, 64)):
         names = {f"bolt-{number}": "bolt" for number in range(components)}
-        seconds.append(Live(Shape("large", names, {worker: {} for worker in range(workers)})).every_s)
+        seconds.append(LiveView(RateShape("large", names, {worker: {} for worker in range(workers)})).every_s)
     assert seconds == [0.25, 0.4, 2.0]

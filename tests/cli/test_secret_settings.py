@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.compare.command import again
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 from topology import Topology
 from topology.cli import redact
 from topology.cli.companion_options import configure
@@ -87,4 +87,4 @@ def test_a_comparison_gives_secret_settings_to_its_runs_by_files_of_the_user_alo
 
 def test_a_comparison_does_not_repeat_a_secret_setting(companion: Configured) -> None:
     configured(companion, f"{KEY}={CANARY}")
-    assert CANARY not in again(Job("a.py", spark_conf=(f"{KEY}={CANARY}",)))
+    assert CANARY not in again(ComparisonJob("a.py", spark_conf=(f"{KEY}={CANARY}",)))

@@ -81,7 +81,7 @@ def test_how_to_kill_a_worker_is_said_as_soon_as_the_first_messages_come(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(run_session.HINT, "1")
-    options = run_session.Options(None, processes=run_session.Processes(2, "ipc", lambda config: {}))
+    options = run_session.Options(None, processes=run_session.WorkerProcesses(2, "ipc", lambda config: {}))
     asyncio.run(asyncio.wait_for(run_session._hint(Begun(), options), 10))
     assert capsys.readouterr().err == "try: kill -9 4712   (worker 1), and watch it come back\n"
 

@@ -10,7 +10,7 @@ import pytest
 from topology import Bolt, Collector, Config, Record, Task, Topology, Tuple
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.telemetry.metrics import Snapshot, SpoutCounts
-from topology.runtime.telemetry.stall import SILENT_S, BoltFacts, Facts, SpoutFacts, StallWatch, limit
+from topology.runtime.telemetry.stall import SILENT_S, BoltFacts, RunFacts, SpoutFacts, StallWatch, limit
 from topology.testing import Pause, ScriptedSpout, run_topology
 
 SOON = re.compile(r"for [56] s")  # it is looked once a second
@@ -107,8 +107,8 @@ def test_a_component_that_opens_slowly_is_named(caplog: pytest.LogCaptureFixture
 SPOUT = SpoutFacts("lines")
 
 
-def facts(silent_s: float = SILENT_S, *, spout: SpoutFacts = SPOUT, **others: Any) -> Facts:
-    return Facts(silent_s, [spout], others.pop("bolts", []), **others)
+def facts(silent_s: float = SILENT_S, *, spout: SpoutFacts = SPOUT, **others: Any) -> RunFacts:
+    return RunFacts(silent_s, [spout], others.pop("bolts", []), **others)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def facts(silent_s: float = SILENT_S, *, spout: SpoutFacts = SPOUT, **others: An
         ),
     ],
 )
-def test_the_sentence_follows_from_the_facts(given: Facts, said: str | None) -> None:
+def test_the_sentence_follows_from_the_facts(given: RunFacts, said: str | None) -> None:
     found = limit(given)
     assert (found.text if found else None) == said
 
@@ -149,7 +149,7 @@ def figures(emitted: int, acked: int) -> Snapshot:
 def test_a_line_about_a_source_that_was_idle_is_not_shown_beside_counters_that_have_grown_since() -> None:
     """It is looked once a second, and counters are shown more often."""
     watch = StallWatch()
-    idle = Facts(0.0, [SpoutFacts("lines")], [])
+    idle = RunFacts(0.0, [SpoutFacts("lines")], [])
     for now in range(7):
         watch.look(float(now), figures(5, 5), lambda: idle)
     assert watch.text_with(figures(5, 5)) == "source idle: no message from 'lines' for 6 s"
@@ -159,7 +159,7 @@ def test_a_line_about_a_source_that_was_idle_is_not_shown_beside_counters_that_h
 
 def test_a_line_about_what_is_stuck_stays_while_only_more_comes_in() -> None:
     watch = StallWatch()
-    stuck = Facts(0.0, [SpoutFacts("lines", pending=3)], [])
+    stuck = RunFacts(0.0, [SpoutFacts("lines", pending=3)], [])
     for now in range(7):
         watch.look(float(now), figures(5, 2), lambda: stuck)
     assert watch.text_with(figures(9, 2)).startswith("3 messages are pending")

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from bridge.compare.job import Job, Row
+from bridge.compare.job import ComparisonJob, ComparisonRow
 from bridge.compare.results import ModeResult
 
 PATIENCE_S = 60.0
@@ -117,16 +117,16 @@ def auth_log(folder: Path) -> Path:
     return path
 
 
-def job_of(target: Path, *values: str, **more: Any) -> Job:
+def job_of(target: Path, *values: str, **more: Any) -> ComparisonJob:
     """A short one: two seconds at 200 messages a second."""
     plain: dict[str, Any] = {"rate": 200.0, "seconds": 2.0, "warm_up_s": 0.5, "rounds": 1}
-    return Job(str(target), values, **{**plain, **more})
+    return ComparisonJob(str(target), values, **{**plain, **more})
 
 
 class Told:
     """A Progress that writes down what it is told, and does `then` at each word of a phase."""
 
-    def __init__(self, then: Callable[[Row, str], None] | None = None) -> None:
+    def __init__(self, then: Callable[[ComparisonRow, str], None] | None = None) -> None:
         self.rows: list[str] = []
         self.turns: list[tuple[str, int]] = []
         self.phases: list[str] = []
@@ -134,20 +134,20 @@ class Told:
         self.notes: list[str] = []
         self._then = then
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         self.rows = [row.title for row in rows]
 
-    def begun(self, row: Row, round: int) -> None:
+    def begun(self, row: ComparisonRow, round: int) -> None:
         self.turns.append((row.mode, round))
 
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
         assert 0 <= done_s <= of_s
         if phase not in self.phases:
             self.phases.append(phase)
         if self._then is not None:
             self._then(row, phase)
 
-    def ended(self, row: Row, result: ModeResult) -> None:
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None:
         self.results.append(result)
 
     def note(self, text: str) -> None:
@@ -172,7 +172,7 @@ print(json.dumps(made.as_json()), flush=True)
 class Apart:
     """A comparison in a process of its own."""
 
-    def __init__(self, job: Job, folder: Path) -> None:
+    def __init__(self, job: ComparisonJob, folder: Path) -> None:
         self.token = uuid.uuid4().hex
         self._err = open(folder / f"{self.token}.err", "w+")  # noqa: SIM115 – until `close`
         self.process = subprocess.Popen(
@@ -221,7 +221,7 @@ class Apart:
 
 
 @contextmanager
-def apart(job: Job, folder: Path) -> Iterator[Apart]:
+def apart(job: ComparisonJob, folder: Path) -> Iterator[Apart]:
     one = Apart(job, folder)
     try:
         yield one

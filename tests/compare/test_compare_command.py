@@ -10,7 +10,7 @@ import pytest
 from cli_kit import kedge, kedge_here, one_sentence, told
 
 from bridge.compare.command import again
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 
 WRONG = {
     "no rate": (["--rate", "0"], "--rate takes a number of messages a second above 0, or max, not '0'", "K701"),
@@ -229,7 +229,7 @@ def test_a_rate_of_more_messages_than_can_be_kept_is_told_before_any_is_read(
 
 
 def test_the_line_to_repeat_it_has_all_that_counts_wherever_it_came_from() -> None:
-    job = Job(
+    job = ComparisonJob(
         "jobs/alerts.py:nightly",
         ("path=my file.log",),
         ("max_pending=5",),
@@ -247,5 +247,5 @@ def test_the_line_to_repeat_it_has_all_that_counts_wherever_it_came_from() -> No
         *("--spark-conf", "a.b=c d", "--rate", "max", "--for", "2.5", "--warm-up", "0", "--rounds", "3"),
         *("--modes", "record,spark:1s", "--spark", "local[2]", "--kill"),
     ]
-    assert again(Job("a.py", p99_ms=12.5)).endswith(" --rounds 2 --p99 12.5ms")
-    assert again(Job("alerts.py")) == "kedge compare alerts.py --rate 1000 --for 20 --warm-up 5 --rounds 2"
+    assert again(ComparisonJob("a.py", p99_ms=12.5)).endswith(" --rounds 2 --p99 12.5ms")
+    assert again(ComparisonJob("alerts.py")) == "kedge compare alerts.py --rate 1000 --for 20 --warm-up 5 --rounds 2"

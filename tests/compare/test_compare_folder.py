@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bridge.compare import folder as folders
-from bridge.compare.folder import ALIVE, PREFIX, Folder, sweep
+from bridge.compare.folder import ALIVE, PREFIX, ComparisonFolder, sweep
 from topology.errors import StartError
 
 WITHIN_S = 20.0
@@ -42,7 +42,7 @@ def start(started: list["subprocess.Popen[str]"], code: str, *arguments: str) ->
 
 
 def test_it_is_this_users_alone_and_gone_once_it_is_closed(temporary: Path) -> None:
-    made = Folder()
+    made = ComparisonFolder()
     assert made.path.parent == temporary
     assert made.path.stat().st_mode & 0o777 == 0o700
     (made.path / "run-1").mkdir()
@@ -99,7 +99,7 @@ def test_a_temporary_directory_that_can_not_be_written_is_one_sentence(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "gone"))
     with pytest.raises(StartError, match="a file or process of the comparison's own can't be made: No such file"):
-        Folder()
+        ComparisonFolder()
 
 
 def test_a_process_of_a_comparison_that_is_killed_ends_too(
@@ -116,7 +116,7 @@ def test_a_process_of_a_comparison_that_is_killed_ends_too(
 def test_a_process_that_begins_when_its_comparison_has_gone_ends_too(
     temporary: Path, started: list["subprocess.Popen[str]"]
 ) -> None:
-    made = Folder()
+    made = ComparisonFolder()
     path = made.path
     made.close()
     process, _ = start(started, WAITS, str(path))

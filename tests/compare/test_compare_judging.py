@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from acker.identity import message_pair, partition_seed
-from bridge.compare.job import Row
-from bridge.compare.rounds.judge import Arrival, Trial, agreed, figures, merged, names_of, origins_of
-from bridge.compare.workload.script import Script, Source, Writer
+from bridge.compare.job import ComparisonRow
+from bridge.compare.rounds.judge import Arrival, MeasuredRound, agreed, figures, merged, names_of, origins_of
+from bridge.compare.workload.script import Script, ScriptSource, ScriptWriter
 from topology import Record
 
-ROW = Row("embedded", "Kedge, one process", "exactly once")
+ROW = ComparisonRow("embedded", "Kedge, one process", "exactly once")
 MS = 1_000_000
 START = 5_000 * MS
 
@@ -21,11 +21,11 @@ class One(Record):
 
 def script_of(folder: Path, sources: int = 1, rate: float | None = 1_000.0) -> Script:
     """Ten messages held, thirty offered, ten of them to warm up: one is due each millisecond."""
-    writer = Writer(folder)
+    writer = ScriptWriter(folder)
     for number in range(10):
         writer.add(number % sources, 0, One(number))
     writer.close()
-    named = tuple(Source(f"spout{number}", f"spout{number}", (One,)) for number in range(sources))
+    named = tuple(ScriptSource(f"spout{number}", f"spout{number}", (One,)) for number in range(sources))
     return Script(folder, "x", named, 10, 30, 10, rate, 1_000.0)
 
 
@@ -37,8 +37,8 @@ def arrived(number: int, at_ms: float, identity: int | None = None) -> Arrival:
     return Arrival("sink", origin(number), identity if identity is not None else number, START + round(at_ms * MS))
 
 
-def made_of(folder: Path, *arrivals: Arrival, **more: object) -> Trial:
-    trial = Trial([*arrivals], released=30, start_ns=START)
+def made_of(folder: Path, *arrivals: Arrival, **more: object) -> MeasuredRound:
+    trial = MeasuredRound([*arrivals], released=30, start_ns=START)
     for name, value in more.items():
         setattr(trial, name, value)
     return trial
@@ -139,4 +139,4 @@ def test_what_most_runs_have_given_is_what_each_should_have() -> None:
     assert agreed(runs) == {("s", 1), ("s", 2)}
     assert agreed(runs[:1]) == {("s", 1), ("s", 2)}
     origins = {origin(10): 10}
-    assert names_of(Trial([arrived(10, 1), arrived(10, 2), arrived(11, 3)]), origins) == {("sink", 10)}
+    assert names_of(MeasuredRound([arrived(10, 1), arrived(10, 2), arrived(11, 3)]), origins) == {("sink", 10)}

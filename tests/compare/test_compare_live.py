@@ -4,14 +4,17 @@ import pytest
 from comparison_kit import failed, result
 from rich.cells import cell_len
 
-from bridge.compare.job import Job, Row
-from bridge.compare.report.live import Bars, Lines, _lines, found
+from bridge.compare.job import ComparisonJob, ComparisonRow
+from bridge.compare.report.live import Bars, PlainProgress, _lines, found
 
-RECORD, SPARK = Row("record", "record", "exactly once"), Row("spark:1s", "spark:1s, Kedge's settings", "exactly once")
+RECORD, SPARK = (
+    ComparisonRow("record", "record", "exactly once"),
+    ComparisonRow("spark:1s", "spark:1s, Kedge's settings", "exactly once"),
+)
 
 
 def bars(rounds: int = 2) -> Bars:
-    made = Bars(Job("alerts.py", seconds=10.0, warm_up_s=2.0, rounds=rounds))
+    made = Bars(ComparisonJob("alerts.py", seconds=10.0, warm_up_s=2.0, rounds=rounds))
     made.planned([RECORD, SPARK])
     return made
 
@@ -55,7 +58,7 @@ def test_beside_a_bar_stands_what_goes_on_and_then_what_came_of_it() -> None:
 
 
 def test_where_all_is_offered_at_once_nobody_knows_how_long_it_takes() -> None:
-    made = Bars(Job("alerts.py", rate=None, seconds=10.0))
+    made = Bars(ComparisonJob("alerts.py", rate=None, seconds=10.0))
     made.begun(RECORD, 1)
     made.phase(RECORD, "measuring", 14.0, 60.0)
     assert made.bars["record"].said == "measuring 14 s"
@@ -97,10 +100,10 @@ def test_the_time_that_is_left_is_told_once_there_is_something_to_guess_it_by() 
 @pytest.mark.parametrize("columns", [1, 20, 50, 80, 200])
 @pytest.mark.parametrize("rows", [1, 5, 24])
 def test_the_frame_fits_its_terminal_whatever_is_in_it(columns: int, rows: int, coloured: bool) -> None:
-    made = Bars(Job("alerts.py"))
-    made.planned([Row(f"m{number}", f"mode {number} [red]\x1b[2J", "") for number in range(12)])
-    made.begun(Row("m9", "mode 9 [red]\x1b[2J", ""), 1)
-    made.ended(Row("m3", "mode 3 [red]\x1b[2J", ""), failed("m3", "no \x1b]0;pwn\x07" + "x" * 300))
+    made = Bars(ComparisonJob("alerts.py"))
+    made.planned([ComparisonRow(f"m{number}", f"mode {number} [red]\x1b[2J", "") for number in range(12)])
+    made.begun(ComparisonRow("m9", "mode 9 [red]\x1b[2J", ""), 1)
+    made.ended(ComparisonRow("m3", "mode 3 [red]\x1b[2J", ""), failed("m3", "no \x1b]0;pwn\x07" + "x" * 300))
     frame, plain = _lines(made, 3.0, columns, rows, coloured)
     assert len(frame) == len(plain) <= max(rows, 2)
     assert [line for line in plain if cell_len(line) > max(columns - 1, 1)] == []
@@ -110,8 +113,8 @@ def test_the_frame_fits_its_terminal_whatever_is_in_it(columns: int, rows: int, 
 
 
 def test_where_not_all_bars_fit_the_one_whose_turn_it_is_stays() -> None:
-    made = Bars(Job("alerts.py"))
-    rows = [Row(f"m{number}", f"mode {number}", "") for number in range(12)]
+    made = Bars(ComparisonJob("alerts.py"))
+    rows = [ComparisonRow(f"m{number}", f"mode {number}", "") for number in range(12)]
     made.planned(rows)
     for row in rows:
         made.begun(row, 1)
@@ -123,7 +126,7 @@ def test_where_not_all_bars_fit_the_one_whose_turn_it_is_stays() -> None:
 def test_without_a_terminal_each_turn_has_a_line_when_it_begins_and_one_when_it_is_over(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Lines(Job("alerts.py", rounds=2)) as shown:
+    with PlainProgress(ComparisonJob("alerts.py", rounds=2)) as shown:
         shown.planned([RECORD, SPARK])
         shown.begun(RECORD, 1)
         shown.phase(RECORD, "measuring", 1.0, 20.0)

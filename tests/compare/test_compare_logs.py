@@ -13,7 +13,7 @@ import psutil
 import pytest
 from measured_kit import Told, counting, job_of
 
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.measure import compare
 from bridge.compare.modes import ways_of, why_not
 from bridge.compare.rounds import logs
@@ -62,7 +62,7 @@ def test_a_driver_of_sparks_that_dies_at_the_start_has_its_reason_and_its_log_in
 
 
 def test_a_mode_whose_process_is_killed_says_so_and_where_its_log_is(tmp_path: Path, temporary: Path) -> None:
-    def killed(row: Row, phase: str) -> None:
+    def killed(row: ComparisonRow, phase: str) -> None:
         if phase == "measuring":
             for one in psutil.Process().children():
                 if "run" in one.cmdline():

@@ -13,7 +13,7 @@ from measured_kit import Told, apart, auth_log, counting, job_of, until
 
 from bridge.compare import folder as folders
 from bridge.compare import measure
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.measure import compare
 from bridge.compare.modes import ways_of
 from bridge.compare.rounds import kedge
@@ -77,7 +77,7 @@ def test_a_source_with_too_few_messages_is_offered_again_and_the_comparison_says
 def test_a_feeder_that_is_held_up_in_the_measured_part_is_told_as_the_limit(tmp_path: Path) -> None:
     held: list[psutil.Process] = []
 
-    def stopped(row: Row, phase: str) -> None:
+    def stopped(row: ComparisonRow, phase: str) -> None:
         if phase == "measuring" and not held:
             held.extend(one for one in psutil.Process().children() if "bridge.compare.workload.feeder" in one.cmdline())
             held[0].suspend()
@@ -95,7 +95,7 @@ def test_a_feeder_that_does_not_come_to_its_end_is_the_rows_problem(
 ) -> None:
     monkeypatch.setattr(kedge, "DRAIN_S", 0.5)
 
-    def stopped(row: Row, phase: str) -> None:
+    def stopped(row: ComparisonRow, phase: str) -> None:
         if phase == "measuring":
             for one in psutil.Process().children():
                 if "bridge.compare.workload.feeder" in one.cmdline():
@@ -170,7 +170,7 @@ def test_a_mode_for_which_there_is_no_room_says_so_in_its_row(tmp_path: Path, mo
 
 
 def test_after_ctrl_c_each_mode_has_a_row_that_says_how_far_it_came(tmp_path: Path) -> None:
-    def pressed(row: Row, phase: str) -> None:
+    def pressed(row: ComparisonRow, phase: str) -> None:
         if phase == "measuring":
             raise KeyboardInterrupt
 

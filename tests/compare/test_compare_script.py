@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from measured_kit import COUNTING, counting, job_of
 
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 from bridge.compare.processes import new_mark
 from bridge.compare.workload import prepare
 from bridge.compare.workload.prepare import OFFERED_MAX, counts_of, offer_of, read
-from bridge.compare.workload.script import Script, Turns
+from bridge.compare.workload.script import Script, SourceTurns
 from topology.errors import ConfigurationError
 
 
-def script_of(job: Job, folder: Path) -> Script:
+def script_of(job: ComparisonJob, folder: Path) -> Script:
     folder.mkdir()
     return read(job, offer_of(job), folder, new_mark())
 
@@ -123,12 +123,12 @@ def test_of_a_spout_that_can_not_give_again_as_it_was_it_is_said_what_a_run_of_i
 
 def test_more_messages_than_fit_are_refused_before_anything_runs() -> None:
     with pytest.raises(ConfigurationError, match="3,000,000 are the most") as caught:
-        counts_of(Job("x", rate=1e6, seconds=OFFERED_MAX / 1e6))
+        counts_of(ComparisonJob("x", rate=1e6, seconds=OFFERED_MAX / 1e6))
     assert str(caught.value.code) == "K707"
 
 
 def test_messages_of_several_sources_keep_their_turns() -> None:
-    turns = Turns([1, 4], held=5)
+    turns = SourceTurns([1, 4], held=5)
     numbers = [turns.number(place) for place in range(6)]
     assert numbers == [1, 4, 6, 9, 11, 14]
     for place, number in enumerate(numbers):

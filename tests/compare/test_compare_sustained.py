@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from bridge.compare.sustained import sustained
 from comparison_kit import comparison, failed, result
 from measured_kit import Told, counting, job_of
 
 from bridge.compare import offering, table
-from bridge.compare.job import Job, Progress, Row
+from bridge.compare.job import ComparisonJob, ComparisonProgress, ComparisonRow
 from bridge.compare.measure import compare
 from bridge.compare.processes import Interrupts
 from bridge.compare.results import Comparison, ModeResult
+from bridge.compare.sustained import sustained
 
 BOUND_MS = 10.0
 
@@ -24,11 +24,11 @@ class Measured:
         self.most, self.interrupted_at = most, interrupted_at
         self.asked: list[tuple[float, tuple[str, ...]]] = []
 
-    def __call__(self, job: Job, progress: Progress, interrupts: Interrupts) -> Comparison:
+    def __call__(self, job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts) -> Comparison:
         assert job.rate is not None
         self.asked.append((job.rate, job.modes))
         modes = job.modes or tuple(self.most)
-        progress.planned([Row(mode, mode, "") for mode in modes])
+        progress.planned([ComparisonRow(mode, mode, "") for mode in modes])
         made = comparison(*(self.row(mode, job.rate) for mode in modes))
         made.interrupted = job.rate == self.interrupted_at
         return made
@@ -38,7 +38,7 @@ class Measured:
 
 
 def sought(measured: Measured, rate: float = 1_000.0, told: Told | None = None) -> Comparison:
-    return sustained(Job("a.py", rate=rate, p99_ms=BOUND_MS), told or Told(), Interrupts(), measured)
+    return sustained(ComparisonJob("a.py", rate=rate, p99_ms=BOUND_MS), told or Told(), Interrupts(), measured)
 
 
 def highest(one: ModeResult) -> float:

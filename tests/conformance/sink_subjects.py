@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from bolts import JsonLinesSink, SqliteSink
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, StoreAway, Written
+from bolts.sinks.contract import SinkStore, StoreAway, Written
 from topology.components import Tuple
 from topology.testing.sinks import SinkSubject
 
@@ -29,7 +29,7 @@ class Loses:
 class LosingStore:
     """A real store behind a connection that is cut once, after the commit and before its answer (C10)."""
 
-    def __init__(self, store: Store, loses: Loses) -> None:
+    def __init__(self, store: SinkStore, loses: Loses) -> None:
         self._store, self._loses = store, loses
         self.open, self.close = store.open, store.close
 
@@ -46,7 +46,7 @@ class LosesAnswers(BatchingSink):
 
     loses: Loses
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         return LosingStore(super()._make_store(), self.loses)  # type: ignore[safe-super]  # that of the sink beside it
 
 

@@ -111,7 +111,7 @@ class Three:
 
     @property
     def acked(self) -> int:
-        return self.home.spoutings["numbers", 0].acked
+        return self.home.spout_tasks["numbers", 0].acked
 
     def fail(self, besides: int) -> None:
         """As a fleet tells everybody, and they obey."""

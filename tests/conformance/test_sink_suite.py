@@ -10,7 +10,7 @@ import pytest
 from shelf_kit import Shelf, ShelfSink, ShelfStore, ShelfSubject, UpsertStore
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store, StoreAway, StoreBroken, Written
+from bolts.sinks.contract import SinkStore, SinkStoreBroken, StoreAway, Written
 from topology.components import Collector, Tuple
 from topology.errors import WorkerError
 from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink, driver, suite
@@ -44,7 +44,7 @@ class _Deaf:
 
 
 class FailsWhileAway(ShelfSink):
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         class Impatient(ShelfStore):
             def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
                 try:
@@ -304,7 +304,7 @@ def test_a_broken_sink_is_found_out(sink: type[ShelfSink], kind: type[ShelfStore
 def test_a_sink_whose_store_is_broken_raises_in_the_suite_and_does_not_hang() -> None:
     class Broken(ShelfStore):
         def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
-            raise StoreBroken("fsync: input/output error")
+            raise SinkStoreBroken("fsync: input/output error")
 
     with pytest.raises(WorkerError, match="its store is broken"):
         check_sink("a_replay_is_dropped_and_acked", ShelfSubject(kind=Broken))

@@ -228,8 +228,8 @@ MUTANTS: Final = (
         rule="A9",
         breaks="one paused spout stops the deadlines of all",
         file="topology/runtime/worker/housekeeping.py",
-        old="bool(waiting) and all(spouting",
-        new="bool(waiting) and any(spouting",
+        old="bool(waiting) and all(spout_task",
+        new="bool(waiting) and any(spout_task",
         test=f"{HARD_CAP}test_a_spout_that_is_paused_does_not_stop_the_deadlines_of_another_A9",
     ),
     Mutant(

@@ -194,7 +194,7 @@ MUTANTS: Final = (
         rule="D3",
         breaks="what was processed is forgotten while its message waits for a replay",
         file="topology/runtime/worker/housekeeping.py",
-        old="*(tree for one in worker.spoutings.values() for tree in one.later())",
+        old="*(tree for one in worker.spout_tasks.values() for tree in one.later())",
         new="",
         test=f"{STATE}test_what_belongs_to_a_message_that_waits_for_its_replay_is_remembered_D4",
     ),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.groupings import slot_of
-from topology.storage.encoding.state import SUM_BYTES, Keys, is_intact, seed_of, sum_of
+from topology.storage.encoding.state import SUM_BYTES, StateKeys, is_intact, seed_of, sum_of
 
 KEYS = st.sampled_from([b"\x03a", b"\x03b", b"\x03c"])
 CONTENTS = st.sampled_from([b"", b"\x00one", b"\x00two"])
@@ -16,7 +16,7 @@ STEPS = st.one_of(st.tuples(KEYS, CONTENTS), st.sampled_from(["kept", "full"]))
 def test_what_was_put_is_on_the_disk_once_a_commit_is_kept_however_many_were_not_D10(
     steps: list[tuple[bytes, bytes] | str],
 ) -> None:
-    keys = Keys("counts")
+    keys = StateKeys("counts")
     wanted: dict[bytes, bytes] = {}
     disk: dict[bytes, bytes] = {}
     digest = 0
@@ -45,7 +45,7 @@ def test_what_was_put_is_on_the_disk_once_a_commit_is_kept_however_many_were_not
 
 
 def test_a_key_that_is_set_to_what_it_has_is_not_written_again() -> None:
-    keys = Keys("counts")
+    keys = StateKeys("counts")
     keys.put(1, b"\x03a", b"\x00one")
     assert keys.gather() is not None
     keys.put(1, b"\x03a", b"\x00two")

@@ -18,7 +18,7 @@ from topology.groupings import key_bytes, slot_of
 from topology.records import encoded
 from topology.storage.encoding.json_values import due_of, key_form, key_json, time_text, value_bytes, value_json
 from topology.storage.offline.export import Header, Reading, header_line, row_line
-from topology.storage.rescale.partition import Kept
+from topology.storage.rescale.partition import KeptKey
 
 times = st.integers(-(10**15), 10**16).map(lambda us: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us))
 integers = st.integers(-(2**63), 2**64 - 1)
@@ -100,7 +100,7 @@ SCHEMA: Any = {"kind": "bolt", "how": "state", "tasks": 1, "state": "int", "stre
     )
 )
 def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, dict[str, int]]]) -> None:
-    kept = [Kept(slot_of(key), key, value, timers) for key, value, timers in rows if value is not None or timers]
+    kept = [KeptKey(slot_of(key), key, value, timers) for key, value, timers in rows if value is not None or timers]
     header = Header("t", "r", "count", len(kept), SCHEMA)
     lines = [header_line(header), *map(row_line, kept)]
     assert all(line.isascii() and line.isprintable() for line in lines)
@@ -168,7 +168,7 @@ def test_any_word_means_its_own_text_and_not_too_many_keys(word: str) -> None:
 
 
 HEADER = header_line(Header("t", "", "count", 1, SCHEMA))
-GOOD = row_line(Kept(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {}))
+GOOD = row_line(KeptKey(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {}))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from acker.floors import Floors
 from acker.progress import NUMBER_BITS, Progress
 from acker.roots import owner
-from topology.runtime.state.dedup import Entry, Memory, Pair, Row
+from topology.runtime.state.dedup import Memory, Pair, RememberedInput, RememberedRow
 
 FIRST = owner(0, 1)
 
@@ -29,15 +29,15 @@ class World:
         self.dead: set[int] = set()  # origins
         self.emitted = 0
         self.rows = 0
-        self.row = Row()
-        self.open: list[tuple[Pair, Entry]] = []
+        self.row = RememberedRow()
+        self.open: list[tuple[Pair, RememberedInput]] = []
 
     def comes(self) -> None:
         self.emitted += 1
         self.unfinished.add(self.emitted)
         pair = self.emitted, self.emitted * 7
         size = self.random.randrange(1, 500)
-        entry = Entry(0, (message(self.emitted),), self.row, bytes=size)
+        entry = RememberedInput(0, (message(self.emitted),), self.row, bytes=size)
         self.memory.add(pair, entry)
         self.open.append((pair, entry))
         self.number_of[pair] = self.emitted
@@ -66,7 +66,7 @@ class World:
         refiled = [*self.memory.sparse(self.rows)] if again else []
         entries, self.open = [*self.open, *refiled], []
         if entries:
-            row, self.row = self.row, Row()
+            row, self.row = self.row, RememberedRow()
             self.rows += 1
             row.number, row.pairs = self.rows, [pair for pair, _ in entries]
             messages = [entry.messages[0] for _, entry in entries]

@@ -15,7 +15,7 @@ from sink_kit import Alert, Sample, alert, feed, opened, stored, tup, until
 
 from bolts import PostgresSink
 from bolts.sinks.postgres.connection import _CREATING
-from bolts.sinks.postgres.table import Table
+from bolts.sinks.postgres.table import PostgresTable
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -46,7 +46,7 @@ async def test_a_table_that_another_task_makes_while_this_one_waits_for_its_turn
         other.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (_CREATING,))
         made = asyncio.ensure_future(stored(database.sink(records=(Alert,)), [alert(1)]))
         await until(lambda: bool(database.do(waiting)))
-        other.execute(Table(Alert, schema=database.schema).create.encode())
+        other.execute(PostgresTable(Alert, schema=database.schema).create.encode())
         other.execute("COMMIT")
         await made
     assert database.numbers() == [1]

@@ -30,13 +30,13 @@ from topology.runtime.run.report import Report
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale.assign import opened_stores
 from topology.testing import Captured, Pause, ScriptedSpout, Watch
-from topology.testing.simulator.disk import Change, Node, SimulatedDisk
+from topology.testing.simulator.disk import Change, FileNode, SimulatedDisk
 from topology.testing.simulator.expected import quiet
-from topology.testing.simulator.faults import Links
+from topology.testing.simulator.faults import FaultyLinks
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
 from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
-from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.process import SimulatedProcess
 
 NAME: Final = "power-cuts"
 DURABILITY: Literal["disk", "process"] = "disk"
@@ -76,15 +76,15 @@ class CutDisk(SimulatedDisk):
         self._before(f"name {path.name}")
         super().change(path, changed)
 
-    def write(self, node: Node, offset: int, data: bytes) -> None:
+    def write(self, node: FileNode, offset: int, data: bytes) -> None:
         self._before("write")
         super().write(node, offset, data)
 
-    def truncate(self, node: Node, size: int) -> None:
+    def truncate(self, node: FileNode, size: int) -> None:
         self._before("truncate")
         super().truncate(node, size)
 
-    def sync(self, node: Node) -> None:
+    def sync(self, node: FileNode) -> None:
         self._before("sync")
         super().sync(node)
 
@@ -223,7 +223,7 @@ def live(
     disk = stored.disk_kind(Random(random.getrandbits(64)))
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
-    links = Links(Random(random.getrandbits(64)), {}, Counter())
+    links = FaultyLinks(Random(random.getrandbits(64)), {}, Counter())
     fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files)
     try:
         with (
@@ -252,7 +252,7 @@ async def _lived(
             run = stored.run_kind(
                 stored.topology(tasks),
                 fate=fate,
-                life=(own := Life()),
+                life=(own := SimulatedProcess()),
                 watch=watch,
                 orders=Random(fate.random.getrandbits(64)),
                 random=Random(fate.random.getrandbits(64)),
@@ -279,7 +279,7 @@ def _kind(stored: Stored, fate: Fate) -> Any:
     return type("Made", (stored.worker_kind,), {"done": fate.done, "paths": fate.paths})
 
 
-async def _one(run: CutRun, own: Life, fate: Fate, disk: CutDisk, lived: Lived) -> Report | None:
+async def _one(run: CutRun, own: SimulatedProcess, fate: Fate, disk: CutDisk, lived: Lived) -> Report | None:
     """One life; None where the power was cut in it."""
     lived.operations.append([])
     disk.done = lived.operations[-1]

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from topology.testing.simulator.disk import ROOT as DISK
-from topology.testing.simulator.disk import Node, SimulatedDisk
+from topology.testing.simulator.disk import FileNode, SimulatedDisk
 from topology.testing.virtual_time.loop import run_virtual
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_what_a_loss_of_power_leaves_does_not_depend_on_where_in_memory_files_ar
         litters, disk, random = [], SimulatedDisk(Random(7)), Random(place)
         for number in range(20):
             litters.append(litter(random))
-            disk.change(DISK, {str(number): (node := Node())})
+            disk.change(DISK, {str(number): (node := FileNode())})
             disk.write(node, 0, b"written")
         disk.sync_directory(DISK)
         disk.lose_power()

@@ -14,7 +14,7 @@ from tests.simulation.items import Item, Unlucky
 from tests.simulation.late import Lots
 from tests.simulation.surviving import CapturedCounts, Draws, Rings, Tallies
 from topology import Config, Stream, Topology
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
 
 DEATHS = (Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.CRASH)
@@ -88,13 +88,13 @@ def test_each_count_comes_once_where_it_is_kept_on_the_loop_and_processes_die_D1
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here: list[float] = []
-    commit_here = Keeper._commit_here
+    commit_here = GroupCommit._commit_here
 
-    def noted(keeper: Keeper) -> None:
-        here.append(keeper.time())
-        commit_here(keeper)
+    def noted(group_commit: GroupCommit) -> None:
+        here.append(group_commit.time())
+        commit_here(group_commit)
 
-    monkeypatch.setattr(Keeper, "_commit_here", noted)
+    monkeypatch.setattr(GroupCommit, "_commit_here", noted)
     faults = (Hazard.KILL_ALL, Hazard.CRASH, Hazard.DISK_FULL, Hazard.REPEATED_FRAMES)
     report = simulate(partial(counted, "process"), seed=seed, faults=faults)
     assert report.faults

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
 from tests.simulation.power_cuts import MESSAGES
 from tests.simulation.unsynced import BAD, Looked, live
-from topology.runtime.state.garbage import Forgetting
+from topology.runtime.state.garbage import Garbage
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes, KeptFloor
 
@@ -61,15 +61,15 @@ def test_what_is_told_before_it_is_synced_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_rows_that_leave_before_their_floor_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    gather = Forgetting.gather
-    held: dict[Forgetting, list[KeptFloor]] = {}
+    gather = Garbage.gather
+    held: dict[Garbage, list[KeptFloor]] = {}
 
-    def late(forgetting: Forgetting, changes: Changes) -> None:
+    def late(forgetting: Garbage, changes: Changes) -> None:
         """The floors of this time are those of the next."""
         gather(forgetting, changes)
         if changes.floors:
             held[forgetting], changes.floors = changes.floors, held.get(forgetting, [])
 
-    monkeypatch.setattr(Forgetting, "gather", late)
+    monkeypatch.setattr(Garbage, "gather", late)
     with pytest.raises(AssertionError, match="is gone, and its input is new"):
         live(SEED, [], Looked)

@@ -40,12 +40,12 @@ from topology.errors import Reject
 from topology.keys import value_of
 from topology.runtime.tasks.pending import Pending
 from topology.storage.encoding.floors import floor_of
-from topology.storage.encoding.journal import Remembered, unpacked
+from topology.storage.encoding.journal import JournalInput, unpacked
 from topology.storage.rescale.fired_timers import OF
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Mark
 from topology.testing import Pause, ScriptedSpout
-from topology.testing.simulator.disk import Node, SimulatedDisk
+from topology.testing.simulator.disk import FileNode, SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.run import STATE_DIR, SimulatedWorker
 
@@ -69,7 +69,7 @@ class Refuses(Counts):
 class PrefixDisk(CutDisk):
     """Mostly a loss of power leaves each file as it was after one of its writes, from the last sync on."""
 
-    def _lose(self, node: Node) -> None:
+    def _lose(self, node: FileNode) -> None:
         if self._random.random() < 0.2:
             super()._lose(node)
             return
@@ -121,7 +121,7 @@ def left(disk: SimulatedDisk, path: Path, writes: int) -> Iterator[SqliteStore]:
     fork.make_directory(STATE_DIR)
     for name, kept in ((path.name, 0), (f"{path.name}-wal", writes)):
         if (node := disk.node(STATE_DIR / name)) is not None:
-            copy = Node(bytearray(node.durable))
+            copy = FileNode(bytearray(node.durable))
             for offset, data in node.unsynced[:kept]:
                 if data is None:
                     fork.truncate(copy, offset)
@@ -160,7 +160,7 @@ class LookingRun(CutRun):
         self._chance = Random(0)
         self._told: Any = None
         self._sizes: dict[Path, tuple[int, int]] = {}
-        self._rows: dict[Path, dict[int, list[Remembered]]] = {}  # of the journal, that were there
+        self._rows: dict[Path, dict[int, list[JournalInput]]] = {}  # of the journal, that were there
 
     def _crash_who_is_due(self) -> None:
         super()._crash_who_is_due()
@@ -231,7 +231,7 @@ class LookingRun(CutRun):
 def _told_of(worker: Any) -> tuple[int, int]:
     """The newest message that is under way, and of how many dead letters it has told."""
     under_way: list[Any] = [one.message.id for one in worker.ledger.trees() if isinstance(one, Pending)]
-    return max(under_way, default=-1), sum(one.dead for one in worker.spoutings.values())
+    return max(under_way, default=-1), sum(one.dead for one in worker.spout_tasks.values())
 
 
 @dataclass

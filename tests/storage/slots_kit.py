@@ -10,7 +10,7 @@ from topology.filesystem.files import DiskFiles
 from topology.groupings import key_bytes, slot_of, task_of_slot
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import OutputClass, Remembered, packed
+from topology.storage.encoding.journal import JournalInput, OutputClass, packed
 from topology.storage.rescale.assign import refile
 from topology.storage.values import Changes, JournalRow, StateChange, StateRow
 
@@ -33,7 +33,7 @@ def filed(path: Path, placements: Placements, files: DiskFiles | None = None, *,
 
 def fill(path: Path, placements: Placements, keys: int = KEYS) -> None:
     """What a run has left: a value and perhaps a timer of each key, and what is remembered of three inputs of each."""
-    by_worker: dict[int, list[tuple[StateRow, list[Remembered]]]] = {}
+    by_worker: dict[int, list[tuple[StateRow, list[JournalInput]]]] = {}
     for number in range(keys):
         key = key_bytes(f"key {number}")
         slot = slot_of(key)
@@ -41,8 +41,8 @@ def fill(path: Path, placements: Placements, keys: int = KEYS) -> None:
         content = states.packed(str(number).encode() * 40, timers)
         row = StateRow(slot, key, states.body_of(states.seed_of("count", slot), key, content))
         outputs = ((0, b"out"),) if number % 2 else ()
-        inputs = [Remembered(slot, number * 10 + one, number * 10 + one, (one + 1,), outputs) for one in range(2)]
-        inputs.append(Remembered(slot, number * 10 + 2, number * 10 + 2, (), outputs, timer=True))
+        inputs = [JournalInput(slot, number * 10 + one, number * 10 + one, (one + 1,), outputs) for one in range(2)]
+        inputs.append(JournalInput(slot, number * 10 + 2, number * 10 + 2, (), outputs, timer=True))
         worker = placements["count"][task_of_slot(slot, len(placements["count"]))]
         by_worker.setdefault(worker, []).append((row, inputs))
     for worker, kept in by_worker.items():
@@ -57,7 +57,7 @@ def fill(path: Path, placements: Placements, keys: int = KEYS) -> None:
                 groups = [[entry for entry in some if not entry.timer], *([entry] for entry in some if entry.timer)]
                 for group in groups:
                     journal.append(JournalRow(len(journal) + 1, "count", packed(CLASSES, group)))
-            drawn = Remembered(700, 10**6 + worker, 10**6 + worker, (9,), ((0, b"drawn"),))
+            drawn = JournalInput(700, 10**6 + worker, 10**6 + worker, (9,), ((0, b"drawn"),))
             journal.append(JournalRow(len(journal) + 1, "gone", packed(CLASSES, [drawn])))
             if task_of_slot(700, len(placements["drawn"])) == placements["drawn"].index(worker):
                 journal.append(JournalRow(len(journal) + 1, "drawn", packed(CLASSES, [drawn])))

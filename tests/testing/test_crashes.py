@@ -19,7 +19,7 @@ from topology.runtime.links.protocol import Frame
 from topology.testing import Captured, Crash, CrashMissed, Pause, ScriptedSpout, Watch, run_topology, run_virtual
 from topology.testing.virtual_time.crashing_run import BEGIN_S
 from topology.testing.virtual_time.loop import VirtualLoop
-from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.process import SimulatedProcess
 
 
 def found(captured: Captured[Word]) -> list[str]:
@@ -226,7 +226,7 @@ def test_code_of_the_dead_that_had_not_begun_is_closed_so_that_python_does_not_w
         await work
 
     async def main() -> list[str]:
-        loop, life = asyncio.get_running_loop(), Life()
+        loop, life = asyncio.get_running_loop(), SimulatedProcess()
         assert isinstance(loop, VirtualLoop)
         inner = given()
         outer = waits(inner)

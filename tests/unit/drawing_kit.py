@@ -7,7 +7,7 @@ from declaring_kit import Line, Lines, Malformed, Sink
 from hypothesis import strategies as st
 
 from topology import Bolt, Grouping, Record, Spout, State, Topology
-from topology.drawing.model import Edge, Node, Picture
+from topology.drawing.model import Edge, Picture, PictureNode
 
 KINDS = ("spout", "bolt", "sink")
 WORDS = st.sampled_from(
@@ -37,7 +37,9 @@ def pictures(draw: st.DrawFn, nodes_max: int = 12, edges_max: int = 24) -> Pictu
             placed.setdefault((number + task) % (workers or 1), []).append(task)
         notes = tuple(draw(st.lists(WORDS, max_size=2)))
         name = f"n{number}{draw(WORDS)}"
-        nodes.append(Node(name, draw(st.sampled_from(KINDS)), draw(WORDS), tasks, notes, dict(sorted(placed.items()))))
+        nodes.append(
+            PictureNode(name, draw(st.sampled_from(KINDS)), draw(WORDS), tasks, notes, dict(sorted(placed.items())))
+        )
     edges = [
         Edge(*pair, f"R{number}{draw(WORDS)}", draw(WORDS), f"{number} → 2 tasks") for number, pair in enumerate(pairs)
     ]
@@ -48,7 +50,7 @@ def plain_picture(edges: list[tuple[int, int]], nodes: int) -> Picture:
     """Nodes n0, n1, … and edges with records R0, R1, … of which a drawing can be read back."""
     return Picture(
         "plain",
-        tuple(Node(f"n{number}", "bolt", "Made", 1, (), {}) for number in range(nodes)),
+        tuple(PictureNode(f"n{number}", "bolt", "Made", 1, (), {}) for number in range(nodes)),
         tuple(Edge(*pair, f"R{number}", "all", "1 → 1 task") for number, pair in enumerate(edges)),
         None,
     )

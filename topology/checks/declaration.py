@@ -274,7 +274,7 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
 
 
 def _spout_problems(one: Declared) -> Iterator[Problem]:
-    given = one.prototype.given_again
+    given = one.prototype.handle_repeated
     if given not in GIVEN_AGAIN:
         hint = did_you_mean(given, GIVEN_AGAIN) if isinstance(given, str) else ""
         text = f"{called(one.prototype)}.given_again is one of {', '.join(GIVEN_AGAIN)}, not {given!r:.80}{hint}"

@@ -106,11 +106,11 @@ def _above(sink: Declared, ordered: list[Declared]) -> list[Declared]:
 
 
 def _of_spout(one: Declared) -> Iterator[Weakness]:
-    given_again = one.prototype.given_again if one.kind == "spout" else "same"
-    if given_again == "never":
+    handle_repeated = one.prototype.handle_repeated if one.kind == "spout" else "same"
+    if handle_repeated == "never":
         text = "can't give again what it has given: what was in flight when its worker died is lost"
         yield Weakness(one.name, text, loses=True)
-    elif given_again == "other ids":
+    elif handle_repeated == "other ids":
         text = "gives under other ids what it gives again, so that nobody can tell it from something new"
         yield Weakness(one.name, text, repeats=True)
 

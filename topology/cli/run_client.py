@@ -41,7 +41,7 @@ ANSWER_S: Final = 60.0  # how long one answer may take from its first byte to it
 SILENT_MAX: Final = 300  # and how many seconds nobody waits on for its first
 
 
-class Line:
+class RunConnection:
     """A connection to a run. `with` closes it. Raises WorkerError where the run is gone before it has answered."""
 
     def __init__(self, connection: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
@@ -50,7 +50,7 @@ class Line:
         self._data = bytearray()
         self._begun: float | None = None  # when the first byte of what is being read came
 
-    def __enter__(self) -> "Line":
+    def __enter__(self) -> "RunConnection":
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -124,7 +124,7 @@ def _gone() -> WorkerError:
     return WorkerError("the run is gone without a last word: it was killed, or has failed", code=RUN_CONNECTION_LOST)
 
 
-def line_to(directory: Path) -> Line | None:
+def line_to(directory: Path) -> RunConnection | None:
     """A connection to the run on this state directory; None where there is nobody, or nobody that we may command."""
     for path in _paths(directory):
         with contextlib.ExitStack() as closing:
@@ -137,11 +137,11 @@ def line_to(directory: Path) -> Line | None:
             except (OSError, ValueError):
                 continue
             closing.pop_all()
-            return Line(connection)
+            return RunConnection(connection)
     return None
 
 
-def reached(directory: Path) -> Line | None:
+def reached(directory: Path) -> RunConnection | None:
     """A connection to the run there, None where nobody has the directory. A run that has just been started is waited
     for. Raises WorkerError for one that can't be reached."""
     for second in range(STARTING_S + 1):

@@ -22,11 +22,11 @@ from topology.checks.declaration import require_valid, warnings
 from topology.cli.next_steps import again, dead_list
 from topology.cli.output import terminal
 from topology.cli.output.progress import Display, display
-from topology.cli.output.rates import Now, Shape, busy
+from topology.cli.output.rates import Now, RateShape, busy
 from topology.cli.output.summary import described, summary
 from topology.config import Config
 from topology.graph import Graph
-from topology.runtime.asyncio_tools import run_to_end, settle_heap
+from topology.runtime.asyncio_tools import asyncio_run, settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.embedded.watchdog import watched
 from topology.runtime.os_process.output import Output
@@ -56,7 +56,7 @@ Recipe = Callable[[Config], dict[str, Any]]  # a configuration → arguments for
 
 
 @dataclass(frozen=True)
-class Processes:
+class WorkerProcesses:
     """Runs on `workers` processes, joined by `links`, that make the topology by what `recipe` gives."""
 
     workers: int
@@ -75,7 +75,7 @@ class Options:
     for_s: float | None = None
     as_json: bool = False
     log_level: int = logging.INFO
-    processes: Processes | None = None
+    processes: WorkerProcesses | None = None
     try_next: str = ""
 
     @property
@@ -137,7 +137,7 @@ def run(topology: Graph, options: Options) -> int:
         logger.warning("%s", warning)
     relay = Relay()
     # From the end of this on signals change nothing: the run is over.
-    report, restarts, limit, shares = run_to_end(_run(topology, state_dir, options, relay))
+    report, restarts, limit, shares = asyncio_run(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
     try_next = options.try_next or f"{again(sys.argv)}   # {_next(topology, state_dir)}"
     letters = dead_list(state_dir) if state_dir is not None else ""
@@ -241,7 +241,7 @@ async def _run(
     one = _made(topology, state_dir, options, relay, lambda directory: commands.listening(directory), taking_over)
     commands = CommandSocket(one, told=terminal.say)
     relay.failed = one.drain
-    shape = Shape.of(topology, options.workers)
+    shape = RateShape.of(topology, options.workers)
     queues = Queues(shape.tasks)
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
@@ -298,7 +298,7 @@ async def _hint(run: Run, options: Options) -> None:
         await asyncio.sleep(HINT_LOOK_S)
 
 
-async def _show(run: Run, shown: Display, shape: Shape, queues: Queues) -> None:
+async def _show(run: Run, shown: Display, shape: RateShape, queues: Queues) -> None:
     """Shows the run until cancelled. What goes wrong in that is told once, and ends nothing."""
     well = True
     while True:

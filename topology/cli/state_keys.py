@@ -14,7 +14,7 @@ from typing import Any, Final
 from topology.errors import EmitError
 from topology.groupings import joined, key_bytes
 from topology.storage.encoding.json_values import key_form, key_json, time_text, value_json
-from topology.storage.rescale.partition import Kept
+from topology.storage.rescale.partition import KeptKey
 from topology.text import escaped
 
 MEANT_MAX: Final = 256  # keys that one word can mean
@@ -90,7 +90,9 @@ def shown_key(key: bytes) -> str:
     return escaped(told) if isinstance(told, str) else json.dumps(told)
 
 
-def shown(component: str, kept: Kept, task: int | None, state: str, decode: Callable[[bytes], Any] | None) -> list[str]:
+def shown(
+    component: str, kept: KeptKey, task: int | None, state: str, decode: Callable[[bytes], Any] | None
+) -> list[str]:
     """All that is known of one key, a line each. `state` is the type of its value, and `decode` makes it one."""
     facts = {
         "slot": f"{kept.slot}" + (f", which is task {task}'s" if task is not None else ""),

@@ -7,7 +7,7 @@ kind of line (`o`, `x`, `-`). In labels all that it could obey, Markdown and HTM
 import re
 from typing import Final
 
-from topology.drawing.model import Node, Picture, told_tasks
+from topology.drawing.model import Picture, PictureNode, told_tasks
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
 OBEYED: Final = re.compile(r"[!-+./:-@\[-^`{-~]|(?<![A-Za-z0-9])[_-]|[_-](?![A-Za-z0-9])")
@@ -45,7 +45,7 @@ def _fits(character: str, encoding: str) -> bool:
     return True
 
 
-def _said(node: Node) -> list[str]:
+def _said(node: PictureNode) -> list[str]:
     """The lines of a node: with a placement, its tasks on each worker."""
     placed = [f"{told_tasks(tasks)} on worker {worker}" for worker, tasks in node.workers.items()]
     if len(placed) > SHOWN_MAX:

@@ -13,7 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from topology.drawing.layout import Arrangement, Places, Spacing, arranged, placed
-from topology.drawing.model import Edge, Node, Picture
+from topology.drawing.model import Edge, Picture, PictureNode
 from topology.drawing.widths import ems, wrapped
 
 PAGE: Final = 900.0  # the width that a page or a window has at least
@@ -73,7 +73,7 @@ class Chip:
 class Item:
     """What stands at a vertex: its lines, its size and its middle. `what` is None where an edge only passes."""
 
-    what: Node | Edge | None = None
+    what: PictureNode | Edge | None = None
     lines: list[Text] = field(default_factory=list)
     chips: list[Chip] = field(default_factory=list)
     width: float = 0.0
@@ -191,7 +191,7 @@ def _bands(arrangement: Arrangement, places: Places, along: list[float]) -> list
     return bands
 
 
-def _node(node: Node) -> Item:
+def _node(node: PictureNode) -> Item:
     lines = [*_lines(node.name, "name"), *_lines(f"{node.made_of} ×{node.tasks:,}", "class")]
     lines += [line for note in node.notes for line in _lines(note, "small")]
     chips = [
@@ -323,7 +323,7 @@ def _tip(end: Point, down: bool) -> str:
 
 def _item(item: Item) -> Iterator[str]:
     y = item.y - (sum(line.height for line in item.lines) + (CHIPS_ROOM if item.chips else 0)) / 2
-    if isinstance(item.what, Node):
+    if isinstance(item.what, PictureNode):
         left, top = item.x - item.width / 2, item.y - item.height / 2
         if item.what.tasks > 1:
             yield _outline(item.what.kind, left + STACK, top + STACK, item.width, item.height)

@@ -11,7 +11,7 @@ from math import floor
 from typing import Final
 
 from topology.drawing.layout import Spacing, arranged, placed
-from topology.drawing.model import Edge, Node, Picture
+from topology.drawing.model import Edge, Picture, PictureNode
 from topology.drawing.widths import columns, wrapped
 
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
@@ -144,7 +144,7 @@ SLACK: Final = 0.2  # less than a quarter: rounding leaves lines apart
 class Box:
     """What stands at a vertex: its lines, and its size with the border. `what` is None where an edge only passes."""
 
-    what: Node | Edge | None = None
+    what: PictureNode | Edge | None = None
     lines: list[str] = field(default_factory=list)
     width: int = 1
     height: int = 1
@@ -189,7 +189,7 @@ class _Drawing:
             for (_, upper, _, _), line, track in zip(links, lines, found, strict=True):
                 first = at + self._length(self.items[upper]) if self.items[upper].what else end
                 self._link(line, first, end + (track or 0), end + room - 1)
-                if isinstance(self.items[upper].what, Node):
+                if isinstance(self.items[upper].what, PictureNode):
                     self._line(first - 1, line[0], self.forth)  # out of the border
             for edge, chain in enumerate(self.arrangement.chains):
                 if self.arrangement.layers[row].count(chain[-2]):
@@ -198,7 +198,7 @@ class _Drawing:
             at = end + room
         return self.canvas.rows()
 
-    def _node(self, node: Node, ports: int) -> Box:
+    def _node(self, node: PictureNode, ports: int) -> Box:
         lines = [*wrapped(self.said(node.name), LINE_MAX)]
         for text in (f"{node.made_of} ×{node.tasks:,}", *node.notes):
             lines += wrapped(self.said(text), LINE_MAX)
@@ -240,7 +240,7 @@ class _Drawing:
                 self._line(along, middle, self.back | self.forth)
             return
         left, top = self._turned(start, middle - self._breadth(box) // 2)
-        if isinstance(box.what, Node):
+        if isinstance(box.what, PictureNode):
             self.canvas.box(left, top, box.width, box.height, box.what.kind)
         for number, line in enumerate(box.lines, top + (box.height - len(box.lines)) // 2):
             free = self.canvas.text(left, number, line, box.width)

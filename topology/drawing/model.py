@@ -20,7 +20,7 @@ COLUMNS_MAX: Final = 80  # of one name in a picture; names of classes have no li
 
 
 @dataclass(frozen=True)
-class Node:
+class PictureNode:
     """A component. `kind` is 'spout', 'bolt', or 'sink' for a bolt that emits nothing; `workers` has the indexes of its
     tasks on each worker, empty where no placement was asked for."""
 
@@ -49,7 +49,7 @@ class Picture:
     plan has no task for are not started."""
 
     name: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[PictureNode, ...]
     edges: tuple[Edge, ...]
     workers: int | None
 
@@ -86,7 +86,7 @@ def picture(topology: Graph, workers: int | None = None) -> Picture:
         for read in one.inputs
     ]
     nodes = [
-        Node(
+        PictureNode(
             one.name,
             "sink" if one.kind == "bolt" and not one.streams else one.kind,
             _safe(called(one.prototype)),

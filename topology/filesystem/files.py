@@ -29,7 +29,7 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Look:
+class FileStatus:
     """What is at a path; a link is not followed."""
 
     kind: Literal["file", "directory", "link", "other"]
@@ -65,7 +65,7 @@ class Files(Protocol):
         """The name of the apsw VFS that databases are opened with; empty: SQLite's own."""
         ...
 
-    def look(self, path: Path) -> Look | None:
+    def look(self, path: Path) -> FileStatus | None:
         """What is there; None for nothing."""
         ...
 
@@ -109,7 +109,7 @@ class DiskFiles:
     def vfs(self) -> str:
         return ""
 
-    def look(self, path: Path) -> Look | None:
+    def look(self, path: Path) -> FileStatus | None:
         try:
             found = path.lstat()
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class DiskFiles:
             stat.S_IFDIR: "directory",
             stat.S_IFLNK: "link",
         }
-        return Look(
+        return FileStatus(
             kind=kinds.get(stat.S_IFMT(found.st_mode), "other"),
             uid=found.st_uid,
             ours=found.st_uid == os.geteuid(),

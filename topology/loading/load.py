@@ -56,7 +56,7 @@ SAID_MAX: Final = 500  # characters of what an exception of the user's says, in 
 
 
 @dataclass(frozen=True)
-class Target:
+class LoadTarget:
     """What the user named: a file, by its absolute path, or a dotted module where `file` is None."""
 
     where: str
@@ -67,7 +67,7 @@ class Target:
         return f"{self.where}:{self.attribute}"
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> LoadTarget:
     """Reads the argument. Raises ConfigurationError for a file that is not there."""
     where, attribute = text, ATTRIBUTE
     head, colon, tail = text.rpartition(":")
@@ -82,11 +82,11 @@ def target_of(text: str) -> Target:
             raise ConfigurationError(
                 f"{where} is what Python was started with, and no module to run", code=MAIN_NOT_A_TOPOLOGY
             )
-        return Target(where, attribute, None)
+        return LoadTarget(where, attribute, None)
     file = Path(where)
     try:
         _refuse_no_file(file, where)
-        return Target(where, attribute, file.absolute())  # importing it may change the current folder
+        return LoadTarget(where, attribute, file.absolute())  # importing it may change the current folder
     except OSError as error:  # a folder on the way that may not be entered, a name that is too long
         raise _unreadable(where, error) from error
 
@@ -104,7 +104,7 @@ def _unreadable(where: str, error: OSError) -> ConfigurationError:
 
 
 def load(
-    target: Target,
+    target: LoadTarget,
     given: Mapping[str, str],
     exposed: Callable[[list[str]], object] = len,
     absent: list[str] | None = None,
@@ -127,12 +127,12 @@ def load(
     return _called(found, target, (), arguments(found, given, str(target), absent))
 
 
-def made_of(target: Target, args: Sequence[Any], keywords: Mapping[str, Any]) -> Graph:
+def made_of(target: LoadTarget, args: Sequence[Any], keywords: Mapping[str, Any]) -> Graph:
     """Imports the target, a function, and calls it with these values. Raises as `load` does."""
     return _called(_attribute(_imported(target), target), target, args, keywords)
 
 
-def _called(make: Callable[..., Any], target: Target, args: Sequence[Any], keywords: Mapping[str, Any]) -> Graph:
+def _called(make: Callable[..., Any], target: LoadTarget, args: Sequence[Any], keywords: Mapping[str, Any]) -> Graph:
     try:
         with only_declaring(str(target)):
             made = make(*args, **keywords)
@@ -153,7 +153,7 @@ def _called(make: Callable[..., Any], target: Target, args: Sequence[Any], keywo
     return made
 
 
-def recipe(target: Target, given: Mapping[str, str], config: Config) -> dict[str, Any]:
+def recipe(target: LoadTarget, given: Mapping[str, str], config: Config) -> dict[str, Any]:
     """Arguments for `again`, as plain data that msgpack carries. `config`: the settings that were decided on."""
     return {
         "where": target.where,
@@ -176,7 +176,7 @@ def again(
     on, whatever this process' environment says; or what `engine` has Kedge run in its place. Raises as `load` does."""
     if config.get("check_types"):
         check_when_made()
-    topology = load(Target(where, attribute, Path(file) if file else None), given)
+    topology = load(LoadTarget(where, attribute, Path(file) if file else None), given)
     topology.config = Config(**config)
     if not engine:
         return topology
@@ -186,7 +186,7 @@ def again(
     return derived(topology, engine, plain)
 
 
-def _imported(target: Target) -> types.ModuleType:
+def _imported(target: LoadTarget) -> types.ModuleType:
     folder = str(target.file.resolve().parent) if target.file else str(Path.cwd())
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
@@ -211,7 +211,7 @@ def _imported(target: Target) -> types.ModuleType:
         raise _not_imported(target, error) from error
 
 
-def _not_imported(target: Target, error: BaseException) -> ConfigurationError:
+def _not_imported(target: LoadTarget, error: BaseException) -> ConfigurationError:
     """What is raised for what an import has raised; where a module is missing, with where to get it."""
     if wrong := own_stream(error) or wanted_of_yours(error):
         return wrong
@@ -266,7 +266,7 @@ def _from_file(file: Path, where: str) -> types.ModuleType:
     return module
 
 
-def _attribute(module: types.ModuleType, target: Target) -> Any:
+def _attribute(module: types.ModuleType, target: LoadTarget) -> Any:
     try:
         return getattr(module, target.attribute)
     except AttributeError:
@@ -310,7 +310,7 @@ def _makes_one(value: Any) -> bool:
     return made in ("Topology", "topology.Topology", "kedge.Topology")
 
 
-def _described(error: BaseException, target: Target) -> str:
+def _described(error: BaseException, target: LoadTarget) -> str:
     """An exception of the user's in a sentence, with the last line of theirs that it went through."""
     said = text_of(error)
     first = said.split("\n")[0][:SAID_MAX]  # the traceback has all of it

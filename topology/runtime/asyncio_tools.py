@@ -22,7 +22,7 @@ def settle_heap() -> None:
     gc.freeze()
 
 
-async def outlived(work: Callable[[], Awaitable[Any]]) -> BaseException | None:
+async def shielded_task(work: Callable[[], Awaitable[Any]]) -> BaseException | None:
     """What this raises: returned, so that SystemExit in an asyncio task does not end the loop (F6). Only a cancellation
     is passed on. It is called here, so that nothing is left unawaited by a task that is cancelled before it begins."""
     try:
@@ -50,7 +50,7 @@ async def finished(work: Coroutine[Any, Any, T], drain: Callable[[], None], abor
     return running.result()
 
 
-def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+def asyncio_run(main: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`, but a task that ignores its cancellation is given up after GIVE_UP_S, and named (F9, F10).
 
     Raises RuntimeError in a running loop, where one awaits instead.

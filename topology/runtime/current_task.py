@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 
-class Place(NamedTuple):
+class TaskPlace(NamedTuple):
     """One task of a component, and the worker that it is on."""
 
     worker: int
@@ -18,11 +18,11 @@ class Place(NamedTuple):
     task: int
 
 
-HERE: Final[ContextVar[Place | None]] = ContextVar("kedge_here", default=None)
+HERE: Final[ContextVar[TaskPlace | None]] = ContextVar("kedge_here", default=None)
 
 
 @contextmanager
-def entered(place: Place) -> Iterator[None]:
+def entered(place: TaskPlace) -> Iterator[None]:
     """What is called, or awaited, inside is this task's."""
     before = HERE.set(place)
     try:

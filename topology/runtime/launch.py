@@ -21,7 +21,7 @@ from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Graph
 from topology.plan import WORKERS_MAX
-from topology.runtime.asyncio_tools import run_to_end
+from topology.runtime.asyncio_tools import asyncio_run
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.embedded.watchdog import watched
 from topology.runtime.run.report import Report
@@ -51,7 +51,7 @@ def run(topology: Graph, *, workers: int | None, state_dir: str | Path | None, m
         with handled_signals(one), watched() if alone else contextlib.nullcontext():
             return await one.finish()
 
-    return run_to_end(main())
+    return asyncio_run(main())
 
 
 async def serve(
@@ -202,9 +202,9 @@ def made_again(
 ) -> Graph:
     """The same topology, in a worker process, with the settings that were decided on. Raises ConfigurationError for
     whatever is wrong with importing it, or with calling what makes it."""
-    from topology.loading.load import Target, load, made_of
+    from topology.loading.load import LoadTarget, load, made_of
 
-    target = Target(where, attribute, Path(file) if file else None)
+    target = LoadTarget(where, attribute, Path(file) if file else None)
     topology = load(target, {}) if values is None else made_of(target, *values)
     topology.config = Config(**config)
     return topology

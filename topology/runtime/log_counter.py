@@ -15,7 +15,7 @@ _OTHERS: Final = "others"
 logger = logging.getLogger("kedge")
 
 
-class Tally:
+class LogCounter:
     """Counts of `what`: a sentence's beginning that a kind ends."""
 
     def __init__(self, what: str) -> None:

@@ -13,7 +13,7 @@ LINES_MAX: Final = 10  # deaths, and failures, that are told of one run
 
 
 @dataclass
-class Entry:
+class RunHistory:
     """One run. `str` has a line for each fact; tracebacks are in the log, which pytest shows as well."""
 
     name: str
@@ -35,12 +35,12 @@ class Entry:
         return "\n  ".join(lines)
 
 
-_runs: Final[deque[Entry]] = deque(maxlen=RUNS_MAX)
+_runs: Final[deque[RunHistory]] = deque(maxlen=RUNS_MAX)
 
 
-def begin(name: str, seed: int | None) -> Entry:
+def begin(name: str, seed: int | None) -> RunHistory:
     """Takes note of a run that begins; what becomes of it is written into the entry."""
-    _runs.append(Entry(name, seed))
+    _runs.append(RunHistory(name, seed))
     return _runs[-1]
 
 

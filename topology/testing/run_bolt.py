@@ -18,8 +18,8 @@ from topology.config import Config
 from topology.groupings import key_bytes, key_function, slot_of
 from topology.records import Record
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state.committed import CommittingExecutor
-from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.worker.worker import Worker
 from topology.storage.encoding import state as states
 from topology.testing.captured import Captured
@@ -200,8 +200,8 @@ def _name(by: tuple[str, ...], record: Record) -> Any:
 
 def _set_state(worker: Worker, keys: Mapping[bytes, Any]) -> None:
     for executor in worker.executors.values():
-        if isinstance(executor, KeyedExecutor):
+        if isinstance(executor, MemoryStateExecutor):
             executor.values.update(keys)
-        elif isinstance(executor, CommittingExecutor) and executor.codec is not None:
+        elif isinstance(executor, CommittedStateExecutor) and executor.codec is not None:
             for key, value in keys.items():
                 executor.keys.put(slot_of(key), key, states.packed(executor.codec.encode(value), {}))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from topology.plan import plan
-from topology.runtime.asyncio_tools import run_to_end
+from topology.runtime.asyncio_tools import asyncio_run
 from topology.runtime.os_process.output import Output
 from topology.runtime.run.report import Report
 from topology.testing import history
@@ -98,7 +98,7 @@ def run_processes(
         )
         placement = plan(topology, workers).placement
         killing = _Killing(run, [(one, worker_of(placement, one.worker)) for one in crashes], when)
-        report = _noted(topology.name, told, lambda: run_to_end(_bounded(run, killing, within_s, told)))
+        report = _noted(topology.name, told, lambda: asyncio_run(_bounded(run, killing, within_s, told)))
     if killing.left and report.ended != "failed":
         raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
     parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}

@@ -85,7 +85,7 @@ def run_topology(
 
 
 @contextlib.contextmanager
-def _noted(entry: history.Entry, watch: Watch) -> Iterator[None]:
+def _noted(entry: history.RunHistory, watch: Watch) -> Iterator[None]:
     """Has the journal know what became of a run; what is raised says it, too."""
     try:
         yield
@@ -99,7 +99,7 @@ def _noted(entry: history.Entry, watch: Watch) -> Iterator[None]:
 
 
 async def _ran(
-    made: Callable[..., EmbeddedRun], until_s: float | None, during: During | None, entry: history.Entry
+    made: Callable[..., EmbeddedRun], until_s: float | None, during: During | None, entry: history.RunHistory
 ) -> Report:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)

@@ -20,7 +20,7 @@ import psycopg
 
 from bolts.sinks.contract import StoreAway
 from bolts.sinks.postgres.dsn import Dsn
-from bolts.sinks.postgres.table import Column, Found
+from bolts.sinks.postgres.table import ExistingTable, PostgresColumn
 from topology.codes.runtime import FSYNC_OFF_ALLOWED
 from topology.codes.settings import POSTGRES_ACCESS_DENIED, POSTGRES_UNRELIABLE
 from topology.errors import ConfigurationError
@@ -75,7 +75,7 @@ PRINTS: Final = (  # what each of these tables looks like, in a word: it changes
 
 
 @dataclass(frozen=True)
-class Facts:
+class ServerFacts:
     """What a server says of itself as the sink connects."""
 
     version: str
@@ -88,7 +88,7 @@ class Facts:
 
 
 @dataclass
-class Done:
+class CommitResult:
     """What the statements of a transaction have given. `word`: its commit writes to the log, whatever they did."""
 
     rows: list[Rows]
@@ -124,7 +124,7 @@ class Server:
 
     def __init__(self, dsn: Dsn, *, timeout_s: float, allow_fsync_off: bool) -> None:
         self.dsn = dsn
-        self.facts: Facts | None = None  # of the last connection
+        self.facts: ServerFacts | None = None  # of the last connection
         self._timeout_s = timeout_s
         self._allow_fsync_off = allow_fsync_off
         self._line: _Line | None = None
@@ -165,7 +165,7 @@ class Server:
 
     def _check(self) -> None:
         ((number, version, fsync, synchronous_commit, standby, self._may_write_words),) = self.rows(_SERVER)
-        self.facts = Facts(version, fsync, synchronous_commit)
+        self.facts = ServerFacts(version, fsync, synchronous_commit)
         why = ""
         if number < OLDEST:
             why = f"is PostgreSQL {version}, and 12 or newer is needed"
@@ -202,14 +202,14 @@ class Server:
         """The result of one statement, outside of a transaction. Raises psycopg.Error."""
         return self._in_time().execute(statement.encode(), parameters, binary=True).fetchall()
 
-    def found(self, name: str) -> tuple[Found | None, str]:
+    def found(self, name: str) -> tuple[ExistingTable | None, str]:
         """What there is under a quoted name, and its print; None where there is nothing. Raises psycopg.Error."""
         with self.transaction([(PRINTS, [[name]]), (_FOUND, [name]), (_UNIQUE, [name])]) as done:
             ((seen,),), found, unique = done.rows
         if not found:
             return None, ""
-        columns = [Column(*row[2:]) for row in found if row[2] is not None]
-        return Found(found[0][0], found[0][1], columns, [tuple(names) for (names,) in unique]), seen or ""
+        columns = [PostgresColumn(*row[2:]) for row in found if row[2] is not None]
+        return ExistingTable(found[0][0], found[0][1], columns, [tuple(names) for (names,) in unique]), seen or ""
 
     def make(self, name: str, create: str) -> None:
         """Makes a table, unless another task has meanwhile. Raises psycopg.Error."""
@@ -219,7 +219,7 @@ class Server:
                 self._in_time().execute(create.encode())
 
     @contextlib.contextmanager
-    def transaction(self, statements: Sequence[Statement]) -> Iterator[Done]:
+    def transaction(self, statements: Sequence[Statement]) -> Iterator[CommitResult]:
         """All or nothing: these statements, then the block, which looks at what they have given, and then the commit.
         Rolled back where any of these raises. Raises psycopg.Error; where it comes from the commit, nobody knows
         whether that has happened (C10).
@@ -229,7 +229,7 @@ class Server:
         """
         try:
             self._in_time().execute(_BEGIN.format(limit=round(self._timeout_s * 1000)).encode())
-            done = Done([self.rows(text, *given) for text, given in statements])
+            done = CommitResult([self.rows(text, *given) for text, given in statements])
             yield done
             worded = self._may_write_words and (done.word or self._fresh)
             self._waited = True

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store
-from bolts.sinks.postgres.table import Table, checked_name
+from bolts.sinks.contract import SinkStore
+from bolts.sinks.postgres.table import PostgresTable, checked_name
 from bolts.sinks.upsert import Mode, upsert_of
 from topology.codes.settings import INVALID_POSTGRES_TIMEOUT, POSTGRES_CLIENT_NOT_INSTALLED, SHARED_POSTGRES_TABLE
 from topology.errors import ConfigurationError
@@ -94,7 +94,7 @@ class PostgresSink(BatchingSink):
         self.timeout_s, self.allow_fsync_off = timeout_s, allow_fsync_off
         self._rows: PostgresStore | None = None
         for cls in self.records:
-            Table(cls, table, schema, self.upsert)
+            PostgresTable(cls, table, schema, self.upsert)
 
     def summary(self) -> Iterable[str]:
         """What was stored, where, and how durable the server says it is."""
@@ -111,7 +111,7 @@ class PostgresSink(BatchingSink):
             self._rows.hurry(CLOSING_S)
         await super().close()
 
-    def _make_store(self) -> Store:
+    def _make_store(self) -> SinkStore:
         try:
             from bolts.sinks.postgres.writer import PostgresStore
         except ImportError as error:

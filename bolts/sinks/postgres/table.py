@@ -55,7 +55,7 @@ _AS_GOOD: Final = {"text": ("character varying",)}  # types of existing tables t
 
 
 @dataclass(frozen=True)
-class Column:
+class PostgresColumn:
     """One column, ours or of an existing table. `given`: a row may leave it out though it is not nullable."""
 
     name: str
@@ -66,12 +66,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Found:
+class ExistingTable:
     """What there is under a table's name. `unique`: the columns of each unique index that a conflict can name."""
 
     kind: str  # pg_class.relkind: "r" a table, "p" a partitioned one, "v" a view …
     persistence: str  # "p": survives a crash of the server
-    columns: Sequence[Column]
+    columns: Sequence[PostgresColumn]
     unique: Sequence[tuple[str, ...]]
 
 
@@ -92,7 +92,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class Table(RecordTable):
+class PostgresTable(RecordTable):
     """One record class's table. Raises ConfigurationError where PostgreSQL can't have one."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Table(RecordTable):
         self.columns = [column for column, _ in made.values()]
         if upsert is None:
             self.key: tuple[str, ...] = (key_name(self._fields),)
-            self.columns.append(Column(self.key[0], BYTEA, nullable=False))
+            self.columns.append(PostgresColumn(self.key[0], BYTEA, nullable=False))
         else:
             self.key = upsert.key
         self._aliases = [f"c{index}" for index in range(len(self.columns))]
@@ -170,7 +170,7 @@ class Table(RecordTable):
         aliases = self._aliases
         return _encode_rows([dict(zip(aliases, row, strict=True)) for row in rows]).decode()
 
-    def differences(self, found: Found) -> list[str]:
+    def differences(self, found: ExistingTable) -> list[str]:
         """Why rows of this class don't fit a table like this; empty where they do.
 
         Further columns are left alone where a row may leave them out.
@@ -208,7 +208,7 @@ def _check_fields(cls: type[Record], fields: Sequence[str]) -> None:
             )
 
 
-def _column(cls: type[Record], field: str, annotation: Any) -> tuple[Column, Callable[[Any], Any]]:
+def _column(cls: type[Record], field: str, annotation: Any) -> tuple[PostgresColumn, Callable[[Any], Any]]:
     """The column of a field, and how a value is made ready for it."""
     inner, nullable = values.without_none(annotation)
     try:
@@ -216,7 +216,7 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[Column, Cal
     except BadValue as error:
         raise ConfigurationError(f"{cls.__name__}.{field}: {error}", code=UNSUPPORTED_POSTGRES_FIELD) from error
     convert = values.or_none(convert) if nullable else convert
-    return Column(field, kind, nullable or _takes_none(convert)), convert
+    return PostgresColumn(field, kind, nullable or _takes_none(convert)), convert
 
 
 def _takes_none(convert: Callable[[Any], Any]) -> bool:
@@ -234,7 +234,7 @@ def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
     return (_COLUMNS[only][0] if only in (int, float, bool, str) else JSONB), plain
 
 
-def shown_row(table: Table, row: Row) -> str:
+def shown_row(table: PostgresTable, row: Row) -> str:
     """A row as a message may repeat it."""
     pairs = zip(table.columns, row, strict=True)
     shown = ", ".join(

@@ -18,11 +18,11 @@ import psycopg
 
 from bolts.sinks import rows as tables
 from bolts.sinks.contract import BadRow, StoreAway, Written, stored_by_halves
-from bolts.sinks.keys import PAIR_BYTES, Tally
+from bolts.sinks.keys import PAIR_BYTES, WriteCounts
 from bolts.sinks.postgres.connection import PRINTS, Rows, Server
 from bolts.sinks.postgres.dsn import Dsn
 from bolts.sinks.postgres.errors import Fault, fault_of, loses_connection
-from bolts.sinks.postgres.table import Table, shown_row
+from bolts.sinks.postgres.table import PostgresTable, shown_row
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
 from topology.codes.settings import POSTGRES_TABLE_CLASS_CONFLICT, POSTGRES_TABLE_MISMATCH
@@ -42,7 +42,7 @@ class TablesChanged(Exception):
     """A table is not what it was when it was last compared; nothing was stored. The text is what the server said."""
 
 
-Entry: TypeAlias = tables.Entry[Table]
+Entry: TypeAlias = tables.SinkRow[PostgresTable]
 
 
 class PostgresStore:
@@ -63,10 +63,10 @@ class PostgresStore:
         self._records = records
         self._timeout_s, self._allow_fsync_off = timeout_s, allow_fsync_off
         self._server: Server | None = None
-        self._tables: dict[type[Record], Table] = {}
+        self._tables: dict[type[Record], PostgresTable] = {}
 
     @property
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[PostgresTable]:
         """Of the classes in `records`, and of those that were written since."""
         return list(self._tables.values())
 
@@ -92,7 +92,7 @@ class PostgresStore:
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         try:
             self.server.connect()
-            written = Written(Tally())
+            written = Written(WriteCounts())
             entries = sorted(tables.entries_of(tuples, self._table, written), key=attrgetter("table.sql", "key"))
             self._store(entries, written)
         except psycopg.Error as error:
@@ -119,11 +119,11 @@ class PostgresStore:
 
     # -- tables
 
-    def _table(self, cls: type[Record]) -> Table:
+    def _table(self, cls: type[Record]) -> PostgresTable:
         """The class's table; made where there is none. Its `problem` says why rows can't be stored now."""
         table = self._tables.get(cls)
         if table is None:
-            table = Table(cls, self._table_name, self._schema, self._upsert)
+            table = PostgresTable(cls, self._table_name, self._schema, self._upsert)
             other = next((one for one in self._tables.values() if one.sql == table.sql), None)
             if other is not None:
                 raise ConfigurationError(
@@ -135,7 +135,7 @@ class PostgresStore:
             self._tables[cls] = table
         return table
 
-    def _check(self, table: Table) -> None:
+    def _check(self, table: PostgresTable) -> None:
         """Compares the table in the database with the class. One that was never there is made."""
         found, seen = self.server.found(table.sql)
         if found is None and not table.made:
@@ -183,11 +183,11 @@ class PostgresStore:
             self._check(table)
         return before == [table.print for table in self._tables.values()]
 
-    def _insert(self, entries: Sequence[Entry], *, settled: bool) -> Tally:
+    def _insert(self, entries: Sequence[Entry], *, settled: bool) -> WriteCounts:
         """One transaction. Raises BadRow, TablesChanged and psycopg.Error, and then nothing is stored; or, where the
         line was lost at the commit, nobody knows. `settled`: no table has changed since one has said no, so that some
         row has to do with it: a trigger's own statements may fail, say (C9)."""
-        tally = Tally()
+        tally = WriteCounts()
         groups = [(group[0].table, group) for _, g in groupby(entries, attrgetter("table.sql")) if (group := list(g))]
         groups = [(table, group if table.upsert is None else _newest(group, tally)) for table, group in groups]
         batches = [(table, group, table.batch(entry.row for entry in group)) for table, group in groups]
@@ -221,7 +221,7 @@ class PostgresStore:
         )
 
 
-def _newest(entries: Sequence[Entry], tally: Tally) -> list[Entry]:
+def _newest(entries: Sequence[Entry], tally: WriteCounts) -> list[Entry]:
     """The row of each key that has the highest revision: one statement may not touch a row twice. The others are over
     if this one is stored, as what comes too late is; if it is refused, they go with other parts of the batch (C9)."""
     newest: list[Entry] = []
@@ -239,7 +239,7 @@ def _newest(entries: Sequence[Entry], tally: Tally) -> list[Entry]:
     return newest
 
 
-def _count(table: Table, entries: Sequence[Entry], rows: Rows, tally: Tally) -> None:
+def _count(table: PostgresTable, entries: Sequence[Entry], rows: Rows, tally: WriteCounts) -> None:
     """Adds what a statement has said of these rows."""
     if table.upsert is not None:
         tally.divergent += [_named(entries[at - 1]) for (at,) in rows if at is not None]

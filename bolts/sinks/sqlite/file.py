@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from bolts.sinks.contract import LOOK_BYTES_MAX, StoreAway, StoreBroken
+from bolts.sinks.contract import LOOK_BYTES_MAX, SinkStoreBroken, StoreAway
 from bolts.sinks.files import PASSING, LockFile, checked_path, identity_of, lacking
 from topology.codes.settings import SQLITE_LOCK_FAILED, SQLITE_NOT_DURABLE, SQLITE_TOO_OLD, SQLITE_UNUSABLE
 from topology.errors import ConfigurationError
@@ -109,14 +109,14 @@ class SqliteFile:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0)
             if code in _SYNC_CODES:
-                raise StoreBroken(f"{self.path} can't be relied on: {error}") from error
+                raise SinkStoreBroken(f"{self.path} can't be relied on: {error}") from error
             if code & 0xFF in _DAMAGED_CODES:
-                raise StoreBroken(f"{self.path} is damaged: {error}", damaged=True) from error
+                raise SinkStoreBroken(f"{self.path} is damaged: {error}", damaged=True) from error
             raise StoreAway(f"{self.path} can't be read: {error}") from error
         except OSError as error:
             raise StoreAway(f"{self.path} can't be read: {error.strerror}") from error
         if found != "ok":
-            raise StoreBroken(f"{self.path} is damaged: {' '.join(str(found).split())}", damaged=True)
+            raise SinkStoreBroken(f"{self.path} is damaged: {' '.join(str(found).split())}", damaged=True)
         return True
 
     @contextmanager
@@ -143,7 +143,7 @@ class SqliteFile:
                 self._disconnect()
                 raise
             raise self._judged(error, code, opening) from error
-        except (StoreAway, StoreBroken, ConfigurationError):
+        except (StoreAway, SinkStoreBroken, ConfigurationError):
             self._disconnect_unless_settled()
             raise
         except BaseException:
@@ -160,7 +160,7 @@ class SqliteFile:
         self._disconnect()
         if code in _SYNC_CODES or (primary in _DAMAGED_CODES and not opening):
             damaged = primary in _DAMAGED_CODES
-            return StoreBroken(f"{self.path} can't be relied on: {error} ({name})", damaged=damaged)
+            return SinkStoreBroken(f"{self.path} can't be relied on: {error} ({name})", damaged=damaged)
         if opening and primary == sqlite3.SQLITE_CANTOPEN and (why := lacking(self.path.parent)):
             return StoreAway(f"{self.path} can't be opened: {why} ({name})")
         if opening and primary not in _WRITE_CODES:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
 from bolts.sinks.batching import BatchingSink
-from bolts.sinks.contract import Store
-from bolts.sinks.sqlite.table import Table, checked_table_name, rows_told
-from bolts.sinks.sqlite.writer import SqliteStore
+from bolts.sinks.contract import SinkStore
+from bolts.sinks.sqlite.table import SqliteTable, checked_table_name, rows_told
+from bolts.sinks.sqlite.writer import SqliteWriter
 from bolts.sinks.upsert import Mode, upsert_of
 from topology.codes.settings import SHARED_SQLITE_TABLE, SQLITE_IN_MEMORY
 from topology.errors import ConfigurationError
@@ -72,7 +72,7 @@ class SqliteSink(BatchingSink):
         self.table = table
         self.records = tuple(records)
         for cls in self.records:
-            Table(cls, table, self.upsert)
+            SqliteTable(cls, table, self.upsert)
 
     def summary(self) -> Iterable[str]:
         """What was stored, where, and the newest rows, or why they can't be read."""
@@ -82,6 +82,6 @@ class SqliteSink(BatchingSink):
         except sqlite3.Error as error:
             yield f"{self.path} can't be read any more: {error}"
 
-    def _make_store(self) -> Store:
-        self._rows = SqliteStore(self.path, self.table, self.records, self.upsert)
+    def _make_store(self) -> SinkStore:
+        self._rows = SqliteWriter(self.path, self.table, self.records, self.upsert)
         return self._rows

@@ -61,7 +61,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class Table(RecordTable):
+class SqliteTable(RecordTable):
     """One record class's table. Raises ConfigurationError where SQLite can't have one.
 
     In append mode it has a column for the sink's key besides, which is the primary key; in upsert mode the primary key
@@ -161,7 +161,7 @@ def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
     return "TEXT", lambda value: values.encode_json(plain(value)).decode()
 
 
-def data_problem(table: Table, row: Row, error: Exception) -> str:
+def data_problem(table: SqliteTable, row: Row, error: Exception) -> str:
     """The sentence for a row that SQLite itself has refused."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     fields = [one for one in zip(table.columns, row, strict=True) if one[0] != table.key]
@@ -187,7 +187,7 @@ ROWS_MAX: Final = 30  # shown of one table
 WIDTH_MAX: Final = 40  # characters of one value that are shown
 
 
-def rows_told(path: Path, shown_path: str, tables: Sequence[Table]) -> Iterator[str]:
+def rows_told(path: Path, shown_path: str, tables: Sequence[SqliteTable]) -> Iterator[str]:
     """Lines of text, a few for each table. Blocks while it reads. Raises sqlite3.Error where the file can't be read."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)
     try:

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeAlias
 
 from bolts.sinks import rows
 from bolts.sinks.contract import BadRow, StoreAway, Written, stored_by_halves
-from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, Tally
+from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts
 from bolts.sinks.rows import Row
 from bolts.sinks.sqlite.file import SqliteFile
-from bolts.sinks.sqlite.table import Table, data_problem, is_data_error, quoted
+from bolts.sinks.sqlite.table import SqliteTable, data_problem, is_data_error, quoted
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
 from topology.codes.settings import SQLITE_TABLE_CLASS_CONFLICT, SQLITE_TABLE_MISMATCH
@@ -28,10 +28,10 @@ _SUFFIX: Final = KEY_BYTES - PAIR_BYTES
 _LEAST, _MOST = bytes(_SUFFIX), b"\xff" * _SUFFIX
 
 
-Entry: TypeAlias = rows.Entry[Table]
+Entry: TypeAlias = rows.SinkRow[SqliteTable]
 
 
-class SqliteStore:
+class SqliteWriter:
     """See `contract.Store`. `records`: classes whose tables `open` makes and checks already."""
 
     def __init__(
@@ -41,7 +41,7 @@ class SqliteStore:
         self._upsert = upsert
         self._table_name, self._records = table, records
         self._schema = -1  # PRAGMA schema_version when the tables were last checked
-        self._tables: dict[type[Record], Table] = {}
+        self._tables: dict[type[Record], SqliteTable] = {}
 
     @property
     def file(self) -> Path:
@@ -49,7 +49,7 @@ class SqliteStore:
         return self._file.path
 
     @property
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[SqliteTable]:
         """Of the classes in `records`, and of those that were written since."""
         return list(self._tables.values())
 
@@ -67,7 +67,7 @@ class SqliteStore:
         with self._file.errors():
             if self._file.ready():
                 self._schema = -1
-            written = Written(Tally())
+            written = Written(WriteCounts())
             entries = sorted(rows.entries_of(tuples, self._table, written), key=attrgetter("table.name"))
             self._check_all()
             written.tally.add(stored_by_halves(entries, self._insert, rows.refuse))
@@ -82,11 +82,11 @@ class SqliteStore:
 
     # -- tables
 
-    def _table(self, cls: type[Record]) -> Table:
+    def _table(self, cls: type[Record]) -> SqliteTable:
         """The class's table; made where there is none. Its `problem` says why rows can't be stored now."""
         table = self._tables.get(cls)
         if table is None:
-            table = Table(cls, self._table_name, self._upsert)
+            table = SqliteTable(cls, self._table_name, self._upsert)
             other = next((t for t in self._tables.values() if t.name.lower() == table.name.lower()), None)
             if other is not None:
                 raise ConfigurationError(
@@ -112,7 +112,7 @@ class SqliteStore:
         (version,) = self._file.connection.execute("PRAGMA schema_version").fetchone()
         return int(version)
 
-    def _check(self, table: Table) -> None:
+    def _check(self, table: SqliteTable) -> None:
         """Compares the table in the file with the class. One that was never there is made."""
         connection = self._file.connection
         found = connection.execute(
@@ -133,9 +133,9 @@ class SqliteStore:
 
     # -- rows
 
-    def _insert(self, entries: Sequence[Entry]) -> Tally:
+    def _insert(self, entries: Sequence[Entry]) -> WriteCounts:
         """One transaction. Raises BadRow, sqlite3.Error and StoreAway, and then none is stored."""
-        tally = Tally()
+        tally = WriteCounts()
         try:
             with self._file.transaction() as connection:
                 if self._schema_version() != self._schema:
@@ -148,7 +148,7 @@ class SqliteStore:
             raise
         return tally
 
-    def _insert_into(self, connection: sqlite3.Connection, entries: list[Entry], tally: Tally) -> None:
+    def _insert_into(self, connection: sqlite3.Connection, entries: list[Entry], tally: WriteCounts) -> None:
         table = entries[0].table
         if table.problem:
             for entry in entries:
@@ -161,7 +161,7 @@ class SqliteStore:
             _append_to(connection, table, entries, tally)
 
 
-def _append_to(connection: sqlite3.Connection, table: Table, entries: list[Entry], tally: Tally) -> None:
+def _append_to(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
     """Stores the rows whose keys are not there yet; another content under a known identity is stored besides."""
     fresh: list[Row] = []
     pairs: set[bytes] = set()
@@ -181,7 +181,7 @@ def _append_to(connection: sqlite3.Connection, table: Table, entries: list[Entry
     tally.stored += len(fresh)
 
 
-def _upsert_into(connection: sqlite3.Connection, table: Table, entries: list[Entry], tally: Tally) -> None:
+def _upsert_into(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
     """Stores each row whose revision is higher than that of its key's. One after the other: a batch may have several
     of one key, and none may be acked for another's sake that is refused then (C9)."""
     for entry in entries:

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.driver.main import Voice, own_stdout
+from bridge.driver.main import DriverVoice, own_stdout
 from bridge.spark.errors import first_line
 
 SOURCE: Final = "kedge.compare.LogSource"
@@ -29,7 +29,7 @@ class ClockError(Exception):
 
 def main() -> int:
     """Runs until it is killed, or its stdin ends, or the query: 1."""
-    voice = Voice(own_stdout())
+    voice = DriverVoice(own_stdout())
     told: dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_until_alone, daemon=True, name="alone").start()
     try:
@@ -40,7 +40,7 @@ def main() -> int:
     return 1
 
 
-def run(told: dict[str, Any], voice: Voice) -> None:
+def run(told: dict[str, Any], voice: DriverVoice) -> None:
     """Starts Spark and the query, and waits for its end. Raises what Spark does, and ClockError."""
     from bridge.spark.session import start
 

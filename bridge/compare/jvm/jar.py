@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from bridge.compare.results import Problem
+from bridge.compare.results import RoundProblem
 from bridge.spark.class_archive import Archives, users_cache
 from bridge.spark.java import JAVA_MIN, missing, pips
 
@@ -47,7 +47,7 @@ def jar(folder: Path) -> Path:
     """Theirs, compiled unless it was before; in `folder` where there is no cache that can be written. Raises Problem
     where there is no javac, or it does not compile them, and OSError where nothing can be written there either."""
     if why := why_not():
-        raise Problem(why)
+        raise RoundProblem(why)
     kept = _kept()
     if kept is not None and (found := kept.found()) is not None:
         return found
@@ -74,10 +74,10 @@ def compiled(path: Path) -> None:
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILING_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Problem(f"{javac} can't be run: {error}") from error
+            raise RoundProblem(f"{javac} can't be run: {error}") from error
         if said.returncode:
             words = " ".join((said.stderr or said.stdout).split())[:SAID_MAX]
-            raise Problem(f"{javac} has not compiled the Java of these modes: {words}")
+            raise RoundProblem(f"{javac} has not compiled the Java of these modes: {words}")
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for one in sorted(Path(classes).rglob("*.class")):
                 archive.write(one, one.relative_to(classes).as_posix())

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.compare.job import Job, Row
+from bridge.compare.job import ComparisonJob, ComparisonRow
 from bridge.compare.jvm import jar as jvm_jar
-from bridge.compare.jvm.round import Round, Task
+from bridge.compare.jvm.round import JvmTask, Round
 from bridge.compare.processes import Interrupts
 from bridge.compare.results import ModeResult
 from bridge.compare.workload.script import Script, Tell
@@ -72,13 +72,13 @@ ALL: Final = ("", "none: all messages pass")
 
 def work_of(topology: str, counted: tuple[str, str] | tuple[()] = ()) -> tuple[str, str, str]:
     """Of a topology: which messages pass, as a regex and in words, and by which group of that it counts, "" for none.
-    `counted` as `Job` has it."""
+    `counted` as `ComparisonJob` has it."""
     if counted:
         return counted[0], "messages that a regex of samples.py takes", counted[1]
     return (*PATTERNS.get(topology, ALL), KEYS.get(topology, ""))
 
 
-def rows(mode: str, key: str = "") -> list[Row]:
+def rows(mode: str, key: str = "") -> list[ComparisonRow]:
     """The rows of one of MODES. `key`: what the topology counts by, where that can be said in SQL."""
     (name, every), *_ = TRIGGERS[mode].items()
     settings = {"trigger": f"{name} {every}"} | {one: SETTINGS[one] for one in TOLD} | _forced(mode)
@@ -86,7 +86,7 @@ def rows(mode: str, key: str = "") -> list[Row]:
     if key and mode == COUNTING:
         title = f"Spark real-time, JVM only (a count by {key} in SQL, and no more of this topology)"
         settings |= COUNTS
-    return [Row(mode, title, GUARANTEES[mode], settings)]
+    return [ComparisonRow(mode, title, GUARANTEES[mode], settings)]
 
 
 def why_not() -> str:
@@ -95,7 +95,7 @@ def why_not() -> str:
 
 
 def measure(
-    row: Row, job: Job, script: Script, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
+    row: ComparisonRow, job: ComparisonJob, script: Script, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
 ) -> ModeResult:
     """One round of a row, in an empty folder: blocks until all results are there, or no more come. `tell` is given the
     phase, and how many seconds of how many. Whatever ends it, its processes are ended first. KeyboardInterrupt in the
@@ -119,7 +119,7 @@ def measure(
         "python": row.mode == "spark:real-time-python",
     }
     behind = BEHIND if told["python"] else 0
-    result = Round(Task(row, script, folder, pattern, told, job.kill, behind), tell, mark, interrupts).measured()
+    result = Round(JvmTask(row, script, folder, pattern, told, job.kill, behind), tell, mark, interrupts).measured()
     result.settings["filter"] = passing
     if key:
         result.settings["SQL"] = f"select last(number), count(*) from those messages group by {key}"

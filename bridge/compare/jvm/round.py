@@ -21,10 +21,10 @@ from struct import Struct
 from typing import Any, Final
 
 from bridge.compare.folder import unmade
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.processes import Interrupts, end_all, environment
-from bridge.compare.results import ModeResult, Problem
-from bridge.compare.rounds.judge import Arrival, Trial, figures
+from bridge.compare.results import ModeResult, RoundProblem
+from bridge.compare.rounds.judge import Arrival, MeasuredRound, figures
 from bridge.compare.rounds.logs import why_driver_ended
 from bridge.compare.rounds.resources import Usage
 from bridge.compare.workload.feeder import FIFO, RELEASED, FeederError, Feeding, make, mapped, stood
@@ -46,12 +46,12 @@ INTERRUPTED: Final = "interrupted"  # the problem of a round that Ctrl-C has end
 
 
 @dataclass(frozen=True)
-class Task:
+class JvmTask:
     """What is measured: `told` is what the driver is told, but for its folders; `pattern` what messages have to match
     to pass, as Python has it. `behind`: how many messages may have to follow before a result comes out, so many more
     are released at each end."""
 
-    row: Row
+    row: ComparisonRow
     script: Script
     folder: Path
     pattern: str
@@ -98,11 +98,11 @@ def _filled(file: int, count: int) -> int:
 class Round:
     """Is measured once. `over`: whether it came to its end, before which nobody knows what is missing."""
 
-    task: Task
+    task: JvmTask
     tell: Tell
     mark: str
     interrupts: Interrupts
-    trial: Trial = field(default_factory=Trial)
+    trial: MeasuredRound = field(default_factory=MeasuredRound)
     process: "subprocess.Popen[bytes] | None" = None
     over: bool = False
 
@@ -119,9 +119,9 @@ class Round:
                 self._warm_up()
                 self._measure()
         except OSError as error:
-            raise Problem(unmade(error), self._known()) from error
-        except (FeederError, Problem) as problem:
-            raise Problem(str(problem), self._known()) from problem
+            raise RoundProblem(unmade(error), self._known()) from error
+        except (FeederError, RoundProblem) as problem:
+            raise RoundProblem(str(problem), self._known()) from problem
         except KeyboardInterrupt:
             if not self.trial.start_ns:
                 raise
@@ -135,12 +135,14 @@ class Round:
     def _begin(self) -> None:
         begun, first = time.monotonic(), 1 + self.task.behind
         if first > self.task.script.warm:
-            raise Problem(f"it needs a warm-up of {first} messages at least: its results come with what follows them")
+            raise RoundProblem(
+                f"it needs a warm-up of {first} messages at least: its results come with what follows them"
+            )
         self._start()
         self._release(first, None)
         self._until("starting", lambda: self.lag is not None and self.arrived.count() > 0, START_S)
         if not self.arrived.count():
-            raise Problem(f"no message has come through within {START_S:g} s of its start")
+            raise RoundProblem(f"no message has come through within {START_S:g} s of its start")
         (_, at_ns), *_ = self.arrived.rows()
         self.trial.start_s = at_ns / 1e9 - begun
 
@@ -166,7 +168,7 @@ class Round:
             ended = self._until("measuring", lambda: self._through(wanted), LEAD_S + seconds + DONE_S, of_s=seconds)
             late_s = time.monotonic() - start - seconds
             if self.lag is None:
-                raise Problem(stood(self.task.folder, script.count + self.task.behind, late_s))
+                raise RoundProblem(stood(self.task.folder, script.count + self.task.behind, late_s))
             if not ended and (left := wanted - len(self._there())) > 0:
                 late = f"{round(late_s, 1):g} s after the last message was due"
                 trial.problem = f"it has not kept up: {late} {left:,} of {wanted:,} results were not there"
@@ -211,7 +213,7 @@ class Round:
                 return False
             if self.process is not None and self.process.poll() is not None:
                 status = self.process.returncode
-                raise Problem(why_driver_ended(self.task.row.mode, self.task.folder, status))
+                raise RoundProblem(why_driver_ended(self.task.row.mode, self.task.folder, status))
             time.sleep(LOOK_S)
 
     def _through(self, wanted: int) -> bool:
@@ -330,7 +332,7 @@ class Round:
                 size += texts.write(text.encode())
                 ends.append(size)
         if size > TEXTS_MAX:
-            raise Problem(f"the messages are {size / 1e9:.1f} GB of text, and Java maps 2 GB of it at most")
+            raise RoundProblem(f"the messages are {size / 1e9:.1f} GB of text, and Java maps 2 GB of it at most")
         if sys.byteorder == "big":
             ends.byteswap()
         (folder / "ends").write_bytes(ends.tobytes())

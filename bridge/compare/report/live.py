@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from bridge.compare.job import PHASES, Job, Progress, Row
+from bridge.compare.job import PHASES, ComparisonJob, ComparisonProgress, ComparisonRow
 from bridge.compare.report.table import cut, measured, milliseconds
 from bridge.compare.results import ModeResult, percentiles
 from topology.cli.output import terminal
@@ -32,16 +32,16 @@ SAID_MAX: Final = 200  # characters of a reason beside a bar
 DONE, FAILED, WAITING = "green", "red", "dim"  # styles
 
 
-class Shown(Progress, Protocol):
+class Shown(ComparisonProgress, Protocol):
     """A context manager beside."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *raised: Any) -> None: ...
 
 
-def display(job: Job) -> Shown:
+def display(job: ComparisonJob) -> Shown:
     """The one that fits stderr."""
-    return Live(job) if terminal.live(sys.stderr) else Lines(job)
+    return ComparisonView(job) if terminal.live(sys.stderr) else PlainProgress(job)
 
 
 def found(result: ModeResult) -> str:
@@ -55,37 +55,37 @@ def found(result: ModeResult) -> str:
     return f"p50 {milliseconds(some['p50'])}  p99 {milliseconds(some['p99'])}  max {milliseconds(some['max'])}"
 
 
-class Lines:
+class PlainProgress:
     """A line when a turn begins, and one when it is over."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ComparisonJob) -> None:
         self._rounds = job.rounds
         self._round = 0
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "PlainProgress":
         return self
 
     def __exit__(self, *raised: Any) -> None:
         return None
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         rounds = "one round" if self._rounds == 1 else f"{self._rounds} rounds"
         terminal.say(f"{counted(len(rows), 'row')} to measure, in {rounds}")
 
-    def begun(self, row: Row, round: int) -> None:
+    def begun(self, row: ComparisonRow, round: int) -> None:
         self._round = round
         self._say(row, "begins")
 
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
         return None
 
-    def ended(self, row: Row, result: ModeResult) -> None:
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None:
         self._say(row, found(result), level="warning" if result.problem else "info")
 
     def note(self, text: str) -> None:
         terminal.say(f"  {printable(text)}")
 
-    def _say(self, row: Row, text: str, level: str = "info") -> None:
+    def _say(self, row: ComparisonRow, text: str, level: str = "info") -> None:
         place = f"round {self._round} of {self._rounds}"
         terminal.say(f"{place}  {printable(row.title)}: {printable(text)}", level=level, mode=row.mode)
 
@@ -94,7 +94,7 @@ class Lines:
 class Bar:
     """One row. `turns`: how many are over; `share`: how far the one is that goes on."""
 
-    row: Row
+    row: ComparisonRow
     turns: int = 0
     share: float = 0.0
     said: str = ""
@@ -104,7 +104,7 @@ class Bar:
 class Bars:
     """Where each row is, and what to say of it. Pure."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ComparisonJob) -> None:
         self.rounds = job.rounds
         self.bars: dict[str, Bar] = {}
         self.current = ""
@@ -112,15 +112,15 @@ class Bars:
         self._lengths: dict[str, float] = dict(zip(PHASES, lengths, strict=True))
         self._known = PHASES[1:3] if job.rate is not None else ()  # those whose length is known
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         self.bars = {row.title: Bar(row) for row in rows}
 
-    def begun(self, row: Row, round: int) -> None:
+    def begun(self, row: ComparisonRow, round: int) -> None:
         self.current = row.title
         bar = self.bars.setdefault(row.title, Bar(row))
         bar.turns, bar.share, bar.style = round - 1, 0.0, ""
 
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
         bar = self.bars.setdefault(row.title, Bar(row))
         names = [*self._lengths]
         before = sum(self._lengths[name] for name in names[: names.index(phase)]) if phase in names else 0.0
@@ -134,7 +134,7 @@ class Bars:
                 f"{phase}, waits for results {done_s - length:.0f} s" if late else f"{bar.said[:-2]} of {length:g} s"
             )
 
-    def ended(self, row: Row, result: ModeResult) -> None:
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None:
         bar = self.bars.setdefault(row.title, Bar(row))
         bar.turns, bar.share = bar.turns + 1, 0.0
         bar.said = found(result)[:SAID_MAX]
@@ -168,10 +168,10 @@ class Bars:
         return bars[first : first + max(rows, 1)]
 
 
-class Live(Bars):
+class ComparisonView(Bars):
     """On a terminal. Leaves nothing on it but what was written above. `clock` gives seconds."""
 
-    def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, job: ComparisonJob, clock: Callable[[], float] = time.monotonic) -> None:
         from topology.cli.output.screen import Screen
 
         super().__init__(job)
@@ -183,7 +183,7 @@ class Live(Bars):
         self._closing = contextlib.ExitStack()
         self._gone = False
 
-    def __enter__(self) -> "Live":
+    def __enter__(self) -> "ComparisonView":
         from topology.cli.output.live import out_of_the_way
         from topology.cli.output.screen import written_above
 
@@ -199,20 +199,20 @@ class Live(Bars):
         with contextlib.suppress(OSError):  # the terminal is gone, and nobody watches
             self._screen.clear()
 
-    def planned(self, rows: Sequence[Row]) -> None:
+    def planned(self, rows: Sequence[ComparisonRow]) -> None:
         super().planned(rows)
         self._draw()
 
-    def begun(self, row: Row, round: int) -> None:
+    def begun(self, row: ComparisonRow, round: int) -> None:
         super().begun(row, round)
         self._draw()
 
-    def phase(self, row: Row, phase: str, done_s: float, of_s: float) -> None:
+    def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
         super().phase(row, phase, done_s, of_s)
         if self._clock() - self._drawn >= LEAST_S:
             self._draw()
 
-    def ended(self, row: Row, result: ModeResult) -> None:
+    def ended(self, row: ComparisonRow, result: ModeResult) -> None:
         super().ended(row, result)
         self._draw()
 

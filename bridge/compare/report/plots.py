@@ -63,14 +63,14 @@ SETTINGS: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """How a row is drawn in all plots: a colour of SERIES for its mode, dashes for its place among the mode's rows."""
 
     colour: int
     dashes: tuple[float, ...]
 
 
-Looks = Mapping[str, Look]  # by a row's title
+Looks = Mapping[str, PlotStyle]  # by a row's title
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ VARIABLES: Final = {
 OF_PNG: Final = Ink("#1c1c1c", "#c8c8c8", tuple(light for light, _ in SERIES))
 
 
-def looks_of(modes: Sequence[ModeResult]) -> dict[str, Look]:
+def looks_of(modes: Sequence[ModeResult]) -> dict[str, PlotStyle]:
     """One for each row, by its title. Of all rows together, so that one looks the same in each plot."""
-    found, colours, seen = dict[str, Look](), dict[str, int](), dict[str, int]()
+    found, colours, seen = dict[str, PlotStyle](), dict[str, int](), dict[str, int]()
     for one in modes:
         number = colours.setdefault(one.mode, len(colours))
         again = seen[one.mode] = seen.get(one.mode, -1) + 1
-        found[one.title] = Look(number % len(SERIES), DASHES[(again + number // len(SERIES)) % len(DASHES)])
+        found[one.title] = PlotStyle(number % len(SERIES), DASHES[(again + number // len(SERIES)) % len(DASHES)])
     return found
 
 
@@ -312,7 +312,7 @@ def _bars(
     axes.set_axis_off()
 
 
-def _line(look: Look, ink: Ink) -> dict[str, Any]:
+def _line(look: PlotStyle, ink: Ink) -> dict[str, Any]:
     style: dict[str, Any] = {"color": ink.series[look.colour], "solid_joinstyle": "round"}
     return style | ({"dashes": look.dashes} if look.dashes else {})
 

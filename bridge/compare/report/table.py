@@ -28,7 +28,7 @@ WHAT_KILLED_IS: Final = (
 
 
 @dataclass(frozen=True)
-class Column:
+class ReportColumn:
     """`keep`: the lower, the later it is left out where there is no room."""
 
     title: str
@@ -42,22 +42,22 @@ def _latency(name: str) -> Callable[[ModeResult], str]:
 
 
 COLUMNS: Final = (
-    Column("p50", 7, 0, _latency("p50")),
-    Column("p90", 7, 5, _latency("p90")),
-    Column("p99", 7, 1, _latency("p99")),
-    Column("p99.9", 7, 4, _latency("p999")),
-    Column("max", 7, 2, _latency("max")),
-    Column("msg/s", 6, 3, lambda one: rate(one.throughput_per_s)),
-    Column("CPU s/M", 7, 6, lambda one: rate(one.cpu_seconds_per_million)),
-    Column("memory", 7, 7, lambda one: megabytes(one.memory_mb)),
-    Column("results", 7, 8, lambda one: short(one.arrived or len(one.latencies))),
-    Column("start", 6, 9, lambda one: duration(one.start_s)),
+    ReportColumn("p50", 7, 0, _latency("p50")),
+    ReportColumn("p90", 7, 5, _latency("p90")),
+    ReportColumn("p99", 7, 1, _latency("p99")),
+    ReportColumn("p99.9", 7, 4, _latency("p999")),
+    ReportColumn("max", 7, 2, _latency("max")),
+    ReportColumn("msg/s", 6, 3, lambda one: rate(one.throughput_per_s)),
+    ReportColumn("CPU s/M", 7, 6, lambda one: rate(one.cpu_seconds_per_million)),
+    ReportColumn("memory", 7, 7, lambda one: megabytes(one.memory_mb)),
+    ReportColumn("results", 7, 8, lambda one: short(one.arrived or len(one.latencies))),
+    ReportColumn("start", 6, 9, lambda one: duration(one.start_s)),
 )
 KILLED: Final = (
-    Column("gap", 7, 0, lambda one: milliseconds(one.kill.gap_ms if one.kill else None)),
-    Column("recovered", 9, 2, lambda one: milliseconds(one.kill.recovered_ms if one.kill else None)),
-    Column("replayed", 8, 3, lambda one: milliseconds(one.kill.replayed_ms if one.kill else None)),
-    Column("exact", 9, 1, lambda one: exactness(one)),
+    ReportColumn("gap", 7, 0, lambda one: milliseconds(one.kill.gap_ms if one.kill else None)),
+    ReportColumn("recovered", 9, 2, lambda one: milliseconds(one.kill.recovered_ms if one.kill else None)),
+    ReportColumn("replayed", 8, 3, lambda one: milliseconds(one.kill.replayed_ms if one.kill else None)),
+    ReportColumn("exact", 9, 1, lambda one: exactness(one)),
 )
 
 
@@ -218,7 +218,7 @@ def _victim(one: ModeResult) -> str:
 def _table(
     modes: Sequence[ModeResult],
     columns: int,
-    wanted: Sequence[Column],
+    wanted: Sequence[ReportColumn],
     beside: Callable[[ModeResult], str],
     below: Callable[[ModeResult], Iterator[str]],
     spare: int = 0,
@@ -256,7 +256,7 @@ def _table(
             yield from _said(remark, columns, INDENT)
 
 
-def _width(columns: Sequence[Column]) -> int:
+def _width(columns: Sequence[ReportColumn]) -> int:
     return sum(one.width + 2 for one in columns)
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from acker.identity import message_pair, partition_seed
-from bridge.compare.job import Row
+from bridge.compare.job import ComparisonRow
 from bridge.compare.results import Kill, ModeResult, percentile
 from bridge.compare.workload.script import Script
 
@@ -33,7 +33,7 @@ Name = tuple[str, int]  # of a result: its sink, and its identity
 
 
 @dataclass
-class Trial:
+class MeasuredRound:
     """One round of one row, as it was seen. `start_ns`: when the first measured message was due, 0 where it did not
     come to that; `killed_ns`: when its victim was. `replayed_ms` as in `Kill`."""
 
@@ -61,7 +61,7 @@ def origins_of(script: Script) -> dict[int, int]:
     return {message_pair(number, seeds[spouts[number % script.held]])[0]: number for number in range(script.count)}
 
 
-def figures(row: Row, trial: Trial, script: Script, origins: Mapping[int, int]) -> ModeResult:
+def figures(row: ComparisonRow, trial: MeasuredRound, script: Script, origins: Mapping[int, int]) -> ModeResult:
     """One round as a result; `missing` and `extra` are for `agreed`."""
     made = ModeResult(row.mode, row.title, row.guarantee, trial.problem, dict(row.settings), rounds=1)
     made.start_s, made.memory_mb, made.feeder_lag = trial.start_s, trial.memory_mb, dict(trial.lag)
@@ -104,7 +104,7 @@ def limited(result: ModeResult) -> bool:
     return result.feeder_lag["p50"] > FEEDER_SHARE * p50
 
 
-def killed(trial: Trial, timed: Sequence[tuple[int, int]]) -> Kill:
+def killed(trial: MeasuredRound, timed: Sequence[tuple[int, int]]) -> Kill:
     """What the SIGKILL has cost, of (due, arrived) of each result."""
     kill = trial.killed_ns
     times = sorted(at for _, at in timed)
@@ -147,7 +147,7 @@ def _larger(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
     return {name: max(one.get(name, 0.0) for one in (first, second)) for name in {**first, **second}}
 
 
-def names_of(trial: Trial, origins: Mapping[int, int]) -> frozenset[Name]:
+def names_of(trial: MeasuredRound, origins: Mapping[int, int]) -> frozenset[Name]:
     """What has arrived, repeated or not, warm-up and all; but for results of several messages and of timers, which go
     by what came together when, and so are others in each run."""
     return frozenset((one.sink, one.identity) for one in trial.arrivals if one.origin in origins)

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare.folder import unmade, without_room
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 from bridge.compare.processes import Interrupts, children, command_of, end_all, environment, started
 from bridge.compare.rounds.arrivals import Arrivals
-from bridge.compare.rounds.judge import Trial
+from bridge.compare.rounds.judge import MeasuredRound
 from bridge.compare.rounds.logs import why_run_ended
 from bridge.compare.rounds.resources import Usage
-from bridge.compare.way import A_WORKER, ITS_DRIVER, Way
+from bridge.compare.way import A_WORKER, ITS_DRIVER, ModeRun
 from bridge.compare.workload import feeder
 from bridge.compare.workload.feeder import Feeding
 from bridge.compare.workload.prepare import Offer
@@ -60,7 +60,7 @@ class Over(Exception):
 
 
 @dataclass
-class Waiting:
+class RunWait:
     """What a wait is told as."""
 
     phase: str
@@ -72,7 +72,9 @@ class Waiting:
 class OneRun:
     """The processes of one round. `end` leaves none, and may be called twice."""
 
-    def __init__(self, way: Way, job: Job, script: Script, offer: Offer, folder: Path, tell: Tell, mark: str) -> None:
+    def __init__(
+        self, way: ModeRun, job: ComparisonJob, script: Script, offer: Offer, folder: Path, tell: Tell, mark: str
+    ) -> None:
         self._way, self._job, self._script, self._tell, self._mark = way, job, script, tell, mark
         self._folder = folder
         self._said = folder / "run"
@@ -92,7 +94,7 @@ class OneRun:
         self._committed = 0  # micro-batches that were when something was killed
         self._feeding = Feeding(folder, len(script.sources), environment(mark))
         self._usage: Usage | None = None
-        self.trial = Trial()
+        self.trial = MeasuredRound()
 
     # -- the round
 
@@ -189,7 +191,7 @@ class OneRun:
         watched: bool = True,
     ) -> bool:
         """Waits until that holds; whether it does within the limit. Raises Over where what is `watched` has ended."""
-        waiting = Waiting(phase, of_s if of_s is not None else limit_s)
+        waiting = RunWait(phase, of_s if of_s is not None else limit_s)
         self._still = ((), time.monotonic())
         while not until():
             now = time.monotonic()
@@ -335,8 +337,15 @@ class OneRun:
 
 
 def one_round(
-    way: Way, job: Job, script: Script, offer: Offer, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
-) -> Trial:
+    way: ModeRun,
+    job: ComparisonJob,
+    script: Script,
+    offer: Offer,
+    folder: Path,
+    tell: Tell,
+    mark: str,
+    interrupts: Interrupts,
+) -> MeasuredRound:
     """A whole round in `folder`, which is empty; what it has come to, `problem` and `interrupted` included. Raises
     FeederError and OSError before anything of it runs, and where what has arrived can't be read."""
     running = OneRun(way, job, script, offer, folder, tell, mark)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridge.compare.folder import can_not_begin, unmade, without_room
-from bridge.compare.job import Job
+from bridge.compare.job import ComparisonJob
 from bridge.compare.processes import environment, started
 from bridge.compare.workload.read_sources import ALL_S, QUIET_S
-from bridge.compare.workload.script import SCRIPT, Script, Source, kept
+from bridge.compare.workload.script import SCRIPT, Script, ScriptSource, kept
 from bridge.compare.workload.topology import replaced, sources_of
 from topology.checks.declaration import require_valid
 from topology.checks.guarantees import Guarantee, guarantees
@@ -25,7 +25,7 @@ from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Graph
 from topology.loading import settings
-from topology.loading.load import Target, load, target_of
+from topology.loading.load import LoadTarget, load, target_of
 
 AT_ONCE_A_SECOND: Final = 10_000  # with `--rate max`: how many messages stand for a second of `--for`
 WARM_RATE: Final = 1_000.0  # of the warm-up, with `--rate max`
@@ -43,10 +43,10 @@ class Offer:
     """What is compared: where the topology is, with its values; its name and spouts, and what its results get from
     Kedge. `notes`: where they get less in a run of its own."""
 
-    target: Target
+    target: LoadTarget
     values: dict[str, str]
     topology: str
-    sources: tuple[Source, ...]
+    sources: tuple[ScriptSource, ...]
     guarantee: str
     notes: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class Offer:
         return {**where, **beside}
 
 
-def offer_of(job: Job) -> Offer:
+def offer_of(job: ComparisonJob) -> Offer:
     """Loads the topology, and looks whether it can be compared. Raises ConfigurationError or DeclarationError."""
     target, values = target_of(job.target), dict(settings.pairs(job.settings, "--set"))
     made = load(target, values)
@@ -86,11 +86,11 @@ def _unrepeatable(made: Graph) -> Iterator[str]:
         "own, what comes again may be counted twice",
     }
     for one in made.components:
-        if one.kind == "spout" and (text := missed.get(one.prototype.given_again)):
+        if one.kind == "spout" and (text := missed.get(one.prototype.handle_repeated)):
             yield f"The spout {one.name!r} {text}."
 
 
-def counts_of(job: Job) -> tuple[int, int, float]:
+def counts_of(job: ComparisonJob) -> tuple[int, int, float]:
     """How many messages are offered in all, how many of these are not measured, and how many a second those are."""
     rate = job.rate if job.rate is not None else WARM_RATE
     warm = 1 + rate * job.warm_up_s
@@ -104,7 +104,7 @@ def counts_of(job: Job) -> tuple[int, int, float]:
     return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
 
 
-def read(job: Job, offer: Offer, folder: Path, mark: str) -> Script:
+def read(job: ComparisonJob, offer: Offer, folder: Path, mark: str) -> Script:
     """Reads the messages into `folder`; takes some seconds, a minute at most. Raises ConfigurationError where there are
     none, and StartError where they can't be written."""
     count, warm, warm_rate = counts_of(job)

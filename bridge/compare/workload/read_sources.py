@@ -19,11 +19,11 @@ from random import Random
 from typing import Any, Final
 
 from bridge.compare.folder import end_with, unmade
-from bridge.compare.workload.script import INDEX, RECORDS, SCRIPT, NoRoom, Writer
+from bridge.compare.workload.script import INDEX, RECORDS, SCRIPT, NoRoom, ScriptWriter
 from topology.components import Message, Positions, Task
 from topology.errors import KedgeError
 from topology.graph import Declared, Graph
-from topology.loading.load import Target, load
+from topology.loading.load import LoadTarget, load
 from topology.runtime.clock import LoopClock
 from topology.runtime.prototypes import prototype_copy
 from topology.runtime.tasks.polling import Polling, polling
@@ -37,7 +37,7 @@ CLOSE_S: Final = 5.0  # for closing one spout
 
 
 @dataclass
-class Seen:
+class ReadProgress:
     """How far the reading is."""
 
     wanted: int
@@ -46,7 +46,7 @@ class Seen:
     why: str = ""  # why no more is wanted, where that is not the spouts' end
 
 
-class MemoryNotes:
+class ForgottenNotes:
     """`topology.components.Notes` of a process that nobody will ask again."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class MemoryNotes:
         self._texts[name] = text
 
 
-class SpoutTask:
+class SourceReader:
     """One task of a spout, from its opening to its end."""
 
     def __init__(self, number: int, declared: Declared, task: Task) -> None:
@@ -72,7 +72,7 @@ class SpoutTask:
         await _awaited(self.spout.open(self.task, Positions()))
         self._polling = polling(self.spout)
 
-    async def read(self, writer: Writer, seen: Seen) -> None:
+    async def read(self, writer: ScriptWriter, seen: ReadProgress) -> None:
         """Writes what it gives, until it ends or enough is there."""
         assert self._polling is not None, "opened"
         while not seen.why:
@@ -109,12 +109,12 @@ class SpoutError(Exception):
         self.name, self.doing, self.error = name, doing, error
 
 
-async def read(topology: Graph, writer: Writer, seen: Seen, folder: Path) -> str:
+async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder: Path) -> str:
     """Reads all tasks of its spouts; returns why it has ended: "" where they have. Raises SpoutError and NoRoom."""
     loop = asyncio.get_running_loop()
     seen.last_at = begun = loop.time()
     tasks = [
-        SpoutTask(number, one, _task(topology.name, one, index, folder, loop))
+        SourceReader(number, one, _task(topology.name, one, index, folder, loop))
         for number, one in enumerate(one for one in topology.components if one.kind == "spout")
         for index in range(one.tasks)
     ]
@@ -148,10 +148,10 @@ def main() -> int:
     end_with(folder.parent)
     said: dict[str, Any]
     try:
-        topology = load(Target(told["where"], told["attribute"], _path(told["file"])), told["values"])
-        writer = Writer(folder)
+        topology = load(LoadTarget(told["where"], told["attribute"], _path(told["file"])), told["values"])
+        writer = ScriptWriter(folder)
         with tempfile.TemporaryDirectory(dir=folder) as files:
-            why = asyncio.run(read(topology, writer, Seen(told["wanted"], told["first_s"]), Path(files)))
+            why = asyncio.run(read(topology, writer, ReadProgress(told["wanted"], told["first_s"]), Path(files)))
         writer.close()
         said = {"held": writer.held, "why": why}
     except KedgeError as error:
@@ -176,7 +176,7 @@ def _said(error: SpoutError) -> dict[str, Any]:
     return {"error": text, "code": "", "next": "", "trace": users_frames(inner)}
 
 
-async def _blamed(one: SpoutTask, doing: str, work: Any) -> None:
+async def _blamed(one: SourceReader, doing: str, work: Any) -> None:
     try:
         await work
     except (asyncio.CancelledError, NoRoom):
@@ -198,7 +198,7 @@ def _task(topology: str, one: Declared, index: int, folder: Path, loop: asyncio.
         one.tasks,
         LoopClock(loop),
         Random(f"{one.name} {index}"),
-        MemoryNotes(),
+        ForgottenNotes(),
         one.known_as,
         folder_of=lambda: folder,
     )

@@ -24,7 +24,7 @@ ENTRY: Final = Struct("<QIHH")  # begins at, bytes, spout, stream
 
 
 @dataclass(frozen=True)
-class Source:
+class ScriptSource:
     """A spout: its name, the one that its identities are made of, and the classes that it emits."""
 
     name: str
@@ -36,7 +36,7 @@ class NoRoom(OSError):
     """The script's own files can't be written; no error of a spout's."""
 
 
-class Writer:
+class ScriptWriter:
     """Writes `records` and `index`. `close` gives the files back."""
 
     def __init__(self, folder: Path) -> None:
@@ -62,10 +62,10 @@ class Writer:
         self._index.close()
 
 
-class Messages:
+class ScriptedMessages:
     """The records of a folder, for whoever reads them. `sources` in the order of the topology."""
 
-    def __init__(self, folder: Path, sources: Sequence[Source]) -> None:
+    def __init__(self, folder: Path, sources: Sequence[ScriptSource]) -> None:
         """Maps the files. Raises OSError."""
         self.sources = tuple(sources)
         self._index = _mapped(folder / INDEX)
@@ -93,7 +93,7 @@ class Messages:
         return ENTRY.unpack_from(self._index, number % self.held * ENTRY.size)
 
 
-class Turns:
+class SourceTurns:
     """Which of all messages are one source's, where those that are held come round again and again."""
 
     def __init__(self, own: Sequence[int], held: int) -> None:
@@ -118,7 +118,7 @@ class Script:
 
     folder: Path
     topology: str
-    sources: tuple[Source, ...]
+    sources: tuple[ScriptSource, ...]
     held: int
     count: int
     warm: int
@@ -127,9 +127,9 @@ class Script:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def messages(self) -> Messages:
+    def messages(self) -> ScriptedMessages:
         """The records, mapped once."""
-        return Messages(self.folder, self.sources)
+        return ScriptedMessages(self.folder, self.sources)
 
     def record(self, number: int) -> Record:
         """A message's record."""

@@ -2,10 +2,10 @@
 
     kedge run bridge.compare.workload.topology:topology --set job=FILE [--workers 2 | --engine spark …]
 
-Each spout gives way to `Scripted`, which gives what the feeder has released; each sink to a `Probe`, which writes down
-what has arrived and when, and what a bolt emits that nobody reads goes to one, too. All bolts in between are the user's
-own, on the same streams and groupings, so results have the identities that they have anywhere. No sink of theirs runs.
-"""
+Each spout gives way to `Scripted`, which gives what the feeder has released; each sink to a `ArrivalProbe`, which
+writes down what has arrived and when, and what a bolt emits that nobody reads goes to one, too. All bolts in between
+are the user's own, on the same streams and groupings, so results have the identities that they have anywhere. No sink
+of theirs runs."""
 
 import asyncio
 import contextlib
@@ -20,11 +20,11 @@ from typing import Any, ClassVar, Final, Never
 
 from bridge.compare.folder import end_with
 from bridge.compare.workload.feeder import FIFO, mapped
-from bridge.compare.workload.script import Messages, Source, Turns
+from bridge.compare.workload.script import ScriptedMessages, ScriptSource, SourceTurns
 from topology.components import Bolt, Collector, Message, Positions, Spout, Task, Tuple
 from topology.graph import Declared, Graph, Input, Place
 from topology.groupings import Global
-from topology.loading.load import Target, load
+from topology.loading.load import LoadTarget, load
 from topology.records import Record
 
 ACKED: Final = "acked"  # the file: 8 bytes a message, when it was acked, by the monotonic clock in ns; 0: it was not
@@ -38,14 +38,14 @@ AT_ONCE: Final = 128  # messages of one poll
 class Scripted(Spout):
     """Gives the messages of one source as they are released, each under its number, from where it was."""
 
-    def __init__(self, script: str, run: str, number: int, sources: tuple[Source, ...]) -> None:
+    def __init__(self, script: str, run: str, number: int, sources: tuple[ScriptSource, ...]) -> None:
         self.script, self.run = script, run
         self.source, self.sources = number, sources
 
     def open(self, task: Task, positions: Positions) -> None:
         run = Path(self.run)
-        self._messages = Messages(Path(self.script), self.sources)
-        self._turns = Turns(self._messages.of(self.source), self._messages.held)
+        self._messages = ScriptedMessages(Path(self.script), self.sources)
+        self._turns = SourceTurns(self._messages.of(self.source), self._messages.held)
         self._numbers = mapped(run)
         self._acked = acks(run, writes=True)
         last = positions.get("")
@@ -92,7 +92,7 @@ class Scripted(Spout):
             self._waiting.set_result(None)
 
 
-class Probe(Bolt):
+class ArrivalProbe(Bolt):
     """Writes down what arrives: its origin, its identity and the time. It is in the system's pages at once, and stays
     there whatever becomes of this process. Whoever reads it tells what was repeated by the identities."""
 
@@ -147,14 +147,14 @@ def topology(job: str) -> Graph:
     told: Mapping[str, Any] = json.loads(Path(job).read_bytes())
     end_with(Path(told["run"]).parent)
     file = Path(told["file"]) if told["file"] else None
-    made = load(Target(told["where"], told["attribute"], file), told["values"])
+    made = load(LoadTarget(told["where"], told["attribute"], file), told["values"])
     return replaced(made, told["script"], told["run"])
 
 
 def replaced(made: Graph, script: str, run: str) -> Graph:
     """The same topology with both of its ends replaced; changes it."""
     sources = sources_of(made)
-    probe = Probe(run)
+    probe = ArrivalProbe(run)
     read = {(one.component, one.cls) for declared in made.components for one in declared.inputs if not one.dead}
     read |= {(one.component, None) for declared in made.components for one in declared.inputs if one.cls is None}
     for number, name in enumerate([one.name for one in sources]):
@@ -176,13 +176,13 @@ def replaced(made: Graph, script: str, run: str) -> Graph:
     return made
 
 
-def sources_of(made: Graph) -> tuple[Source, ...]:
+def sources_of(made: Graph) -> tuple[ScriptSource, ...]:
     """The spouts of a topology, in its order."""
     spouts = [one for one in made.components if one.kind == "spout"]
-    return tuple(Source(one.name, one.known_as, tuple(one.streams)) for one in spouts)
+    return tuple(ScriptSource(one.name, one.known_as, tuple(one.streams)) for one in spouts)
 
 
-def _probed(made: Graph, name: str, one: Declared, cls: type[Record], probe: Probe, place: Place) -> Declared:
+def _probed(made: Graph, name: str, one: Declared, cls: type[Record], probe: ArrivalProbe, place: Place) -> Declared:
     taken = {declared.name for declared in made.components}
     while name in taken:
         name += "-"

@@ -14,7 +14,7 @@ from runtime_kit import Number, line, numbers
 
 from topology import Bolt, Collector, Config, Record, State, Topology, Tuple
 from topology.runtime.commits import group_commit
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
 from topology.testing import Captured, Pause, ScriptedSpout, Watch, crash_here, run_topology
@@ -136,13 +136,13 @@ def test_a_disk_that_makes_writes_wait_holds_the_loop_up_once_a_second_and_no_mo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here: list[float] = []
-    commit_here = Keeper._commit_here
+    commit_here = GroupCommit._commit_here
 
-    def counted(keeper: Keeper) -> None:
-        here.append(keeper.time())
-        commit_here(keeper)
+    def counted(group_commit: GroupCommit) -> None:
+        here.append(group_commit.time())
+        commit_here(group_commit)
 
-    monkeypatch.setattr(Keeper, "_commit_here", counted)
+    monkeypatch.setattr(GroupCommit, "_commit_here", counted)
     script: list[Number | Pause] = [Pause(1)]
     for n in range(100):
         script += [Number(n % KEYS), Pause(0.05)]

@@ -11,7 +11,7 @@ from runtime_kit import Number, line
 
 from topology import Config
 from topology.filesystem.files import DiskFiles
-from topology.runtime.commits.group_commit import COMMIT_S, HERE_MAX, Keeper
+from topology.runtime.commits.group_commit import COMMIT_S, HERE_MAX, GroupCommit
 from topology.runtime.state.garbage import GONE_BYTES, GONE_EACH, Leaving
 from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
@@ -55,10 +55,10 @@ class Kept:
         self.synced: list[int] = []
         self.failing = False
         self.store = Trying(SqliteStore(DiskFiles(), path), synced=self.on_sync)
-        self.keeper = Keeper(self.store, lasting=lasting)
+        self.group_commit = GroupCommit(self.store, lasting=lasting)
         self.mark, self.state = Part(), Part(urgent=1)
-        self.keeper.add(self.mark)
-        self.keeper.add_urgent(self.state)
+        self.group_commit.add(self.mark)
+        self.group_commit.add_urgent(self.state)
 
     def on_sync(self, commits: int) -> None:
         if self.failing:
@@ -88,7 +88,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_who_is_in_no_hurry_is_told_once_it_is_synced_and_who_is_at_once_D1_D4(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
-        whole = asyncio.ensure_future(kept.keeper.commit())
+        whole = asyncio.ensure_future(kept.group_commit.commit())
         await asyncio.sleep(TAKES_S / 2)
         assert (kept.state.told, kept.mark.told, kept.synced) == ([("kept", 1)], [], [])
         assert await whole
@@ -100,11 +100,11 @@ def test_who_is_in_no_hurry_is_told_once_it_is_synced_and_who_is_at_once_D1_D4(p
 
 def test_others_are_committed_while_it_is_synced_and_wait_for_nothing_D1(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
-        whole = asyncio.ensure_future(kept.keeper.commit())
+        whole = asyncio.ensure_future(kept.group_commit.commit())
         await asyncio.sleep(TAKES_S / 2)
         for number in range(2, 10):
-            kept.keeper.hurry()
-            kept.keeper.at_once()
+            kept.group_commit.hurry()
+            kept.group_commit.at_once()
             assert kept.state.told[-1] == ("kept", number)
         assert not kept.mark.told
         assert await whole
@@ -115,11 +115,11 @@ def test_others_are_committed_while_it_is_synced_and_wait_for_nothing_D1(path: P
 def test_what_is_asked_for_while_it_is_written_does_not_wait_for_the_sync_D1(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
         kept.state.waiting_to_be_kept = HERE_MAX + 1  # so it is written in a thread
-        running = asyncio.ensure_future(kept.keeper.run())
+        running = asyncio.ensure_future(kept.group_commit.run())
         await asyncio.sleep(COMMIT_S + TAKES_S / 2)
         kept.state.waiting_to_be_kept = 1
-        kept.keeper.hurry()
-        kept.keeper.at_once()
+        kept.group_commit.hurry()
+        kept.group_commit.at_once()
         assert not kept.state.told
         await asyncio.sleep(2 * TAKES_S)
         assert kept.state.told == [("kept", 1), ("kept", 2)]
@@ -132,16 +132,16 @@ def test_what_is_asked_for_while_it_is_written_does_not_wait_for_the_sync_D1(pat
 
 def test_what_was_committed_on_the_loop_is_synced_by_the_next_commit_of_all_though_that_has_nothing(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
-        assert await kept.keeper.commit()
+        assert await kept.group_commit.commit()
         before = kept.store.commits
-        kept.keeper.hurry()
-        kept.keeper.at_once()
+        kept.group_commit.hurry()
+        kept.group_commit.at_once()
         assert kept.store.commits == before
         kept.mark.idle = kept.state.idle = True
-        assert await kept.keeper.commit()
+        assert await kept.group_commit.commit()
         assert kept.store.commits == before + 1
         synced = len(kept.synced)
-        assert await kept.keeper.commit()
+        assert await kept.group_commit.commit()
         assert len(kept.synced) == synced, "there is nothing to sync"
 
     on_virtual(path, scenario)
@@ -149,7 +149,7 @@ def test_what_was_committed_on_the_loop_is_synced_by_the_next_commit_of_all_thou
 
 def test_where_each_commit_is_synced_nothing_is_apart_D1(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
-        assert await kept.keeper.commit()
+        assert await kept.group_commit.commit()
         assert kept.mark.told == kept.state.told == [("kept", 1)]
         assert not kept.synced
 
@@ -160,9 +160,9 @@ def test_a_sync_that_fails_ends_it_and_nobody_was_told_F18(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
         kept.failing = True
         with pytest.raises(StoreBroken):
-            await kept.keeper.commit()
+            await kept.group_commit.commit()
         with pytest.raises(StoreBroken):
-            await kept.keeper.commit()
+            await kept.group_commit.commit()
         assert not kept.mark.told
 
     on_virtual(path, scenario)
@@ -175,12 +175,12 @@ def test_what_was_under_way_when_it_was_cancelled_is_synced_before_anybody_is_to
 ) -> None:
     async def scenario(kept: Kept) -> None:
         kept.state.waiting_to_be_kept = waiting
-        running = asyncio.ensure_future(kept.keeper.run())
+        running = asyncio.ensure_future(kept.group_commit.run())
         await asyncio.sleep(COMMIT_S + after_s)
         running.cancel()
         await asyncio.wait({running})
         assert not kept.mark.told
-        assert await kept.keeper.settle(in_order=True)
+        assert await kept.group_commit.settle(in_order=True)
         assert kept.mark.told == [("kept", 1), ("kept", 2)]
         assert kept.synced[-1] == kept.store.commits - 1, "the last commit says that it ended in order"
 
@@ -216,10 +216,10 @@ def test_of_long_rows_fewer_leave_with_a_commit_as_each_page_of_theirs_is_writte
 def test_a_commit_in_which_much_goes_is_not_the_loops(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
         kept.state.forgotten_bytes = 1 << 20
-        kept.keeper.hurry()
-        kept.keeper.at_once()
+        kept.group_commit.hurry()
+        kept.group_commit.at_once()
         assert kept.state.told == [("not kept", 1)]
-        running = asyncio.ensure_future(kept.keeper.run())
+        running = asyncio.ensure_future(kept.group_commit.run())
         await asyncio.sleep(TAKES_S / 2)
         assert "kept" not in dict(kept.state.told), "it is under way in the thread"
         await asyncio.sleep(3 * TAKES_S)

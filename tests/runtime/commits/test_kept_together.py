@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from topology.filesystem.files import DiskFiles
-from topology.runtime.commits.group_commit import TOGETHER_MAX, TOGETHER_S, Keeper
+from topology.runtime.commits.group_commit import TOGETHER_MAX, TOGETHER_S, GroupCommit
 from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes, KeptFloor
@@ -16,11 +16,11 @@ from topology.storage.values import Changes, KeptFloor
 class Inputs:
     """A part that has inputs to keep. `told` has how many each commit was of."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, group_commit: GroupCommit) -> None:
         self.told: list[int] = []
         self.waiting_to_be_kept = self._gathered = 0
-        self._keeper = keeper
-        keeper.add_urgent(self)
+        self._keeper = group_commit
+        group_commit.add_urgent(self)
 
     def come(self, count: int = 1) -> None:
         """As an executor has it: a commit is asked for with the first, and may be made after each slice."""
@@ -48,54 +48,54 @@ def store(tmp_path: Path) -> SqliteStore:
 
 
 @pytest.fixture
-async def keeper(store: SqliteStore) -> Keeper:
-    return Keeper(store, lasting=False)
+async def group_commit(store: SqliteStore) -> GroupCommit:
+    return GroupCommit(store, lasting=False)
 
 
-async def test_a_lone_input_is_kept_within_its_turn_D1(keeper: Keeper) -> None:
-    inputs = Inputs(keeper)
+async def test_a_lone_input_is_kept_within_its_turn_D1(group_commit: GroupCommit) -> None:
+    inputs = Inputs(group_commit)
     inputs.come()
     assert inputs.told == [1]
-    await keeper.settle(in_order=True)
+    await group_commit.settle(in_order=True)
 
 
-async def test_inputs_that_are_at_hand_are_kept_with_it_at_the_end_of_the_turn_D1(keeper: Keeper) -> None:
-    inputs, left = Inputs(keeper), 3
-    keeper.more_comes = lambda: bool(left)
+async def test_inputs_that_are_at_hand_are_kept_with_it_at_the_end_of_the_turn_D1(group_commit: GroupCommit) -> None:
+    inputs, left = Inputs(group_commit), 3
+    group_commit.more_comes = lambda: bool(left)
     while left:
         inputs.come()
         assert not inputs.told
         left -= 1
     await asyncio.sleep(0)
     assert inputs.told == [3]
-    await keeper.settle(in_order=True)
+    await group_commit.settle(in_order=True)
 
 
-async def test_the_last_that_is_at_hand_takes_the_others_along_D1(keeper: Keeper) -> None:
-    inputs = Inputs(keeper)
-    keeper.more_comes = lambda: True
+async def test_the_last_that_is_at_hand_takes_the_others_along_D1(group_commit: GroupCommit) -> None:
+    inputs = Inputs(group_commit)
+    group_commit.more_comes = lambda: True
     inputs.come()
-    keeper.more_comes = lambda: False
+    group_commit.more_comes = lambda: False
     inputs.come()
     assert inputs.told == [2]
-    await keeper.settle(in_order=True)
+    await group_commit.settle(in_order=True)
 
 
-async def test_so_many_wait_and_no_more_D1(keeper: Keeper) -> None:
-    inputs = Inputs(keeper)
-    keeper.more_comes = lambda: True
+async def test_so_many_wait_and_no_more_D1(group_commit: GroupCommit) -> None:
+    inputs = Inputs(group_commit)
+    group_commit.more_comes = lambda: True
     inputs.come(TOGETHER_MAX - 1)
     assert not inputs.told
     inputs.come()
     assert inputs.told == [TOGETHER_MAX]
-    await keeper.settle(in_order=True)
+    await group_commit.settle(in_order=True)
 
 
-async def test_an_input_waits_so_long_and_no_longer_for_others_D1(keeper: Keeper) -> None:
-    inputs = Inputs(keeper)
-    keeper.more_comes = lambda: True
+async def test_an_input_waits_so_long_and_no_longer_for_others_D1(group_commit: GroupCommit) -> None:
+    inputs = Inputs(group_commit)
+    group_commit.more_comes = lambda: True
     inputs.come()
     time.sleep(2 * TOGETHER_S)  # noqa: ASYNC251, what is read takes its time within one turn
     inputs.come()
     assert inputs.told == [2]
-    await keeper.settle(in_order=True)
+    await group_commit.settle(in_order=True)

@@ -9,13 +9,13 @@ import pytest
 from companion_kit import Beside, through
 
 from topology.runtime.telemetry.metrics import Snapshot
-from topology.runtime.telemetry.stall import SILENT_S, Facts, SpoutFacts, StallWatch, limit
+from topology.runtime.telemetry.stall import SILENT_S, RunFacts, SpoutFacts, StallWatch, limit
 
-IDLE = Facts(SILENT_S, [SpoutFacts("results", idle_s=SILENT_S)], [])
+IDLE = RunFacts(SILENT_S, [SpoutFacts("results", idle_s=SILENT_S)], [])
 
 
 def text(*starting: str) -> str:
-    found = limit(Facts(SILENT_S, IDLE.spouts, [], starting=starting))
+    found = limit(RunFacts(SILENT_S, IDLE.spouts, [], starting=starting))
     assert found is not None
     assert not found.stuck
     return found.text

@@ -345,8 +345,8 @@ def test_without_a_store_letters_that_nobody_has_processed_are_bounded_and_the_s
         nonlocal released
         await dead_of(run, 3)
         worker = await built(run)
-        await until(lambda: bool(worker.spoutings["numbers", 0].held_by))
-        assert "that nobody has processed yet are at their bound (3)" in worker.spoutings["numbers", 0].held_by
+        await until(lambda: bool(worker.spout_tasks["numbers", 0].held_by))
+        assert "that nobody has processed yet are at their bound (3)" in worker.spout_tasks["numbers", 0].held_by
         snapshot = run.snapshot()
         assert snapshot is not None
         assert snapshot.total("emitted") < 40

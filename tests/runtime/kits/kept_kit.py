@@ -19,10 +19,10 @@ from topology.keys import value_of
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run import startup
 from topology.runtime.run.report import Report
-from topology.runtime.state.value import Codec
+from topology.runtime.state.value import StateCodec
 from topology.runtime.worker.worker import Worker
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import Remembered, unpacked
+from topology.storage.encoding.journal import JournalInput, unpacked
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes, LoadedStates
 from topology.testing import Watch, run_virtual
@@ -67,7 +67,7 @@ def stored(path: Path, files: Files | None = None) -> list[LoadedStates]:
 
 def kept_in(path: Path, component: str = "bolt", kind: Any = int, files: Files | None = None) -> dict[Any, Any]:
     """The state of each key, by its one field's value; () without one. A key is kept in one place only."""
-    codec, found = Codec(component, kind, timed=True), dict[Any, Any]()
+    codec, found = StateCodec(component, kind, timed=True), dict[Any, Any]()
     for one in stored(path, files):
         for row in one.rows.get(component, ()):
             value = states.value_of(row.body[states.SUM_BYTES :])
@@ -83,12 +83,12 @@ def timers_in(path: Path, component: str = "bolt") -> dict[Any, dict[str, int]]:
     return {value_of(row.key) if row.key else (): dict(states.timers_of(row.body[states.SUM_BYTES :])) for row in rows}
 
 
-def remembered_in(path: Path, component: str = "bolt") -> list[Remembered]:
+def remembered_in(path: Path, component: str = "bolt") -> list[JournalInput]:
     """All that the journal holds of a component; what was filed again is there twice."""
     return [one for kept in stored(path) for row in kept.journal if row.component == component for one in of_row(row)]
 
 
-def of_row(row: Any) -> list[Remembered]:
+def of_row(row: Any) -> list[JournalInput]:
     """What is in one row of the journal."""
     return unpacked(row.entries)[1]
 
@@ -112,9 +112,9 @@ def through(
         assert isinstance(loop, VirtualLoop)
         if takes_s:
             loop.executor_takes = lambda: takes_s
-        store = worker.keeper.store
+        store = worker.group_commit.store
         assert isinstance(store, SqliteStore)
-        worker.keeper.store = Trying(store, before, after, synced)
+        worker.group_commit.store = Trying(store, before, after, synced)
 
     return begin
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from acker.roots import owner
-from topology.runtime.control.completion import Status as Standing
+from topology.runtime.control.completion import WorkerStatus as Standing
 from topology.runtime.control.messages import (
     Begin,
     Close,

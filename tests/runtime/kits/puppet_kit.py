@@ -21,7 +21,7 @@ from topology.runtime.control.messages import Begin, Closed, Log, Word
 from topology.runtime.os_process.restarts import LOOK_S
 from topology.runtime.supervisor import worker_handle
 from topology.runtime.supervisor.fleet import Fleet
-from topology.runtime.supervisor.worker_handle import Hand, State
+from topology.runtime.supervisor.worker_handle import WorkerHandle, WorkerState
 
 PATIENCE_S = 20.0
 PUPPET = """
@@ -70,8 +70,8 @@ def planned(workers: int, **config: Any) -> Plan:
     return plan(topology, workers)
 
 
-def unexpected(hand: Hand, word: Word) -> None:
-    raise AssertionError(f"worker {hand.worker} was not asked for {word}")
+def unexpected(handle: WorkerHandle, word: Word) -> None:
+    raise AssertionError(f"worker {handle.worker} was not asked for {word}")
 
 
 class Stage:
@@ -83,9 +83,9 @@ class Stage:
         self.does = does
         self.orders: dict[int, list[str]] = {}  # pid → what it was told
         self.lives: list[int] = []  # the worker of each process
-        self.ends: list[tuple[int, State]] = []
+        self.ends: list[tuple[int, WorkerState]] = []
         self.told: list[str] = []
-        self.answered: Callable[[Hand, Word], None] = unexpected
+        self.answered: Callable[[WorkerHandle, Word], None] = unexpected
         self.fleet = Fleet(self.plan, began=self._began, environment=os.environ, watcher=self, told=self.told.append)
 
     def _began(self, worker: int) -> Begin:
@@ -95,21 +95,21 @@ class Stage:
         key = self.plan.fingerprint.encode()
         return Begin(worker, (len(self.lives), 0), 1, 2, "", does, [], "", "ipc", key, {}, 0)
 
-    def heard(self, hand: Hand, word: Word) -> None:
+    def heard(self, handle: WorkerHandle, word: Word) -> None:
         if isinstance(word, Log):
-            self.orders.setdefault(hand.pid, []).append(word.text)
+            self.orders.setdefault(handle.pid, []).append(word.text)
         elif not isinstance(word, Closed):
-            self.answered(hand, word)
+            self.answered(handle, word)
 
-    def running(self, hand: Hand) -> None:
+    def running(self, handle: WorkerHandle) -> None:
         pass
 
-    def left(self, hand: Hand) -> None:
-        self.ends.append((hand.worker, hand.state))
+    def left(self, handle: WorkerHandle) -> None:
+        self.ends.append((handle.worker, handle.state))
 
     def of(self, worker: int) -> list[str]:
         """What the worker's process was told, so far."""
-        return self.orders.get(self.fleet.hands[worker].pid, [])
+        return self.orders.get(self.fleet.handles[worker].pid, [])
 
     async def until(self, condition: Callable[[], Any]) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -138,4 +138,4 @@ async def staged(
     finally:
         looking.cancel()
         await stage.fleet.close(5.0, asyncio.Event(), 1.0)
-        assert all(one.reaped.is_set() for one in stage.fleet.hands.values())
+        assert all(one.reaped.is_set() for one in stage.fleet.handles.values())

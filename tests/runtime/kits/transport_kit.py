@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from topology.runtime.links import zeromq
-from topology.runtime.links.zeromq import Keys, Transport, new_keys
+from topology.runtime.links.zeromq import CurveKeys, Transport, new_keys
 
 BYTES_MAX = 1 << 20
 WAIT_S = 20.0
@@ -20,7 +20,7 @@ class Net:
         self.kind, self.directory, self.frames_max = kind, directory, frames_max
         pairs = new_keys(range(4))
         self.public = {worker: pair[0] for worker, pair in pairs.items()}
-        self.keys = {worker: Keys(*pair, self.public) for worker, pair in pairs.items()}
+        self.keys = {worker: CurveKeys(*pair, self.public) for worker, pair in pairs.items()}
         self.got: dict[int, list[bytes]] = {}
         self.room: dict[int, list[int]] = {}
         self.ends: dict[int, Transport] = {}

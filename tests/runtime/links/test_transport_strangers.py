@@ -16,7 +16,7 @@ from transport_kit import BYTES_MAX, WAIT_S, Net, checked, send_all, until
 
 from topology.errors import StartError
 from topology.runtime.links import addresses, zeromq
-from topology.runtime.links.zeromq import Keys, Transport, new_keys
+from topology.runtime.links.zeromq import CurveKeys, Transport, new_keys
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)  # of ZMTP 3.0
 
@@ -127,7 +127,7 @@ async def test_nothing_leaves_without_the_peers_key(short: Path) -> None:
     """Worker 1 takes another's key for that of worker 0: it sends nothing that somebody else could read."""
     with contextlib.closing(Net("tcp", short)) as net:
         net.add(0)
-        net.keys[1] = Keys(net.keys[1].public, net.keys[1].secret, {**net.public, 0: net.public[3]})
+        net.keys[1] = CurveKeys(net.keys[1].public, net.keys[1].secret, {**net.public, 0: net.public[3]})
         net.add(1).connect(0, net.addresses[0])
         await until(lambda: net.ends[0].strangers > 0)
         assert not net.ends[1].send(0, b"x")

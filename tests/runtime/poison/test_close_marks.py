@@ -24,21 +24,21 @@ class Keeping:
 
 
 def made() -> tuple[CloseMarks, Keeping, SimpleNamespace]:
-    keeper, reader = Keeping(), SimpleNamespace(emitted=0, holds=[], wake=lambda: None)
-    notes = TrialNotes(keeper)  # type: ignore[arg-type]
-    return CloseMarks([reader], keeper, notes, window=1_000), keeper, reader  # type: ignore[arg-type, list-item]
+    group_commit, reader = Keeping(), SimpleNamespace(emitted=0, holds=[], wake=lambda: None)
+    notes = TrialNotes(group_commit)  # type: ignore[arg-type]
+    return CloseMarks([reader], group_commit, notes, window=1_000), group_commit, reader  # type: ignore[arg-type, list-item]
 
 
 def test_commits_are_hurried_for_a_while_and_not_after_the_worker_has_closed_E7() -> None:
     async def main() -> None:
-        marks, keeper, _ = made()
+        marks, group_commit, _ = made()
         marks.begin(Loaded(deaths=1))
         await asyncio.sleep(HURRY_S / 2)
-        assert keeper.wanted > HURRY_S / 2 / HURRIED_S / 2
+        assert group_commit.wanted > HURRY_S / 2 / HURRIED_S / 2
         marks.close()
-        wanted = keeper.wanted
+        wanted = group_commit.wanted
         await asyncio.sleep(HURRY_S)
-        assert keeper.wanted == wanted
+        assert group_commit.wanted == wanted
 
     run_virtual(main())
 

@@ -6,12 +6,12 @@ import pytest
 
 from topology import StartError
 from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
-from topology.runtime.process.supervisor_notes import Lent
+from topology.runtime.process.supervisor_notes import SupervisorNotes
 
 
 def test_spare_incarnations_are_used_up_in_order_and_more_are_asked_for() -> None:
     said: list[Word] = []
-    lent = Lent(Begin(0, (1, 2, 3), 1, 1, "", {}, [], "", "ipc", b"", {}, 0), said.append)
+    lent = SupervisorNotes(Begin(0, (1, 2, 3), 1, 1, "", {}, [], "", "ipc", b"", {}, 0), said.append)
     assert [lent.renew(), lent.renew()] == [2, 3]
     assert said == [NeedIncarnation(), NeedIncarnation()]
     with pytest.raises(StartError):
@@ -33,7 +33,7 @@ def test_a_note_waits_for_a_supervisor_that_is_stopped_however_long_f68(monkeypa
             return self.is_set()
 
     monkeypatch.setattr(threading, "Event", Hours)
-    lent = Lent(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), said.append)
+    lent = SupervisorNotes(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), said.append)
     lent.set("name", "after")
     assert waits
     assert lent.get("name") == "after"
@@ -41,7 +41,7 @@ def test_a_note_waits_for_a_supervisor_that_is_stopped_however_long_f68(monkeypa
 
 
 def test_a_note_that_is_refused_is_not_kept() -> None:
-    lent = Lent(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), lambda _: refuse())
+    lent = SupervisorNotes(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {"name": "before"}, 0), lambda _: refuse())
 
     def refuse() -> None:
         lent.answered(Noted(1, "full"))
@@ -60,7 +60,7 @@ def test_answers_find_who_has_asked_whatever_their_order() -> None:
         if len(said) == 2:
             both.set()
 
-    lent = Lent(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {}, 0), say)
+    lent = SupervisorNotes(Begin(0, (1,), 1, 1, "", {}, [], "", "ipc", b"", {}, 0), say)
     refused: list[str] = []
 
     def keep(name: str) -> None:

@@ -37,7 +37,7 @@ from topology.runtime.control.messages import (
     Word,
     packed,
 )
-from topology.runtime.process.heartbeat import BLOCKED_S, LOGS_MAX, TEXT_MAX, Pulse
+from topology.runtime.process.heartbeat import BLOCKED_S, LOGS_MAX, TEXT_MAX, Heartbeat
 
 BEGIN = Begin(0, (1,), 1, 1, "a:b", {}, [], "/", "ipc", b"k" * 32, {}, 7)
 
@@ -54,7 +54,7 @@ class Supervisor:
         self._unpacker = Unpacker(orders=False)
         self._words: list[Any] = []
         self._theirs = theirs
-        self.pulse = Pulse(
+        self.pulse = Heartbeat(
             theirs,
             clock=settings.pop("clock", time.monotonic),
             where=settings.pop("where", lambda: "somewhere"),

@@ -15,7 +15,7 @@ import pytest
 from runtime_kit import Number
 
 from topology import Bolt, Message, Spout, Task, Topology
-from topology.runtime.asyncio_tools import run_to_end
+from topology.runtime.asyncio_tools import asyncio_run
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.process import blocked_loop
 
@@ -111,7 +111,7 @@ def blocked() -> Iterator[Look]:
             loops.append(asyncio.get_running_loop())
             await EmbeddedRun(topology).finish()
 
-        threads.append(threading.Thread(target=lambda: run_to_end(main())))
+        threads.append(threading.Thread(target=lambda: asyncio_run(main())))
         threads[0].start()
         return lambda: blocked_loop.where(threads[0].ident or 0, loops[0] if loops else None)
 

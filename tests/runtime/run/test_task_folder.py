@@ -20,7 +20,7 @@ from topology import Bolt, StartError, Task
 from topology.codes.startup import COMPONENT_DIR_NOT_CREATED, COMPONENT_FILES_NOT_REMOVED, UNKNOWN_STATE_FILE
 from topology.runtime.clock import LoopClock
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.run.component_files import PREFIX, Folder
+from topology.runtime.run.component_files import PREFIX, ComponentFolder
 from topology.runtime.run.report import Report
 from topology.runtime.run.startup import NEW, Terms
 from topology.storage.directory.state_dir import MemoryNotes, StateDir
@@ -147,13 +147,13 @@ def test_what_a_killed_run_has_left_goes_with_the_next_one_that_has_no_state_dir
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=environment, check=False)
     left = Path(done.stdout.strip())
     assert (left / "files" / "spark" / "segment").exists(), done.stderr
-    in_use, other = Folder(), tmp_path / f"{PREFIX}somebody"
+    in_use, other = ComponentFolder(), tmp_path / f"{PREFIX}somebody"
     other.mkdir(mode=0o700)
     (other / "files").mkdir()
     (tmp_path / f"{PREFIX}pointing").symlink_to(other)
     present = in_use()  # which sweeps, too
     assert not left.exists()
-    next_one = Folder()
+    next_one = ComponentFolder()
     assert next_one() != present
     next_one.close()
     assert present.is_dir()

@@ -144,11 +144,11 @@ def test_a_source_waits_at_its_line_while_no_commit_is_kept_and_goes_on_with_the
 
     async def during(run: EmbeddedRun) -> None:
         asyncio.get_running_loop().executor_takes = lambda: 2.5  # type: ignore[attr-defined]
-        spouting = (await built(run)).spoutings["numbers", 0]
-        while not spouting.ended:
+        spout_task = (await built(run)).spout_tasks["numbers", 0]
+        while not spout_task.ended:
             await asyncio.sleep(0.01)
             beyond.append(spout.next - given - ahead)
-            why.add(spouting.held_by)
+            why.add(spout_task.held_by)
 
     report = run_kept(topology, Trying(store_at(tmp_path), after=written), during=during)
     assert report.snapshot.total("acked") == 3_000

@@ -19,7 +19,7 @@ from topology.filesystem.files import DiskFiles
 from topology.groupings import key_bytes
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.state import committed
-from topology.runtime.state.committed import CommittingExecutor
+from topology.runtime.state.committed import CommittedStateExecutor
 from topology.runtime.tasks.executor import SLICE_MAX
 from topology.storage.encoding.floors import floor_of
 from topology.storage.sqlite.store import SqliteStore
@@ -47,9 +47,9 @@ class Word(Record):
     text: str
 
 
-def task_of(run: EmbeddedRun, component: str = "bolt") -> CommittingExecutor:
+def task_of(run: EmbeddedRun, component: str = "bolt") -> CommittedStateExecutor:
     (executor,) = [one for worker in run.workers for one in worker.tasks_of(component)]
-    assert isinstance(executor, CommittingExecutor)
+    assert isinstance(executor, CommittedStateExecutor)
     return executor
 
 
@@ -205,7 +205,7 @@ def test_stale_roots_are_refused_after_a_restart_by_what_was_kept_of_floors_D5(t
     refused: list[bool] = []
 
     def before(worker: Any) -> None:
-        if ("bolt", 0) in worker.executors and (floors := worker.keeper.loaded.floors):
+        if ("bolt", 0) in worker.executors and (floors := worker.group_commit.loaded.floors):
             progress = [floor_of(one.progress) for one in floors]
             refused.extend(
                 worker.floors.refuses(one.first << 32 | 1) for one in progress if one.covers(one.first << 32 | 1)
@@ -263,7 +263,7 @@ def test_dead_letters_are_replayed_by_hand_runs_later_without_counting_twice_and
         run.drain()
 
     async def replay(run: EmbeddedRun) -> None:
-        await until(lambda: bool(run.workers) and run.workers[0].spoutings["numbers", 0].emitted >= 0)
+        await until(lambda: bool(run.workers) and run.workers[0].spout_tasks["numbers", 0].emitted >= 0)
         await asyncio.sleep(3)
         mended.mended = True
         assert len((await asked(run, "replay")).names) == 3

@@ -8,7 +8,7 @@ from runtime_kit import Number, Totals, built, line
 from topology import Bolt, Config, Message, Spout, State, Topology
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.queue_limits import QUEUE_HIGH
-from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.state.keyed_executor import PARKED_MAX
 from topology.runtime.tasks.executor import SLICE_MAX
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology
@@ -82,8 +82,8 @@ def test_one_message_that_takes_long_does_not_keep_the_identities_of_all_after_i
     async def during(run: EmbeddedRun) -> None:
         nonlocal most
         executor = (await built(run)).executors["totals", 0]
-        assert isinstance(executor, KeyedExecutor)
-        while run.workers[0].pending or not run.workers[0].spoutings["numbers", 0].ended:
+        assert isinstance(executor, MemoryStateExecutor)
+        while run.workers[0].pending or not run.workers[0].spout_tasks["numbers", 0].ended:
             await asyncio.sleep(0.05)
             most = max(most, len(executor.remembered))
 

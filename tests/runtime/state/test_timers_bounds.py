@@ -13,7 +13,7 @@ from test_timers import AtEnd, Closes, Fired, Key, Slow, Timed, timing
 
 from topology import State
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state.value import Codec, KeptState
+from topology.runtime.state.value import StateCodec, StateValue
 from topology.storage.encoding import state as states
 from topology.testing import Pause, Wait, Watch, run_topology
 from topology.testing.virtual_time.loop import START
@@ -144,7 +144,7 @@ def test_a_drain_does_not_wait_out_the_back_off_of_what_a_timer_has_put_out(tmp_
 
 
 def test_a_key_keeps_its_timers_where_a_bolt_without_on_timer_sets_its_value_b10() -> None:
-    codec = Codec("bolt", int, timed=False)
-    state = KeptState(codec, b"key", states.packed(b"\x01", {"later": 7}))
+    codec = StateCodec("bolt", int, timed=False)
+    state = StateValue(codec, b"key", states.packed(b"\x01", {"later": 7}))
     state.set(2)
     assert states.content_of(state.content()) == (b"\x02", {"later": 7})

@@ -9,10 +9,10 @@ from supervised_kit import children, holding
 
 from topology.runtime.control.messages import Looked, Word
 from topology.runtime.supervisor import queries as crews
-from topology.runtime.supervisor.queries import WorkerCrew
+from topology.runtime.supervisor.queries import WorkerQueries
 from topology.runtime.supervisor.supervisor import SupervisedRun
-from topology.runtime.supervisor.worker_handle import Hand
-from topology.runtime.telemetry.stall import BoltFacts, Facts
+from topology.runtime.supervisor.worker_handle import WorkerHandle
+from topology.runtime.telemetry.stall import BoltFacts, RunFacts
 
 
 def looked(*bolts: str, oldest_s: float = 0.0, root: int = 0, of: int = 0, later: int = 0) -> dict[str, str]:
@@ -27,19 +27,19 @@ def looked(*bolts: str, oldest_s: float = 0.0, root: int = 0, of: int = 0, later
 
 
 async def found(
-    monkeypatch: pytest.MonkeyPatch, does: dict[int, dict[str, str]], last: Facts | None = None
-) -> tuple[Facts, Stage]:
+    monkeypatch: pytest.MonkeyPatch, does: dict[int, dict[str, str]], last: RunFacts | None = None
+) -> tuple[RunFacts, Stage]:
     """The facts that a crew of such workers finds."""
     async with staged(monkeypatch, len(does), {worker: [one] for worker, one in does.items()}) as (stage, fleet):
-        crew = WorkerCrew(stage.plan, fleet)
+        crew = WorkerQueries(stage.plan, fleet)
 
-        def heard(hand: Hand, word: Word) -> None:
+        def heard(handle: WorkerHandle, word: Word) -> None:
             if isinstance(word, Looked):
-                crew.answered(hand, word)
+                crew.answered(handle, word)
 
         stage.answered = heard
         await stage.until(lambda: fleet.complete)
-        return await crew.facts(lambda worker: last or Facts(0.0, (), ())), stage
+        return await crew.facts(lambda worker: last or RunFacts(0.0, (), ())), stage
 
 
 async def test_the_bolt_that_has_the_oldest_message_of_all_is_named_on_whichever_worker_it_is(
@@ -78,7 +78,7 @@ async def test_nobody_says_that_the_oldest_message_is_nowhere_while_a_silent_wor
     monkeypatch: pytest.MonkeyPatch, silent: bool, oldest_s: float
 ) -> None:
     monkeypatch.setattr(crews, "LOOK_ANSWER_S", 0.3)
-    last = Facts(0.0, (), [BoltFacts("there", 4, 0)])
+    last = RunFacts(0.0, (), [BoltFacts("there", 4, 0)])
     there = {"Look": ""} if silent else looked("there", of=88)
     facts, _ = await found(monkeypatch, {0: looked(oldest_s=9.0, root=77), 1: there}, last)
     assert (facts.oldest_s, list(facts.oldest_in)) == (oldest_s, [])

@@ -14,13 +14,15 @@ from topology.errors import ConfigurationError, StartError, WorkerError
 from topology.runtime.control.messages import Drain, Flush
 from topology.runtime.supervisor import deaths
 from topology.runtime.supervisor import fleet as fleets
-from topology.runtime.supervisor.worker_handle import State
+from topology.runtime.supervisor.worker_handle import WorkerState
 
 
 async def test_nobody_starts_before_everybody_is_linked_with_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = {"Begin": f"time.sleep(0.5); {GOOD['Begin']}"}
     async with staged(monkeypatch, 3, {1: [slow]}) as (stage, fleet):
-        await stage.until(lambda: fleet.hands[0].state is State.LINKED and fleet.hands[2].state is State.LINKED)
+        await stage.until(
+            lambda: fleet.handles[0].state is WorkerState.LINKED and fleet.handles[2].state is WorkerState.LINKED
+        )
         assert not fleet.started
         await stage.until(lambda: fleet.complete and all("Start" in stage.of(worker) for worker in range(3)))
         for worker in range(3):
@@ -28,16 +30,16 @@ async def test_nobody_starts_before_everybody_is_linked_with_everybody(monkeypat
             met = [int(c) for order in orders if order.startswith("Join") for c in order if c.isdigit()]
             assert sorted(met) == sorted({0, 1, 2} - {worker})
             assert orders[-1] == "Start"
-    assert stage.ends == [(worker, State.ENDED) for worker, _ in stage.ends]
+    assert stage.ends == [(worker, WorkerState.ENDED) for worker, _ in stage.ends]
     assert len(stage.ends) == 3
 
 
 async def test_survivors_are_told_of_a_death_and_then_of_the_replacement_a14(monkeypatch: pytest.MonkeyPatch) -> None:
     async with staged(monkeypatch, 3) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        dead = fleet.hands[1]
+        dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
-        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
         for survivor in (0, 2):
             later = {f"Fail {dead.owner}", "Join [1]"}
             await stage.until(lambda survivor=survivor, later=later: set(stage.of(survivor)[-2:]) == later)
@@ -45,7 +47,7 @@ async def test_survivors_are_told_of_a_death_and_then_of_the_replacement_a14(mon
         await stage.until(lambda: "Start" in stage.of(1))
         assert stage.of(1) == ["Begin", "Join [0, 2]", "Start"]
         assert "; 200 messages in flight have failed and are replayed" in stage.told[0]
-        assert fleet.hands[1].owner == owner(1, 4)
+        assert fleet.handles[1].owner == owner(1, 4)
 
 
 SILENT = {"Gone": "", "Drain": f"say(Parted({owner(1, 2)}))"}  # parts from worker 1's first life when it is told to
@@ -55,13 +57,13 @@ async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(mo
     monkeypatch.setattr(deaths, "PART_S", 60.0)
     async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        dead = fleet.hands[1]
+        dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
-        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
         await stage.until(lambda: "Join [1]" in stage.of(0) and stage.of(2)[-1] == "Join [1]")
         fail = f"Fail {dead.owner}"
         assert all(fail not in stage.of(worker) for worker in range(3))
-        fleet.hands[2].say(Drain())
+        fleet.handles[2].say(Drain())
         await stage.until(lambda: all(stage.of(worker).count(fail) == 1 for worker in range(3)))
         assert stage.of(2)[-2:] == ["Drain", fail]
 
@@ -72,20 +74,20 @@ async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all
     monkeypatch.setattr(deaths, "PART_S", 0.3)
     async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        dead = fleet.hands[1]
+        dead = fleet.handles[1]
         fail = f"Fail {dead.owner}"
         since = time.monotonic()
         os.kill(dead.pid, signal.SIGKILL)
         await stage.until(lambda: fail in stage.of(0) and fail in stage.of(2))
         assert 0.3 <= time.monotonic() - since < 2.0
-        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
         await stage.until(lambda: "Start" in stage.of(1))
-        fleet.hands[1].say(Flush(1, ""))
+        fleet.handles[1].say(Flush(1, ""))
         await stage.until(lambda: stage.of(1)[-1] == "Flush")  # so that it has answered all that it was told before
         before = stage.of(1).count(fail)  # one, if it was ready by then
-        fleet.hands[2].say(Drain())
+        fleet.handles[2].say(Drain())
         await stage.until(lambda: stage.of(0).count(fail) == 2 and stage.of(1).count(fail) == before + 1)
-        fleet.hands[2].say(Flush(1, ""))
+        fleet.handles[2].say(Flush(1, ""))
         await stage.until(lambda: stage.of(2)[-1] == "Flush")
         assert stage.of(2).count(fail) == 1, "what it has open it has sent nowhere else since it parted"
 
@@ -96,7 +98,7 @@ async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_
     monkeypatch.setattr(deaths, "PART_S", 60.0)
     async with staged(monkeypatch, 3, {2: [SILENT, {}]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        one, two = fleet.hands[1], fleet.hands[2]
+        one, two = fleet.handles[1], fleet.handles[2]
         os.kill(one.pid, signal.SIGKILL)
         await stage.until(lambda: f"Gone {one.owner}" in stage.of(2))
         os.kill(two.pid, signal.SIGKILL)
@@ -106,15 +108,15 @@ async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_
 async def test_two_that_die_at_once_are_replaced_and_meet_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async with staged(monkeypatch, 3) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        dead = [fleet.hands[1], fleet.hands[2]]
+        dead = [fleet.handles[1], fleet.handles[2]]
         for one in dead:
             os.kill(one.pid, signal.SIGKILL)
-        await stage.until(lambda: fleet.complete and not {fleet.hands[1], fleet.hands[2]} & set(dead))
+        await stage.until(lambda: fleet.complete and not {fleet.handles[1], fleet.handles[2]} & set(dead))
         await stage.until(lambda: sum("2" in order for order in stage.of(1)) == 1)
         assert sum("1" in order for order in stage.of(2)) == 1
         assert sorted(order for order in stage.of(0) if "Gone" in order) == sorted(f"Gone {one.owner}" for one in dead)
-        assert [one.joined for one in fleet.hands.values()] == [
-            {other.owner for other in fleet.hands.values()} - {one.owner} for one in fleet.hands.values()
+        assert [one.joined for one in fleet.handles.values()] == [
+            {other.owner for other in fleet.handles.values()} - {one.owner} for one in fleet.handles.values()
         ]
 
 
@@ -137,7 +139,7 @@ async def test_a_death_of_the_replacement_is_mended_too(monkeypatch: pytest.Monk
         fleet,
     ):
         await stage.until(lambda: fleet.complete)
-        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        os.kill(fleet.handles[1].pid, signal.SIGKILL)
         await stage.until(lambda: stage.lives.count(1) == 4 and fleet.complete)
         assert fleet.restarts.total == 3
         await stage.until(lambda: any("is back as pid" in line for line in stage.told))
@@ -149,7 +151,7 @@ async def test_a_replacement_that_can_not_start_says_why_and_is_tried_again(monk
     refuses = {"Begin": "say(CannotStart('ConfigurationError', 'the disk is full')); os._exit(3)"}
     async with staged(monkeypatch, 2, {1: [{}, refuses, {}]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        os.kill(fleet.handles[1].pid, signal.SIGKILL)
         await stage.until(lambda: stage.lives.count(1) == 3 and fleet.complete)
         assert fleet.failed is None
         assert any("could not start: the disk is full" in line for line in stage.told)
@@ -192,7 +194,7 @@ async def test_what_is_said_of_an_owner_that_is_gone_harms_nobody(monkeypatch: p
     }
     async with staged(monkeypatch, 2, {0: [says]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete and "Start" in stage.of(0))
-        fleet.hands[0].say(Drain())
+        fleet.handles[0].say(Drain())
         await stage.until(lambda: "Drain" in stage.of(0))
         assert (fleet.restarts.total, fleet.failed, stage.told) == (0, None, [])
 
@@ -212,7 +214,7 @@ async def test_a_replacement_with_another_plan_ends_the_run_f53(monkeypatch: pyt
     other = {"Begin": "say(Ready('here', 'another plan'))"}
     async with staged(monkeypatch, 2, {1: [{}, other]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        os.kill(fleet.hands[1].pid, signal.SIGKILL)
+        os.kill(fleet.handles[1].pid, signal.SIGKILL)
         await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
         assert isinstance(fleet.failed, WorkerError)
         assert "worker 1 has made another topology than this process: its file has changed" in str(fleet.failed)
@@ -222,9 +224,9 @@ async def test_a_replacement_whose_peer_is_busy_is_started_all_the_same(monkeypa
     monkeypatch.setattr(fleets, "RELINK_S", 0.3)
     async with staged(monkeypatch, 2, {1: [{}, {"Join": ""}]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        dead = fleet.hands[1]
+        dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
-        await stage.until(lambda: fleet.hands[1] is not dead and fleet.complete)
+        await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
         assert fleet.restarts.total == 1
 
 
@@ -260,9 +262,9 @@ async def test_a_replacement_in_a_drain_is_told_to_drain_before_it_starts(monkey
     async with staged(monkeypatch, 2) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
         fleet.draining = True
-        dead = fleet.hands[1]
+        dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
-        await stage.until(lambda: fleet.hands[1] is not dead and "Start" in stage.of(1))
+        await stage.until(lambda: fleet.handles[1] is not dead and "Start" in stage.of(1))
         assert stage.of(1)[-2:] == ["Drain", "Start"]
 
 
@@ -282,7 +284,7 @@ async def test_who_does_not_close_is_killed_in_time_and_nobody_is_replaced_any_m
         with caplog.at_level(logging.WARNING, "kedge"):
             await fleet.close(0.5, asyncio.Event(), 0.5)
         assert 0.4 < time.monotonic() - since < 2.0
-        assert sorted(stage.ends) == [(0, State.ENDED), (1, State.DEAD)]
+        assert sorted(stage.ends) == [(0, WorkerState.ENDED), (1, WorkerState.DEAD)]
         assert stage.lives == [0, 1]
         assert "worker 1 (pid" in caplog.text
 

@@ -11,7 +11,7 @@ from runtime_kit import Number
 
 from topology import Bolt, State, Topology
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state.committed import CommittingExecutor
+from topology.runtime.state.committed import CommittedStateExecutor
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
 from topology.testing import Captured
@@ -148,7 +148,7 @@ def test_what_is_remembered_is_forgotten_only_once_the_mark_is_kept_D4(tmp_path:
 
     def count_of(run: EmbeddedRun) -> int:
         executor = run.workers[0].executors["count", 0]
-        assert isinstance(executor, CommittingExecutor)
+        assert isinstance(executor, CommittedStateExecutor)
         return len(executor.remembered)
 
     async def look(run: EmbeddedRun) -> None:

@@ -13,7 +13,7 @@ from acker.roots import NUMBER_SHIFT, owner
 from bolts import SqliteSink
 from topology import Bolt, Collector, Config, Reject, Topology, Tuple, TupleStateError
 from topology.components import Source
-from topology.runtime.tasks.batch_executor import TakingExecutor, takes_many
+from topology.runtime.tasks.batch_executor import BatchExecutor, takes_many
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology
 
@@ -53,9 +53,9 @@ def taken(bolt: Any, count: int = 20, config: Config | None = None) -> tuple[Top
     return topology, Watch()
 
 
-def executor_of(watch: Watch) -> TakingExecutor:
+def executor_of(watch: Watch) -> BatchExecutor:
     executor = watch.executor("takes")
-    assert isinstance(executor, TakingExecutor)
+    assert isinstance(executor, BatchExecutor)
     return executor
 
 

@@ -16,7 +16,7 @@ from topology import Bolt, Collector, Config, State, Task, Topology, Tuple
 from topology.errors import EmitError
 from topology.runtime.failures import Reason
 from topology.runtime.links.protocol import Frame
-from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.worker import subtrees
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, run_topology
 
@@ -363,7 +363,7 @@ def test_a_sub_root_is_announced_as_done_only_when_all_its_inputs_are_d17() -> N
     async def look(run: Any) -> None:
         worker = await built(run)
         counting = worker.executors["counts", 0]
-        assert isinstance(counting, KeyedExecutor)
+        assert isinstance(counting, MemoryStateExecutor)
         await asyncio.sleep(50.0)  # half of the inputs are done, and the sub-tree long since
         kept.append((len([*worker.subtrees.not_done]), len(counting.remembered)))
         await asyncio.sleep(60.0)

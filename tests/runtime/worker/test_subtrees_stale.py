@@ -14,7 +14,7 @@ from runtime_kit import Number, Totals, built, numbers
 from topology import Bolt, Collector, Topology, Tuple
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.links.protocol import Frame
-from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Stop, Watch, run_topology
 
 INPUTS = 10  # more than a tuple may have roots
@@ -96,7 +96,7 @@ async def forgotten(run: EmbeddedRun, counts: int = 0) -> None:
     while True:
         await asyncio.sleep(0.5)
         counting = run.workers[counts].executors["counts", 0]
-        assert isinstance(counting, KeyedExecutor)
+        assert isinstance(counting, MemoryStateExecutor)
         if counting.values and not counting.remembered:
             return
 

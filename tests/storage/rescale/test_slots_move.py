@@ -15,7 +15,7 @@ from topology.errors import StartError
 from topology.groupings import key_bytes, slot_of, task_of_slot
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import Remembered, packed, unpacked
+from topology.storage.encoding.journal import JournalInput, packed, unpacked
 from topology.storage.rescale.assign import refile
 from topology.storage.sqlite.database import Database
 from topology.storage.store import StoreBroken
@@ -31,7 +31,7 @@ class Held:
     """What all stores have: which worker's store has which key's body and which entries; an entry twice is once."""
 
     rows: dict[tuple[str, bytes], list[tuple[int, int, bytes]]] = field(default_factory=dict)  # worker, slot, body
-    entries: dict[tuple[str, int], list[tuple[int, Remembered]]] = field(default_factory=dict)  # by identity
+    entries: dict[tuple[str, int], list[tuple[int, JournalInput]]] = field(default_factory=dict)  # by identity
 
 
 def held(path: Path) -> Held:
@@ -214,7 +214,7 @@ def test_after_a_run_that_was_done_with_all_the_journal_is_forgotten_but_timers_
 
 
 def test_what_a_dead_letter_may_bring_again_is_remembered_whichever_store_has_the_letter_E1(used: Path) -> None:
-    several = Remembered(slot_of(key_bytes("key 5")), 10**7, 10**7, (4, 4))
+    several = JournalInput(slot_of(key_bytes("key 5")), 10**7, 10**7, (4, 4))
     with store(used / "worker-1.db") as one:
         number = one.loaded.next_journal
         one.commit(Changes(journal=[JournalRow(number, "count", packed((), [several]))]))

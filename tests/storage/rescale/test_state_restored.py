@@ -14,13 +14,13 @@ from topology.groupings import key_bytes, slot_of
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale import partition
 from topology.storage.rescale.assign import opened_stores
-from topology.storage.rescale.partition import Kept, Twice
+from topology.storage.rescale.partition import KeptKey, Twice
 from topology.storage.store import StoreFull
 
-NEW = [Kept(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}) for n in range(50)]
-OTHER = [Kept(slot_of(key_bytes(n)), key_bytes(n), b"other", {}) for n in range(3)]
+NEW = [KeptKey(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}) for n in range(50)]
+OTHER = [KeptKey(slot_of(key_bytes(n)), key_bytes(n), b"other", {}) for n in range(3)]
 
-State = dict[str, dict[bytes, Kept]]
+State = dict[str, dict[bytes, KeptKey]]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def restored(path: Path, components: Mapping[str, list[Kept]], files: DiskFiles | None = None) -> dict[str, int]:
+def restored(path: Path, components: Mapping[str, list[KeptKey]], files: DiskFiles | None = None) -> dict[str, int]:
     with closing(StateDir(path, "t", files=files)) as state:
         state.check_files()
         with opened_stores(state) as stores:
@@ -59,7 +59,7 @@ def state_in(path: Path) -> State:
     return {name: kept for name, kept in found.items() if kept}
 
 
-def by_key(kept: list[Kept]) -> dict[bytes, Kept]:
+def by_key(kept: list[KeptKey]) -> dict[bytes, KeptKey]:
     return {one.key: one for one in kept}
 
 
@@ -75,7 +75,7 @@ def test_what_is_restored_is_all_that_there_is_and_the_next_run_finds_it_at_home
 def test_what_raises_on_the_way_changes_nothing(used: Path) -> None:
     before = state_in(used)
 
-    def breaks() -> Iterator[Kept]:
+    def breaks() -> Iterator[KeptKey]:
         yield from NEW
         raise ValueError("line 51")
 
@@ -89,7 +89,7 @@ def test_what_raises_on_the_way_changes_nothing(used: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "at"), [([*NEW, NEW[3]], 50), ([*NEW[:5], NEW[4], *NEW[5:]], 5), ([*OTHER, *NEW], 3)])
-def test_a_key_that_comes_twice_is_told_and_nothing_is_changed(used: Path, rows: list[Kept], at: int) -> None:
+def test_a_key_that_comes_twice_is_told_and_nothing_is_changed(used: Path, rows: list[KeptKey], at: int) -> None:
     before = state_in(used)
     with pytest.raises(Twice) as told:
         restored(used, {"fresh": OTHER, "count": rows})

@@ -248,7 +248,7 @@ def test_what_is_read_anew_while_positions_are_filed_is_not_the_letters(
         loaded = tables.loaded
         read: list[str] = []
 
-        def noted(database: Database, table: tables.Table) -> Iterator[tuple[bytes, bytes]]:
+        def noted(database: Database, table: tables.RowTable) -> Iterator[tuple[bytes, bytes]]:
             read.append(table.name)
             return loaded(database, table)
 

@@ -211,7 +211,7 @@ def test_mutable_attributes_behind_a_tracked_stream_see_replays_and_are_gone_aft
 @pytest.mark.parametrize(("given", "guarantee"), [("other ids", AT_LEAST), ("never", AT_MOST)])
 def test_a_source_says_what_it_gives_again_C2(given: str, guarantee: Guarantee) -> None:
     class Radio(Lines):
-        given_again = given  # type: ignore[assignment]  # one of the three
+        handle_repeated = given  # type: ignore[assignment]  # one of the three
 
     for spout in (Radio(), Paced(Radio(), 10)):
         promise = line_of(Parse(), Store(), spout=spout)

@@ -9,9 +9,9 @@ from topology import Bolt, Config, Record, State, Topology
 from topology.plan import Plan, plan
 from topology.runtime.run.report import Report
 from topology.runtime.supervisor.deaths import Loss, consequences
-from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts
-from topology.runtime.telemetry.stall import BoltFacts, Facts, SpoutFacts, together
+from topology.runtime.telemetry.stall import BoltFacts, RunFacts, SpoutFacts, together
 
 
 class Number(Record):
@@ -48,13 +48,13 @@ def snapshot(emitted: int = 0, acked: int = 0, *, executed: int = 0, queued: int
 
 
 def test_before_anybody_has_said_anything_there_is_no_snapshot_but_a_report_can_be_made() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     assert figures.all() is None
     assert (figures.whole().total("emitted"), figures.whole().workers, figures.lost) == (0, 2, 0)
 
 
 def test_the_figures_of_all_workers_are_added_up() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, snapshot(100, 90, executed=7), 1.0)
     figures.take(1, snapshot(executed=5), 1.0)
     figures.take(1, snapshot(executed=6), 1.0)
@@ -65,7 +65,7 @@ def test_the_figures_of_all_workers_are_added_up() -> None:
 
 
 def test_what_a_dead_worker_had_done_stays_and_what_it_had_under_way_does_not() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, snapshot(100, 90, executed=70, queued=20, limit="slow"), 1.0)
     figures.died(0)
     figures.take(0, snapshot(30, 25, executed=20, queued=1), 1.0)
@@ -75,7 +75,7 @@ def test_what_a_dead_worker_had_done_stays_and_what_it_had_under_way_does_not() 
 
 
 def test_the_seconds_of_a_worker_are_those_of_the_run_when_its_snapshot_was_taken() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, replace(snapshot(10, 10), seconds=0.2), 0.5)
     figures.take(0, replace(snapshot(20, 20), seconds=1.2), 1.9)  # it was taken at 1.5, and came late
     assert figures.by_worker()[0].seconds == 1.5
@@ -86,14 +86,14 @@ def test_the_seconds_of_a_worker_are_those_of_the_run_when_its_snapshot_was_take
 
 
 def test_the_figures_of_another_topology_are_no_figures_of_this_run() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, replace(snapshot(10, 10), bolts={"others": BoltCounts()}), 1.0)
     assert figures.all() is None
 
 
 def test_a_dead_letter_whose_count_died_with_its_worker_is_known_by_the_letter() -> None:
     """Or a run in which a message ended dead could end with status 0."""
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, replace(snapshot(100, 90), letters=3), 1.0)
     figures.died(0)
     figures.take(0, replace(snapshot(10, 10), letters=4), 3.0)
@@ -104,7 +104,7 @@ def test_a_dead_letter_whose_count_died_with_its_worker_is_known_by_the_letter()
 
 
 def test_several_deaths_add_up() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     for _ in range(3):
         figures.take(0, snapshot(10, 8, executed=4), 1.0)
         figures.died(0)
@@ -112,7 +112,7 @@ def test_several_deaths_add_up() -> None:
 
 
 def test_keys_and_what_is_remembered_are_those_of_processes_that_live() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     kept = BoltCounts(executed=7, keys=3, remembered=2, remembered_bytes=900)
     for _ in range(2):
         figures.take(0, replace(snapshot(10, 10), bolts=dict.fromkeys(snapshot(0, 0).bolts, kept)), 1.0)
@@ -124,7 +124,7 @@ def test_keys_and_what_is_remembered_are_those_of_processes_that_live() -> None:
 
 
 def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_again() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, snapshot(100, 90), 1.0)
     figures.died(0)
     assert figures.lost == 10
@@ -133,21 +133,21 @@ def test_what_a_dead_worker_had_not_done_is_lost_until_its_replacement_reads_aga
 
 
 def test_a_worker_that_dies_as_the_run_ends_keeps_its_figures_and_what_it_had_is_lost() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, snapshot(100, 90), 1.0)
     figures.cut_off(0)
     assert (figures.whole().total("pending"), figures.lost) == (10, 10)
 
 
 def test_at_most_once_what_was_emitted_stays_so_and_queued_inputs_are_lost() -> None:
-    figures = Figures(planned("at-most-once"))
+    figures = WorkerMetrics(planned("at-most-once"))
     figures.take(0, snapshot(100, 100, queued=7), 1.0)
     figures.died(0)
     assert (figures.whole().total("emitted"), figures.lost) == (100, 7)
 
 
 def test_where_messages_were_is_known_of_a_worker_that_does_not_answer() -> None:
-    figures = Figures(planned())
+    figures = WorkerMetrics(planned())
     figures.take(0, snapshot(100, 90, queued=4), 1.0)
     figures.take(1, snapshot(queued=3), 1.0)
     assert figures.facts(0).spouts == [SpoutFacts("numbers", 10)]
@@ -265,8 +265,8 @@ def test_what_it_means_for_state_depends_on_how_that_is_recovered(
 
 
 def test_facts_of_several_workers_are_those_of_one() -> None:
-    here = Facts(0.0, [SpoutFacts("numbers", 5)], [BoltFacts("totals", 1, 2)], 3.0, ["totals"])
-    there = Facts(0.0, [], [BoltFacts("totals", 10, 0), BoltFacts("store", 1, 1)])
+    here = RunFacts(0.0, [SpoutFacts("numbers", 5)], [BoltFacts("totals", 1, 2)], 3.0, ["totals"])
+    there = RunFacts(0.0, [], [BoltFacts("totals", 10, 0), BoltFacts("store", 1, 1)])
     one = together([here, there])
     assert [(spout.name, spout.pending) for spout in one.spouts] == [("numbers", 5)]
     assert {(bolt.name, bolt.queued, bolt.in_hand) for bolt in one.bolts} == {("totals", 11, 2), ("store", 1, 1)}

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from acker.marks import Reached
-from topology.runtime.tasks.read_ahead import AHEAD_MAX, AHEAD_MIN, Line
+from topology.runtime.tasks.read_ahead import AHEAD_MAX, AHEAD_MIN, ReadAhead
 
 AT = ("", "")
 
@@ -14,8 +14,8 @@ def reached(newest: int | str, position: int | str | None = None) -> Reached:
     return Reached(newest if position is None else position, (), newest)
 
 
-def catching_up(ahead: int, **before: Reached) -> Line:
-    line = Line(on=True)
+def catching_up(ahead: int, **before: Reached) -> ReadAhead:
+    line = ReadAhead(on=True)
     line.resume(ahead, {(partition, ""): one for partition, one in before.items()})
     return line
 
@@ -23,7 +23,7 @@ def catching_up(ahead: int, **before: Reached) -> Line:
 @pytest.mark.parametrize("seed", range(200))
 def test_whatever_becomes_durable_no_more_was_emitted_beyond_its_marks_than_it_says(seed: int) -> None:
     random = Random(seed)
-    line, given = Line(on=True), 0
+    line, given = ReadAhead(on=True), 0
     resumed = random.choice((0, 0, 64, 3_000))
     if resumed:
         line.resume(resumed, {})
@@ -44,7 +44,7 @@ def test_whatever_becomes_durable_no_more_was_emitted_beyond_its_marks_than_it_s
 
 
 def test_a_task_that_never_began_gives_nothing_before_its_line_is_kept() -> None:
-    line = Line(on=True)
+    line = ReadAhead(on=True)
     assert line.room(0) == 0
     assert line.is_short(0)
     assert line.gather(0)
@@ -54,7 +54,7 @@ def test_a_task_that_never_began_gives_nothing_before_its_line_is_kept() -> None
 
 
 def test_a_fast_source_is_allowed_more_with_each_commit_and_a_slow_one_less() -> None:
-    line, given, commits = Line(on=True), 0, 0
+    line, given, commits = ReadAhead(on=True), 0, 0
     while line.ahead < AHEAD_MAX:
         line.gather(given)
         line.kept()
@@ -69,7 +69,7 @@ def test_a_fast_source_is_allowed_more_with_each_commit_and_a_slow_one_less() ->
 
 
 def test_where_nobody_remembers_nothing_is_held_or_kept() -> None:
-    line = Line(on=False)
+    line = ReadAhead(on=False)
     line.resume(64, {AT: reached(9)})
     assert line.room(10**9) > 0
     assert not line.gather(10**9)

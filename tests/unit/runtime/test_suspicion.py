@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from acker.identity import MessageId
-from topology.runtime.poison.suspects import Zone, suspicion
+from topology.runtime.poison.suspects import SuspectRange, suspicion
 from topology.runtime.poison.turns import SETTLED_S, TurnsOfAll, TurnsOfOne
 from topology.storage.values import Loaded, Mark, Span, Trial
 
@@ -92,7 +92,7 @@ def test_rows_of_tasks_that_run_elsewhere_now_are_forgotten() -> None:
 # -- who is a suspect among what comes again
 
 
-def taken(zone: Zone, ids: Iterable[MessageId]) -> list[MessageId]:
+def taken(zone: SuspectRange, ids: Iterable[MessageId]) -> list[MessageId]:
     """The messages that the zone takes, until it says that it has the last one."""
     found: list[MessageId] = []
     for one in ids:
@@ -104,18 +104,18 @@ def taken(zone: Zone, ids: Iterable[MessageId]) -> list[MessageId]:
 
 def test_suspects_are_those_up_to_the_newest_of_the_mark_and_the_few_that_may_have_been_given_since() -> None:
     """Or everything that a worker has ever read would be tried one by one, after some kills from outside."""
-    assert taken(Zone(50, 4_000, 3), range(40, 1_000)) == [*range(40, 51), 51, 52]
-    assert taken(Zone(50, 4_000, 3), range(0, 1_000, 20)) == [0, 20, 40, 60, 80, 100]
+    assert taken(SuspectRange(50, 4_000, 3), range(40, 1_000)) == [*range(40, 51), 51, 52]
+    assert taken(SuspectRange(50, 4_000, 3), range(0, 1_000, 20)) == [0, 20, 40, 60, 80, 100]
 
 
 def test_names_that_never_come_again_bound_nobody_for_ever() -> None:
     names = [f"name {number}" for number in range(1_000)]
-    assert taken(Zone("name 5", 400, 3), names) == names[:8]
-    assert taken(Zone("gone", 400, 3), names) == names[:400]
+    assert taken(SuspectRange("name 5", 400, 3), names) == names[:8]
+    assert taken(SuspectRange("gone", 400, 3), names) == names[:400]
 
 
 def test_where_nothing_is_kept_yet_the_few_that_may_have_been_given_are_suspects() -> None:
-    assert taken(Zone(None, 256, 256), range(1_000)) == [*range(256)]
+    assert taken(SuspectRange(None, 256, 256), range(1_000)) == [*range(256)]
 
 
 # -- turns

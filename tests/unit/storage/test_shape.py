@@ -13,7 +13,7 @@ from topology.plan import plan
 from topology.records import decoder, encode
 from topology.storage.directory.shape import (
     FORMAT,
-    Shape,
+    TopologyShape,
     agreed,
     changes,
     following,
@@ -71,13 +71,13 @@ def declared(
     return topology
 
 
-def shaped(topology: Topology, workers: int = 1) -> Shape:
+def shaped(topology: Topology, workers: int = 1) -> TopologyShape:
     return shape_of(plan(topology, workers))
 
 
 def differences(new: Topology, old: Topology | None = None) -> list[tuple[str, bool]]:
     """What has changed, each with whether it is harmless, by way of the form that is kept."""
-    kept: Shape = json.loads(text_of(shaped(old or declared())))
+    kept: TopologyShape = json.loads(text_of(shaped(old or declared())))
     return [(one.text, one.harmless) for one in changes(kept, shaped(new))]
 
 
@@ -281,7 +281,7 @@ def test_state_of_a_bolt_that_is_there_again_is_not_read_as_another_type(without
 
 
 def test_what_was_noted_before_state_was_kept_is_no_state_that_can_not_be_read() -> None:
-    kept: Shape = json.loads(text_of(shaped(declared())))
+    kept: TopologyShape = json.loads(text_of(shaped(declared())))
     del kept["components"]["alerts"]["kept"]  # as earlier releases have written it
     (told,) = agreed(text_of(kept), True, shaped(declared(alert=counting(int))))
     assert "the state of 'alerts' is int" in told

@@ -163,7 +163,7 @@ def start(
     from topology.cli import run_session
     from topology.runtime.run.startup import Terms
 
-    processes = run_session.Processes(workers, links or LINKS, recipe) if workers is not None else None
+    processes = run_session.WorkerProcesses(workers, links or LINKS, recipe) if workers is not None else None
     kept = None if no_state else state_dir or Path(".kedge") / topology.name
     if no_state and topology.companions:
         raise needs_state(f"{topology.companions[0].name!r:.80}, which {topology.name!r:.80} hands streams over to,")

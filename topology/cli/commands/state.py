@@ -27,7 +27,7 @@ from topology.text import discard, escaped, printable, write_line
 
 if TYPE_CHECKING:
     from topology.graph import Graph
-    from topology.storage.directory.shape import Component
+    from topology.storage.directory.shape import ComponentShape
 
 EXAMPLES: Final = (
     ("kedge state show count 10.0.0.1", "slot, task, value and timers of one key"),
@@ -182,7 +182,7 @@ def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _
     return _Meant(directory, topology)
 
 
-def _declared(topology: "Graph | None") -> "dict[str, Component] | None":
+def _declared(topology: "Graph | None") -> "dict[str, ComponentShape] | None":
     """The components of a topology as it is now."""
     if topology is None:
         return None
@@ -197,10 +197,10 @@ def _decoder(topology: "Graph | None", known_as: str) -> Callable[[bytes], Any] 
     """What makes values of the state's own type, where the topology is at hand and has such a component."""
     for one in topology.components if topology is not None else ():
         if one.known_as == known_as and one.shape == "state":
-            from topology.runtime.state.value import Codec
+            from topology.runtime.state.value import StateCodec
             from topology.signatures import state_type
 
-            return Codec(one.name, state_type(one.prototype), timed=True).decode
+            return StateCodec(one.name, state_type(one.prototype), timed=True).decode
     return None
 
 

@@ -17,7 +17,7 @@ from topology.errors import ConfigurationError, KedgeError, WorkerError
 from topology.text import printable
 
 if TYPE_CHECKING:
-    from topology.cli.run_client import Line
+    from topology.cli.run_client import RunConnection
     from topology.runtime.run.command_socket import Ended, How
 
 EXAMPLES: Final = (
@@ -77,7 +77,7 @@ def told_as_1(error: KedgeError, *, debug: bool) -> int:
     return 1
 
 
-def _stopped(line: "Line", directory: Path, how: "How") -> int:
+def _stopped(line: "RunConnection", directory: Path, how: "How") -> int:
     """Stops the run and stays until its end. Returns the exit status."""
     from topology.cli import run_client
     from topology.cli.next_steps import dead_list

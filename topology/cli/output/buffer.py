@@ -18,7 +18,7 @@ WHOLE_BYTES: Final = select.PIPE_BUF  # what a pipe that has room takes without 
 ROOM_MS: Final = 10  # that one line may wait; those behind it do not
 
 
-class Outlet:
+class OutputBuffer:
     """One descriptor. Any thread may call. `left_out` makes the line that says how many had no room."""
 
     def __init__(self, descriptor: int, left_out: Callable[[int], bytes]) -> None:

@@ -17,7 +17,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from topology.cli.output import table, terminal
-from topology.cli.output.rates import Now, Rates, Shape
+from topology.cli.output.rates import Now, Rates, RateShape
 from topology.cli.output.screen import Screen, written_above
 from topology.runtime.telemetry.metrics import Snapshot
 
@@ -29,17 +29,17 @@ ROWS_LEFT: Final = 4  # one of so many is left to what is logged
 GONE_S: Final = 3600.0  # between two looks of nobody
 
 
-class Live:
+class LiveView:
     """A context manager; `show` each `every_s`. Leaves nothing on the screen but what was written above."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: RateShape) -> None:
         self.every_s = min(LARGE_S, LIVE_S * max(1.0, len(shape.kinds) * len(shape.tasks) / LARGE))
         self._rates = Rates(shape, LIMIT_S)
         self._screen = Screen(sys.stderr)
         self._coloured = terminal.colours()
         self._closing = contextlib.ExitStack()
 
-    def __enter__(self) -> "Live":
+    def __enter__(self) -> "LiveView":
         self._closing.enter_context(written_above(self._screen))
         self._closing.callback(self._clear)
         self._closing.enter_context(out_of_the_way(self._screen))

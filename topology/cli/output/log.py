@@ -28,7 +28,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from topology.cli.log_levels import LogFormat, LogLevel
 from topology.cli.output import terminal
 from topology.runtime.telemetry.log_capture import KEDGE, Remaining, listen
-from topology.runtime.telemetry.log_entries import Entry, entry_of, record_of
+from topology.runtime.telemetry.log_entries import LogEntry, entry_of, record_of
 from topology.text import printable
 
 OURS: Final = ("timestamp", "level", "logger", "event", "worker", "component", "task", "exception")
@@ -68,7 +68,7 @@ def speak_json() -> None:
 
     def as_event(level: str, text: str, figures: Mapping[str, Any]) -> str:
         number = logging.getLevelNamesMapping()[level.upper()]
-        return formatter.format(record_of(Entry(text, level=number, logger="kedge.cli", fields=figures)))
+        return formatter.format(record_of(LogEntry(text, level=number, logger="kedge.cli", fields=figures)))
 
     terminal.VOICE.as_event = as_event
 

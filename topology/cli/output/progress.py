@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, Self
 
 from topology.cli.output import terminal
 from topology.cli.output.numbers import clock, percent
-from topology.cli.output.rates import Figures, Now, Rates, Shape, Worker, totals
+from topology.cli.output.rates import Now, Rates, RateShape, RunRates, WorkerRates, totals
 from topology.cli.output.summary import latencies
 from topology.runtime.telemetry.metrics import Snapshot
 from topology.text import printable
@@ -31,16 +31,16 @@ class Display(Protocol):
     def last(self, snapshot: Snapshot) -> None: ...
 
 
-def display(shape: Shape) -> Display:
+def display(shape: RateShape) -> Display:
     """The one that fits stderr."""
     if terminal.live(sys.stderr):
-        from topology.cli.output.live import Live
+        from topology.cli.output.live import LiveView
 
-        return Live(shape)
-    return Lines(shape)
+        return LiveView(shape)
+    return ProgressLines(shape)
 
 
-class Lines:
+class ProgressLines:
     """One plain line after a second, and then ever more rarely: a day's run fills no disk. Which process a worker has
     is said once, and what limits the run when that changes. A change that matters is told at once: a worker is away,
     the first failure, the end has begun.
@@ -48,7 +48,7 @@ class Lines:
 
     every_s = LOOK_S
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: RateShape) -> None:
         self._rates = Rates(shape, SOON_S)
         self._due_s = LOOK_S
         self._told_s = 0.0
@@ -56,7 +56,7 @@ class Lines:
         self._grave: tuple[object, ...] = ((), False, False)
         self._pids: dict[int, int | None] = {}  # of the workers that were told of
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "ProgressLines":
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -97,7 +97,7 @@ def _every_s(seconds: float) -> float:
     return next(every for until, every in EVERY_S if seconds < until)
 
 
-def line(figures: Figures) -> str:
+def line(figures: RunRates) -> str:
     """A run in one line: rate and latencies are those of the last seconds, counts those of the whole run."""
     named = figures.counts
     parts = [
@@ -110,19 +110,19 @@ def line(figures: Figures) -> str:
     return "  ".join(parts)
 
 
-def of_worker(one: Worker) -> str:
+def of_worker(one: WorkerRates) -> str:
     """A worker process in one line."""
     process = f"pid {one.pid}" if one.pid is not None else "is being replaced"
     busy = f"bolts busy {percent(one.busy)}"
     return f"  worker {one.number}  {process}  {one.rate or 0.0:,.0f} handled/s  {busy}  queued {one.queued:,}"
 
 
-def counts(figures: Figures) -> dict[str, Any]:
+def counts(figures: RunRates) -> dict[str, Any]:
     """The same, for machines."""
     return {"seconds": round(figures.seconds, 3), "records_per_s": round(figures.rate, 1), **figures.counts}
 
 
-def whole(snapshot: Snapshot) -> Figures:
+def whole(snapshot: Snapshot) -> RunRates:
     """The figures of a run from its beginning on."""
     rate = snapshot.total("emitted") / snapshot.seconds if snapshot.seconds > 0 else 0.0
-    return Figures(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)
+    return RunRates(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)

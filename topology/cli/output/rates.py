@@ -24,7 +24,7 @@ LOOKS_MAX: Final = 64  # that are kept of one worker
 
 
 @dataclass(frozen=True)
-class Shape:
+class RateShape:
     """What of a topology the figures need: each component's kind and tasks, in the order of the flow with the spouts
     first; `tasks`: where those are."""
 
@@ -34,7 +34,7 @@ class Shape:
     drain_timeout_s: float = 25.0
 
     @classmethod
-    def of(cls, topology: Graph, workers: int) -> "Shape":
+    def of(cls, topology: Graph, workers: int) -> "RateShape":
         """That of a topology on so many workers."""
         planned = plan(topology, workers)
         tasks: dict[int, dict[str, int]] = {}
@@ -72,7 +72,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Component:
+class ComponentRates:
     """One component. Of a spout `in_hand` is what is pending, and latencies are those of whole trees; of a bolt
     `latency_s` is the mean of one input (`input_s`). `busy`: the share of its loop's time that it takes in the worker
     where it takes most, or of its places for inputs that wait, whichever is more. `grown`: which of the counters have
@@ -95,7 +95,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerRates:
     """One worker process. `pid`: None while it has none; `rate`: of what its spouts emit and its bolts execute."""
 
     number: int
@@ -108,7 +108,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunRates:
     """All that is shown of a run. `stalled`: whether `limit` tells why nothing is acked, or who is away."""
 
     topology: str
@@ -116,15 +116,15 @@ class Figures:
     rate: float  # of what all spouts emit
     counts: Mapping[str, int]  # of all spouts: acked, failed, replayed, dead, pending
     latency: Histogram  # of all spouts' trees
-    components: tuple[Component, ...] = ()
-    workers: tuple[Worker, ...] = ()
+    components: tuple[ComponentRates, ...] = ()
+    workers: tuple[WorkerRates, ...] = ()
     limit: str = ""
     stalled: bool = False
     draining: str = ""
     deaths: int = 0
 
 
-class Window:
+class RateWindow:
     """The looks at one worker in the last seconds; they may come more often than there is news."""
 
     def __init__(self) -> None:
@@ -154,21 +154,21 @@ class Window:
 
 
 class Rates:
-    """Makes `Figures` of each look. `limit_every_s`: how often it is judged who is the limit."""
+    """Makes `RunRates` of each look. `limit_every_s`: how often it is judged who is the limit."""
 
-    def __init__(self, shape: Shape, limit_every_s: float) -> None:
+    def __init__(self, shape: RateShape, limit_every_s: float) -> None:
         self._shape = shape
         self._limit_every_s = limit_every_s
-        self._windows: dict[int, Window] = {}
+        self._windows: dict[int, RateWindow] = {}
         self._before: Mapping[int, Snapshot] = {}
         self._limit_at = 0.0
         self._limit = ""
         self._drain_at: float | None = None
 
-    def of(self, now: Now) -> Figures:
+    def of(self, now: Now) -> RunRates:
         """The figures at this moment."""
         for worker, snapshot in now.workers.items():
-            self._windows.setdefault(worker, Window()).look(snapshot)
+            self._windows.setdefault(worker, RateWindow()).look(snapshot)
         moving = {
             worker: window
             for worker, window in self._windows.items()
@@ -178,7 +178,7 @@ class Rates:
         limit = whole.limit or self._limit_of(whole.seconds, now.workers)
         components = tuple(self._component(name, now, moving) for name in self._shape.kinds)
         trees = together(_since(window, name) for window in moving.values() for name in window.newest.spouts)
-        return Figures(
+        return RunRates(
             self._shape.topology,
             whole.seconds,
             sum(one.rate or 0.0 for one in components if one.kind == "spout"),
@@ -195,7 +195,7 @@ class Rates:
     def _many(self, now: Now) -> bool:
         return bool(now.processes or now.away)
 
-    def _component(self, name: str, now: Now, moving: Mapping[int, Window]) -> Component:
+    def _component(self, name: str, now: Now, moving: Mapping[int, RateWindow]) -> ComponentRates:
         tasks = self._shape.count(name)
         away = any(self._shape.tasks.get(worker, {}).get(name) for worker in now.away)
         if name in now.whole.spouts:
@@ -207,7 +207,7 @@ class Rates:
         loop = max((less.busy_s / span for less, (_, _, span) in zip(grown, spans, strict=True)), default=0.0)
         taken = sum_.taken_s / task_s if task_s else 0.0
         bolt = now.whole.bolts[name]
-        return Component(
+        return ComponentRates(
             name,
             "bolt",
             tasks,
@@ -224,12 +224,12 @@ class Rates:
             away,
         )
 
-    def _spout(self, name: str, tasks: int, away: bool, now: Now, moving: Mapping[int, Window]) -> Component:
+    def _spout(self, name: str, tasks: int, away: bool, now: Now, moving: Mapping[int, RateWindow]) -> ComponentRates:
         spans = [(_spout(window.oldest, name), window.newest.spouts[name], window.span_s) for window in moving.values()]
         trees = together(_since(window, name) for window in moving.values())
         spout = now.whole.spouts[name]
         grown = ("failed", "replayed", "dead")
-        return Component(
+        return ComponentRates(
             name,
             "spout",
             tasks,
@@ -248,7 +248,7 @@ class Rates:
             away,
         )
 
-    def _worker(self, worker: int, now: Now, window: Window | None) -> Worker:
+    def _worker(self, worker: int, now: Now, window: RateWindow | None) -> WorkerRates:
         rate = busy = None
         if window is not None and worker not in now.away:
             before, after, span = window.oldest, window.newest, window.span_s
@@ -256,7 +256,7 @@ class Rates:
             busy = min(1.0, max(0.0, _busy_s(after) - (_busy_s(before) if before else 0.0)) / span)
         queued = sum(one.queued for one in now.workers[worker].bolts.values())
         pid, deaths = now.processes.get(worker), now.deaths.get(worker, 0)
-        return Worker(worker, pid, worker in now.away or pid is None, rate, busy, queued, deaths)
+        return WorkerRates(worker, pid, worker in now.away or pid is None, rate, busy, queued, deaths)
 
     def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
         if self._limit.startswith(STILL) and _all_handled(workers) > _all_handled(self._before):
@@ -285,8 +285,8 @@ def totals(snapshot: Snapshot) -> dict[str, int]:
     return {name: snapshot.total(name) for name in ("acked", "failed", "replayed", "dead", "pending")}
 
 
-def busy(workers: Mapping[int, Snapshot], shape: Shape) -> dict[str, float]:
-    """Each bolt's share over the whole run; see `Component.busy`."""
+def busy(workers: Mapping[int, Snapshot], shape: RateShape) -> dict[str, float]:
+    """Each bolt's share over the whole run; see `ComponentRates.busy`."""
     shares: dict[str, float] = {}
     moving = [(worker, one) for worker, one in workers.items() if one.seconds >= SHORTEST_S]
     for name in dict.fromkeys(name for _, one in moving for name in one.bolts):
@@ -329,7 +329,7 @@ def _less(after: BoltCounts, before: BoltCounts) -> BoltCounts:
     )
 
 
-def _since(window: Window, spout: str) -> Histogram:
+def _since(window: RateWindow, spout: str) -> Histogram:
     """The latencies of the last seconds."""
     after = window.newest.latencies.get(spout)
     if after is None:

@@ -11,7 +11,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 
 from topology.cli.output.numbers import clock, counted, duration, percent, rate, short
-from topology.cli.output.rates import Component, Figures, Worker
+from topology.cli.output.rates import ComponentRates, RunRates, WorkerRates
 from topology.text import printable
 
 NAME_MAX: Final = 28  # cells of a component's name; more is cut
@@ -26,39 +26,41 @@ Line = list[Piece]
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """`keep`: the lower, the later it is left out on a narrow terminal."""
 
     title: str
     width: int
     keep: int
-    cell: Callable[[Component], Piece]
+    cell: Callable[[ComponentRates], Piece]
 
 
-def _grows(one: Component, name: str, count: int) -> Piece:
+def _grows(one: ComponentRates, name: str, count: int) -> Piece:
     return short(count), ("red" if name == "dead" and count else "yellow" if name in one.grown else "")
 
 
-def _busy(one: Component) -> Piece:
+def _busy(one: ComponentRates) -> Piece:
     if one.busy is None:
         return "", ""
     return percent(one.busy), "yellow" if one.busy >= BUSY else ""
 
 
 COLUMNS: Final = (
-    Column("in/s", 5, 0, lambda one: (rate(one.rate), "")),
-    Column("busy", 5, 3, _busy),
-    Column("queued", 6, 5, lambda one: (short(one.queued) if one.kind == "bolt" else "", "")),
-    Column("in hand", 7, 6, lambda one: (short(one.in_hand), "")),
-    Column("latency", 7, 4, lambda one: (duration(one.latency_s), "")),
-    Column("p99", 6, 7, lambda one: (duration(one.p99_s) if one.kind == "spout" else "", "")),
-    Column("failed", 6, 1, lambda one: _grows(one, "failed", one.failed)),
-    Column("replays", 7, 2, lambda one: _grows(one, "replayed", one.replayed) if one.kind == "spout" else ("", "")),
-    Column("dead", 5, 8, lambda one: _grows(one, "dead", one.dead) if one.kind == "spout" else ("", "")),
+    TableColumn("in/s", 5, 0, lambda one: (rate(one.rate), "")),
+    TableColumn("busy", 5, 3, _busy),
+    TableColumn("queued", 6, 5, lambda one: (short(one.queued) if one.kind == "bolt" else "", "")),
+    TableColumn("in hand", 7, 6, lambda one: (short(one.in_hand), "")),
+    TableColumn("latency", 7, 4, lambda one: (duration(one.latency_s), "")),
+    TableColumn("p99", 6, 7, lambda one: (duration(one.p99_s) if one.kind == "spout" else "", "")),
+    TableColumn("failed", 6, 1, lambda one: _grows(one, "failed", one.failed)),
+    TableColumn(
+        "replays", 7, 2, lambda one: _grows(one, "replayed", one.replayed) if one.kind == "spout" else ("", "")
+    ),
+    TableColumn("dead", 5, 8, lambda one: _grows(one, "dead", one.dead) if one.kind == "spout" else ("", "")),
 )
 
 
-def lines(figures: Figures, columns: int, rows: int) -> list[Line]:
+def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
     """At most `rows` lines, each of less than `columns` cells: of the run, of components and of workers, the limit.
 
     Where there is no room for all, those with troubles are shown first, then the busiest, in their usual order, and how
@@ -82,7 +84,7 @@ def lines(figures: Figures, columns: int, rows: int) -> list[Line]:
     return [*head, *body, *_of_workers(workers, width, min(for_workers, left - len(body))), *limit, *end]
 
 
-def _title(figures: Figures, width: int) -> Line:
+def _title(figures: RunRates, width: int) -> Line:
     """The run in one line: as much of it as there is room for."""
     counts = figures.counts
     wanted: list[tuple[int, str, str]] = [  # how soon it is left out, as Column.keep; text, style
@@ -108,7 +110,7 @@ def _title(figures: Figures, width: int) -> Line:
     return line
 
 
-def _table(components: Sequence[Component], width: int, rows: int) -> list[Line]:
+def _table(components: Sequence[ComponentRates], width: int, rows: int) -> list[Line]:
     """A line of titles, and one for each component, or for as many as there are rows."""
     shown = _worst(components, rows - 1)
     longest = max((cell_len(_name(one)) for one in components), default=NAME_MIN)
@@ -133,11 +135,11 @@ def _table(components: Sequence[Component], width: int, rows: int) -> list[Line]
     return found
 
 
-def _name(one: Component) -> str:
+def _name(one: ComponentRates) -> str:
     return printable(one.name) + (f" ×{one.tasks}" if one.tasks > 1 else "")
 
 
-def _worst(components: Sequence[Component], rows: int) -> list[Component]:
+def _worst(components: Sequence[ComponentRates], rows: int) -> list[ComponentRates]:
     """As many as fit, with the line that tells of the others, in their order."""
     if len(components) <= rows:
         return list(components)
@@ -146,13 +148,13 @@ def _worst(components: Sequence[Component], rows: int) -> list[Component]:
     return [components[one] for one in sorted(chosen)]
 
 
-def _trouble(one: Component) -> tuple[int, float, float]:
+def _trouble(one: ComponentRates) -> tuple[int, float, float]:
     """How much it is worth a look. In steps, so that rows do not change places for nothing."""
     grave = 3 * ("dead" in one.grown) + 2 * one.away + bool(one.grown)
     return grave, round((one.busy or 0.0) * 5), round(len(str(one.queued)) if one.queued else 0)
 
 
-def _of_workers(workers: Sequence[Worker], width: int, rows: int) -> list[Line]:
+def _of_workers(workers: Sequence[WorkerRates], width: int, rows: int) -> list[Line]:
     shown = list(workers)
     if len(shown) > rows:
         away = sorted(workers, key=lambda one: (one.away, one.deaths, round((one.busy or 0) * 5)), reverse=True)
@@ -187,7 +189,7 @@ def _fitting(line: Line, width: int) -> Iterator[Piece]:
         yield text, style
 
 
-def _limit(figures: Figures, width: int, most: int) -> list[Line]:
+def _limit(figures: RunRates, width: int, most: int) -> list[Line]:
     """The sentence, in a few lines at most."""
     style = "yellow" if figures.stalled else "dim"
     return [[(line, style)] for line in wrapped(printable(figures.limit), width, most)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-from topology.cli.output.buffer import Outlet, may_be_slow
+from topology.cli.output.buffer import OutputBuffer, may_be_slow
 from topology.text import discard, encoded, printable, write_line
 
 LAST_S: Final = 5.0  # how long the end waits for a reader of stderr that is slow
@@ -23,15 +23,15 @@ def block(text: str) -> str:
     return "\n".join([printable(first), *(f"    {printable(line)}" for line in others)])
 
 
-class Voice:
+class TerminalVoice:
     """How `say` puts things. `as_event`: makes one line of a level, a text and its figures, where each line on stderr
     has to be an event of its own (`--log-format json`); None: texts are written as they are."""
 
     as_event: Callable[[str, str, dict[str, Any]], str] | None = None
-    outlet: Outlet | None = None  # takes what stderr has no room for, while a run must not wait for it
+    outlet: OutputBuffer | None = None  # takes what stderr has no room for, while a run must not wait for it
 
 
-VOICE: Final = Voice()
+VOICE: Final = TerminalVoice()
 
 
 def say(text: str, *, level: str = "info", **figures: Any) -> None:
@@ -73,7 +73,7 @@ def unhurried() -> Iterator[None]:
         text = f"{count:,} lines for stderr had no room, since nobody read it, and are left out"
         return encoded(stream, VOICE.as_event("warning", text, {}) if VOICE.as_event is not None else text)
 
-    VOICE.outlet = Outlet(stream.fileno(), left_out)
+    VOICE.outlet = OutputBuffer(stream.fileno(), left_out)
     os.register_at_fork(after_in_child=_wait_again)
     try:
         yield

@@ -67,7 +67,7 @@ TOGETHER_S: Final = 0.001  # how long the first of them may
 logger = logging.getLogger("kedge")
 
 
-class Part(Protocol):
+class CommitPart(Protocol):
     """What has something to keep. Called on the loop; `gather` is followed by one of the other two before it is called
     again."""
 
@@ -81,7 +81,7 @@ class Part(Protocol):
         """It is not; the next `gather` adds it again."""
 
 
-class UrgentPart(Part, Protocol):
+class UrgentPart(CommitPart, Protocol):
     """One that is asked with every commit."""
 
     @property
@@ -90,7 +90,7 @@ class UrgentPart(Part, Protocol):
         ...
 
 
-class Keeper:
+class GroupCommit:
     """Of one worker. Make it in a running loop, `add` parts, `run` it as a task; `settle` at the end, once.
 
     Without a store all is kept at once. `lasting`: what is kept in a hurry survives a loss of power too; what need not
@@ -108,7 +108,7 @@ class Keeper:
         self._told = ""  # which reason people know of
         self._executor = executor
         self._loop = asyncio.get_running_loop()
-        self._parts: list[Part] = []
+        self._parts: list[CommitPart] = []
         self._at_once: list[UrgentPart] = []
         self.here = store is None or not lasting
         self._asked = False  # whether somebody is in a hurry, and nothing was done for it yet,
@@ -123,10 +123,10 @@ class Keeper:
         self._rows = itertools.count(self.loaded.next_journal)
         self._one_at_a_time = asyncio.Lock()
         self._at_work: asyncio.Future[Any] | None = None  # what the thread does, or has done last
-        self._in_doubt: list[Part] = []  # those of a commit that was cancelled while the thread had it
+        self._in_doubt: list[CommitPart] = []  # those of a commit that was cancelled while the thread had it
         self._all_at_a_time = asyncio.Lock()  # of commits of all parts, each until it is synced
         self._syncing: asyncio.Future[None] | None = None  # what syncs one, or has done last
-        self._unsynced: list[Part] = []  # those that are told when that is done
+        self._unsynced: list[CommitPart] = []  # those that are told when that is done
         self._is_behind = False  # whether the store has commits that were not synced
         self._room: list[asyncio.Future[None]] = []
 
@@ -135,7 +135,7 @@ class Keeper:
         """What the store held when it was opened."""
         return self.store.loaded if self.store is not None else Loaded()
 
-    def add(self, part: Part) -> None:
+    def add(self, part: CommitPart) -> None:
         """From now on this is asked too, with each commit of all parts."""
         self._parts.append(part)
 
@@ -222,7 +222,7 @@ class Keeper:
                 await self._sync()
             return kept
 
-    async def _commit(self, asked: Sequence[Part], *, whole: bool = False) -> bool:
+    async def _commit(self, asked: Sequence[CommitPart], *, whole: bool = False) -> bool:
         async with self._one_at_a_time:
             await self._idle()
             if self._trouble is not None:
@@ -254,7 +254,7 @@ class Keeper:
                 self._has_room()
             return kept
 
-    def _tell(self, parts: Sequence[Part], *, kept: bool, synced: bool) -> None:
+    def _tell(self, parts: Sequence[CommitPart], *, kept: bool, synced: bool) -> None:
         """What has come of a commit. Where it has to be synced yet, that is told later to all who have not to hurry."""
         wait = kept and self._syncs and not synced
         for part in parts:
@@ -284,7 +284,7 @@ class Keeper:
         if self.store.is_long:
             await self.call(self.store.shorten)
 
-    def _gathered(self, parts: Sequence[Part], *, lasting: bool) -> Changes:
+    def _gathered(self, parts: Sequence[CommitPart], *, lasting: bool) -> Changes:
         changes = Changes(lasting=lasting)
         for part in parts:
             part.gather(changes)
@@ -344,7 +344,7 @@ class Keeper:
         finally:
             self._is_here = False
 
-    def _let_be(self, parts: Sequence[Part]) -> None:
+    def _let_be(self, parts: Sequence[CommitPart]) -> None:
         """Nothing of theirs was kept: it is a part of what `run` commits."""
         for part in parts:
             part.not_kept()

@@ -17,14 +17,14 @@ from topology.storage.values import Begun, Changes, Letter, LoadedStates, Mark, 
 T = TypeVar("T", Mark, Begun, Letter, Trial)
 
 
-class Known(Protocol):
+class KnownNames(Protocol):
     """A plan, as far as it is seen from here."""
 
     @property
     def known_as(self) -> Mapping[str, str]: ...
 
 
-def by_present_names(store: Store | None, plan: Known) -> Store | None:
+def by_present_names(store: Store | None, plan: KnownNames) -> Store | None:
     """The store as this plan names its components; itself where none was renamed."""
     renamed = {name: known_as for name, known_as in plan.known_as.items() if name != known_as}
     return RenamedStore(store, renamed) if store is not None and renamed else store

@@ -13,7 +13,7 @@ from typing import Any, Final
 from topology.codes.runtime import COMPANION_DIED, COMPANION_FAILED, COMPANION_LAUNCH_RAISED, TOO_MANY_COMPANION_DEATHS
 from topology.companions import Companion
 from topology.errors import KedgeError, WorkerError
-from topology.runtime.companions.process import Beside
+from topology.runtime.companions.process import CompanionProcess
 from topology.runtime.os_process.restarts import Restarts
 from topology.runtime.pausable_wait import first_of
 from topology.text import escaped
@@ -87,19 +87,21 @@ class Companions:
         """A line for people, about a companion, or of it."""
         self._told(f"{name}: {escaped(text[:LINE_MAX])}")
 
-    def launched(self, companion: Companion, said: Callable[[str], None], ended: Callable[[], None]) -> Beside:
+    def launched(
+        self, companion: Companion, said: Callable[[str], None], ended: Callable[[], None]
+    ) -> CompanionProcess:
         """A new process of it. Raises what `launch` raises, StartError, and OSError."""
         folder = self._folder()
         logs = folder / FOLDER
         logs.mkdir(mode=0o700, exist_ok=True)
-        return Beside(companion.launch(folder), logs / f"{companion.name}.log", said=said, ended=ended)
+        return CompanionProcess(companion.launch(folder), logs / f"{companion.name}.log", said=said, ended=ended)
 
 
 class _Watched:
     """One of them, over all of its processes."""
 
     def __init__(self, companion: Companion, all_of_them: Companions, max_restarts: int) -> None:
-        self.process: Beside | None = None
+        self.process: CompanionProcess | None = None
         self._companion = companion
         self.name = companion.name
         self._all = all_of_them

@@ -32,7 +32,7 @@ _READ_BYTES: Final = 64 * 1024
 _PR_SET_PDEATHSIG: Final = 1
 
 
-class Log:
+class GuardLog:
     """The file for stderr. A disk that takes nothing loses what is written, and holds nobody up."""
 
     def __init__(self, path: str) -> None:
@@ -73,7 +73,7 @@ def main(control: socket.socket) -> NoReturn:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT))
     control.set_inheritable(False)
     told: dict[str, Any] = json.loads(control.makefile("rb", buffering=0).readline() or b"null") or _killed()
-    log = Log(told["log"])
+    log = GuardLog(told["log"])
     log.note(told["title"].encode() + b"\n")
     wake, wakes = os.pipe()
     for end in (wake, wakes):
@@ -143,7 +143,7 @@ def _told_to_end(control: socket.socket, companion: int) -> bool:
     return bool(data)
 
 
-def _copied(errors: int, log: Log, most: int) -> bool:
+def _copied(errors: int, log: GuardLog, most: int) -> bool:
     """Takes what is there; False at its end."""
     while most > 0:
         try:

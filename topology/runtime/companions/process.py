@@ -20,7 +20,7 @@ from typing import Final
 from topology.companions import Launch
 from topology.runtime.clock import LoopClock
 from topology.runtime.companions import guard
-from topology.runtime.os_process.output import Lines
+from topology.runtime.os_process.output import OutputLines
 from topology.runtime.os_process.reap import UNKNOWN, how_it_ended, until_dead
 
 LAST_S: Final = 2.0  # how long its last lines may take: what it has started may have its stdout still
@@ -28,7 +28,7 @@ _WRITE_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
 
 
-class Beside:
+class CompanionProcess:
     """One process. Made in a running loop; raises OSError where it can't be started.
 
     said    Called with each line of its stdout, on the loop, and before `ended`.
@@ -63,7 +63,7 @@ class Beside:
         header = {"command": launch.command, "environment": dict(launch.environment), "log": str(log), "title": title}
         self._orders = _Feed(self._control.fileno(), json.dumps(header).encode() + b"\n", lambda: None)
         self._given = _Feed(self._process.stdin.fileno(), launch.given, self._process.stdin.close)
-        self._lines = Lines(self._process.stdout, said)
+        self._lines = OutputLines(self._process.stdout, said)
 
     def terminate(self) -> None:
         """Asks it to end, by SIGTERM; at once, or when it has begun."""

@@ -21,7 +21,7 @@ LOOK_S: Final = 0.002  # between two looks at whether all is quiet, at first; on
 LOOK_MAX_S: Final = 0.05  # and after a while
 
 
-class Status(msgspec.Struct, frozen=True):
+class WorkerStatus(msgspec.Struct, frozen=True):
     """One worker at one moment."""
 
     worker: int
@@ -37,10 +37,10 @@ class Status(msgspec.Struct, frozen=True):
     unflushed: list[str] = []  # bolts with tasks here that were not told that all inputs have ended, or had some since
 
 
-Statuses = Sequence[Status]
+Statuses = Sequence[WorkerStatus]
 
 
-class Crew(Protocol):
+class Workers(Protocol):
     """All workers of a run, as its end sees them."""
 
     @property
@@ -65,7 +65,7 @@ class Crew(Protocol):
         """Stops all spouts; what waits for a replay is replayed now."""
 
 
-async def settle(crew: Crew) -> None:
+async def settle(crew: Workers) -> None:
     """Waits until all sources have ended and every message is done; flushes each bolt once nothing can reach it.
 
     A bolt that was given inputs after its flush, by a replay, and holds them, is flushed again.
@@ -84,7 +84,7 @@ async def settle(crew: Crew) -> None:
     await _let_go(crew)
 
 
-async def _flush_in_stages(crew: Crew) -> None:
+async def _flush_in_stages(crew: Workers) -> None:
     """Flushes each bolt once all spouts above it have ended, and returns once all spouts have, those that end last too:
     what these read comes of flushes of other bolts. So no order of the bolts can be told beforehand, and one whose
     worker has died since its flush, and that may have left it half done, is flushed again."""
@@ -116,7 +116,7 @@ def _above(plan: Plan, bolt: str) -> set[str]:
     return found - {bolt}
 
 
-async def _let_go(crew: Crew) -> None:
+async def _let_go(crew: Workers) -> None:
     """After the flushes: waits until every message is done, and flushes again what has come by replays."""
     waited_s, look_s = 0.0, LOOK_S
     while True:
@@ -132,7 +132,7 @@ async def _let_go(crew: Crew) -> None:
             return  # bolts have kept tuples that belong to no tree, so that no deadline fails them
 
 
-async def drain(crew: Crew) -> None:
+async def drain(crew: Workers) -> None:
     """Stops the spouts and waits until what is under way is done. The caller limits the time."""
     crew.drain()
     await _until(crew, lambda one: not one.pending and not one.later and not one.busy and not one.held)
@@ -146,7 +146,7 @@ async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patien
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _until(crew: Crew, quiet: Callable[[Status], bool]) -> Statuses:
+async def _until(crew: Workers, quiet: Callable[[WorkerStatus], bool]) -> Statuses:
     """Waits until all workers are quiet, nothing is under way between them, and neither has changed between two looks.
 
     Of one worker one look is enough.
@@ -154,7 +154,7 @@ async def _until(crew: Crew, quiet: Callable[[Status], bool]) -> Statuses:
     return await _agreed(crew, lambda seen: seen if all(map(quiet, seen)) else None)
 
 
-async def _agreed(crew: Crew, found: Callable[[Statuses], T | None]) -> T:
+async def _agreed(crew: Workers, found: Callable[[Statuses], T | None]) -> T:
     """What is found by a look at all workers, as `_until`: None says that there is nothing yet."""
     before: list[int] | None = None
     look_s = LOOK_S

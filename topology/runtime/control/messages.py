@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from topology.runtime.telemetry.log_entries import Entry
-from topology.runtime.telemetry.stall import Facts
+from topology.runtime.telemetry.log_entries import LogEntry
+from topology.runtime.telemetry.stall import RunFacts
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of one message; a longer one is a mistake of ours
@@ -179,8 +179,8 @@ class Metrics(_Message, frozen=True):
 
 
 class Log(_Message, frozen=True):
-    """One entry for the log; see `topology.runtime.telemetry.log_entries.Entry`. `at` is 0.0 if the supervisor's time
-    will do."""
+    """One entry for the log; see `topology.runtime.telemetry.log_entries.LogEntry`. `at` is 0.0 if the supervisor's
+    time will do."""
 
     level: int
     text: str
@@ -252,7 +252,7 @@ class Looked(_Message, frozen=True):
     """Answer to Look."""
 
     number: int
-    facts: Facts
+    facts: RunFacts
 
 
 class Done(_Message, frozen=True):
@@ -327,7 +327,7 @@ Word: TypeAlias = (
 )
 
 
-def packed_entry(entry: Entry) -> Log:
+def packed_entry(entry: LogEntry) -> Log:
     """As a worker tells it. The worker's number is left out: its supervisor knows."""
     return Log(
         entry.level,
@@ -341,9 +341,9 @@ def packed_entry(entry: Entry) -> Log:
     )
 
 
-def unpacked_entry(log: Log, worker: int) -> Entry:
+def unpacked_entry(log: Log, worker: int) -> LogEntry:
     """As its supervisor hears it."""
-    return Entry(log.text, log.trace, log.component, log.task, worker, log.fields, log.level, log.logger, log.at)
+    return LogEntry(log.text, log.trace, log.component, log.task, worker, log.fields, log.level, log.logger, log.at)
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

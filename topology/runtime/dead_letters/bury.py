@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from acker.ledger import Tree
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.dead_letters.letter import altered, size_of
 from topology.storage.values import Changes, Letter
 
@@ -39,20 +39,20 @@ class Burial:
         return not self.letter.name
 
 
-class Burying:
+class LetterStore:
     """Of one worker; a `keeping.Part`, which has to gather before the marks do. `serve` is called with the names of
     letters that somebody reads.
 
     Spouts wait while it is `full`, and `why` says so; `has_room` is called when they may go on.
     """
 
-    def __init__(self, worker: int, keeper: Keeper, max_dead: int, serve: Callable[[str], None]) -> None:
-        self.keeps = keeper.store is not None
+    def __init__(self, worker: int, group_commit: GroupCommit, max_dead: int, serve: Callable[[str], None]) -> None:
+        self.keeps = group_commit.store is not None
         self._worker = worker
-        self._keeper = keeper
+        self._keeper = group_commit
         self._max = max_dead
         self._serve = serve
-        loaded = keeper.store.loaded if keeper.store is not None else None
+        loaded = group_commit.store.loaded if group_commit.store is not None else None
         self.letters = loaded.letters if loaded else 0  # those that are kept, and those on their way
         self._bytes = loaded.letter_bytes if loaded else 0
         self._next = loaded.next_letter if loaded else 1

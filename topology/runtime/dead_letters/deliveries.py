@@ -1,9 +1,8 @@
 """Dead letters under way: trees that are begun for letters, not for messages of a source, and replayed as those are.
 
 What is common to the two kinds, letters that subscribers get (`serving`) and letters that are replayed by hand
-(`reviving`). Each tree is in the ledger of its own worker, and ends there (A16). So many letters are under way at once;
-the others stay in the store. Must not know stores, nor what becomes of a letter.
-"""
+(`letter_replay`). Each tree is in the ledger of its own worker, and ends there (A16). So many letters are under way at
+once; the others stay in the store. Must not know stores, nor what becomes of a letter."""
 
 import asyncio
 from abc import abstractmethod
@@ -17,12 +16,12 @@ from acker.ledger import Ledger
 from acker.roots import RootSource, message_of
 from topology.config import Config
 from topology.errors import Reject
-from topology.runtime.dead_letters.bury import Burying
+from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.letter import altered
 from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
 from topology.runtime.links.peer import RemoteQueue
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.interfaces import Reader
+from topology.runtime.tasks.interfaces import DownstreamTask
 from topology.runtime.tasks.outbox import Outbox, Staged
 from topology.runtime.tasks.pending import Pending, Replays
 from topology.runtime.tasks.retry_policy import GivingUp
@@ -36,22 +35,22 @@ ALONE_MAX: Final = 2  # deaths of its own worker while it was under way alone; t
 
 
 @dataclass(frozen=True)
-class Way:
+class LetterRoute:
     """How letters of one spout leave: their outbox, who reads it, and all tasks that what it emits can reach."""
 
     outbox: Outbox
-    readers: Sequence[Reader]
+    readers: Sequence[DownstreamTask]
     below: Sequence[Executor | RemoteQueue]
 
 
-class Errand(Pending, kw_only=True):
+class Delivery(Pending, kw_only=True):
     """A letter under way. `message.record` is what is emitted for it, as the pair says; `lost` counts the times that a
     worker or a link was lost meanwhile."""
 
     letter: Letter
     origin: int
     identity: int
-    way: Way
+    way: LetterRoute
     first: int  # root
     lost: int = 0
 
@@ -61,20 +60,20 @@ class Errand(Pending, kw_only=True):
         return frozenset((message_of(self.root), *self.renamed))
 
 
-class Home(Protocol):
+class DeliveryHost(Protocol):
     """The worker, as far as it is seen from here."""
 
     ledger: Ledger[Any]
     roots: RootSource
     config: Config
     reporter: Reporter
-    dead_ways: dict[str, Way]
+    dead_ways: dict[str, LetterRoute]
 
     def reported(self, failure: Failure) -> None: ...
     def recovered(self, trees: Sequence[Any]) -> None: ...
 
 
-class Errands:
+class Deliveries:
     """Letters of one kind. `add` names; `run` it as a task. Stands for the spout of its trees.
 
     `open` is how many are not finished; `waiting` how many of them are in no ledger. `trees` has the first roots of
@@ -84,20 +83,22 @@ class Errands:
 
     component = "dead letters"
 
-    def __init__(self, home: Home, burying: Burying, random: Random, trees: set[int], alone: asyncio.Lock) -> None:
+    def __init__(
+        self, home: DeliveryHost, letter_store: LetterStore, random: Random, trees: set[int], alone: asyncio.Lock
+    ) -> None:
         self.home = home
         self.careful = False
         self._alone = alone
         self._is_alone = False
         self._trees = trees
-        self.burying = burying
+        self.letter_store = letter_store
         self.draining = False
         self.emitted = 0  # trees that were begun; only grows
         self._names: deque[str] = deque()
         self._open: set[str] = set()
         self._once_more: set[str] = set()
-        self._under_way: dict[str, Errand] = {}
-        self._for_room: list[Errand] = []  # the one that waits until its tuples have room
+        self._under_way: dict[str, Delivery] = {}
+        self._for_room: list[Delivery] = []  # the one that waits until its tuples have room
         self._replays = Replays(random, self._again)
         self._giving_up = GivingUp(home.config)
         self._ended_at: float | None = None  # loop time
@@ -108,7 +109,7 @@ class Errands:
     # -- what a kind of letters has of its own
 
     @abstractmethod
-    def errand(self, letter: Letter) -> Errand | None:
+    def delivery(self, letter: Letter) -> Delivery | None:
         """The tree to be begun for this letter; None where there is nothing to do for it any more."""
 
     @abstractmethod
@@ -116,17 +117,17 @@ class Errands:
         """The letter is what its worker has died of; it is not begun."""
 
     @abstractmethod
-    def done(self, tree: Errand) -> None:
+    def done(self, tree: Delivery) -> None:
         """All of its tree was processed."""
 
     @abstractmethod
-    def spent(self, tree: Errand, failure: Failure) -> None:
+    def spent(self, tree: Delivery, failure: Failure) -> None:
         """It was tried as often as it may be."""
 
-    def tried(self, tree: Errand, failure: Failure) -> None:
+    def tried(self, tree: Delivery, failure: Failure) -> None:
         """One attempt has failed, the last one or another."""
 
-    def again(self, tree: Errand) -> None:
+    def again(self, tree: Delivery) -> None:
         """One more attempt begins."""
 
     # -- the way of a letter
@@ -166,9 +167,9 @@ class Errands:
             while self._names and not self._held and (room := self._room()) > 0:
                 count = min(len(self._names), room)
                 names = [self._names.popleft() for _ in range(count)]
-                letters = await self.burying.load(names)
+                letters = await self.letter_store.load(names)
                 for letter in letters:  # taken at once: each may be changed or dropped while the one before it waits
-                    self.burying.take(letter)
+                    self.letter_store.take(letter)
                 self._open.difference_update({*names}.difference(letter.name for letter in letters))
                 for letter in letters:
                     await self._begun(letter.name)
@@ -179,7 +180,7 @@ class Errands:
     async def _charged(self, name: str) -> Letter | None:
         """The letter; while careful, once it says durably that it is under way alone. None where it is gone, or has
         killed."""
-        letter = self.burying.current(name)
+        letter = self.letter_store.current(name)
         if not self.careful or letter is None:
             return letter
         if letter.begun >= ALONE_MAX:
@@ -187,18 +188,18 @@ class Errands:
             return None
         await self._alone.acquire()
         self._is_alone = True
-        if (letter := self.burying.current(name)) is not None:
-            self.burying.change(altered(letter, begun=letter.begun + 1))
-            await self.burying.durable()
-        return self.burying.current(name)
+        if (letter := self.letter_store.current(name)) is not None:
+            self.letter_store.change(altered(letter, begun=letter.begun + 1))
+            await self.letter_store.durable()
+        return self.letter_store.current(name)
 
     async def _begun(self, name: str) -> None:
         """Begins one that was taken, once there is room for its tuples."""
         letter = await self._charged(name)
-        tree = self.errand(letter) if letter is not None else None
+        tree = self.delivery(letter) if letter is not None else None
         if tree is None:
             self._open.discard(name)
-            self.burying.release(name)
+            self.letter_store.release(name)
             self._over_alone()
             return
         self._under_way[name] = tree
@@ -213,7 +214,7 @@ class Errands:
             self._emit(tree)
             self._hand_on(tree)
 
-    def _emit(self, tree: Errand) -> None:
+    def _emit(self, tree: Delivery) -> None:
         """Chooses all targets, begins the tree, then lets its first tuples leave (A6)."""
         staged: Staged = []
         outbox = tree.way.outbox
@@ -232,14 +233,14 @@ class Errands:
         self.home.ledger.begin(tree)
         outbox.send(staged)
 
-    def _hand_on(self, tree: Errand) -> None:
+    def _hand_on(self, tree: Delivery) -> None:
         for reader in tree.way.readers:
             if reader.queue:
                 reader.wake()
 
     def _again(self, trees: Sequence[Pending]) -> None:
         for tree in trees:
-            assert isinstance(tree, Errand), "only letters wait here"
+            assert isinstance(tree, Delivery), "only letters wait here"
             self.again(tree)
             root = self.home.roots.next_attempt(tree.root)
             if message_of(root) != message_of(tree.root):
@@ -250,11 +251,11 @@ class Errands:
 
     # -- what became of it (as a spout is told)
 
-    def completed(self, trees: Sequence[Errand]) -> None:
+    def completed(self, trees: Sequence[Delivery]) -> None:
         for tree in trees:
             self._finished(tree, self.done)
 
-    def failed_tree(self, tree: Errand, failure: Failure) -> None:
+    def failed_tree(self, tree: Delivery, failure: Failure) -> None:
         self.tried(tree, failure)
         if failure.reason in OWN:
             tree.own += 1
@@ -275,14 +276,14 @@ class Errands:
         else:
             self._replays.add(tree)
 
-    def _finished(self, tree: Errand, what: Callable[[Errand], None]) -> None:
+    def _finished(self, tree: Delivery, what: Callable[[Delivery], None]) -> None:
         name = tree.letter.name
         del self._under_way[name]
         self._trees.discard(tree.first)
         self._over_alone()
         self._open.discard(name)
         what(tree)
-        self.burying.release(name)
+        self.letter_store.release(name)
         if name in self._once_more:
             self._once_more.discard(name)
             self.add(name)

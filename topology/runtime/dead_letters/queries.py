@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
-from topology.runtime.commits.group_commit import Keeper
-from topology.runtime.dead_letters.bury import Burying
+from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.letter import altered
-from topology.runtime.dead_letters.replay import Reviving
+from topology.runtime.dead_letters.replay import LetterReplay
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.encoding.letter_pages import Showing, problem_of
 from topology.storage.encoding.packing import packed_letter
@@ -25,12 +25,12 @@ NO_STATE: Final = "this run keeps no state, so it keeps no dead letters; run it 
 
 
 class Answering:
-    """`reviving` is given the names of letters that are to be replayed, once that is durable."""
+    """`letter_replay` is given the names of letters that are to be replayed, once that is durable."""
 
-    def __init__(self, burying: Burying, keeper: Keeper, reviving: Reviving) -> None:
-        self._burying = burying
-        self._keeper = keeper
-        self._reviving = reviving
+    def __init__(self, letter_store: LetterStore, group_commit: GroupCommit, letter_replay: LetterReplay) -> None:
+        self._burying = letter_store
+        self._keeper = group_commit
+        self._reviving = letter_replay
 
     async def answer(self, ask: DeadAsk) -> DeadAnswer:
         """Does what is asked. Names that are not here are passed over; what can't be read is a problem."""

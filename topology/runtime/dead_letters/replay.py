@@ -10,14 +10,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from topology.runtime.dead_letters.bury import Burying
-from topology.runtime.dead_letters.deliveries import Errand, Errands, Home, Way
+from topology.runtime.dead_letters.bury import LetterStore
+from topology.runtime.dead_letters.deliveries import Deliveries, Delivery, DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import LetterProblem, altered, message_of_letter
 from topology.runtime.failures import Failure
 from topology.storage.values import Letter
 
 
-class Spout(Protocol):
+class ReplayedSpout(Protocol):
     """A spout task, whose counters a replayed message is in as every message is. Here only what is asked of it."""
 
     component: str
@@ -33,31 +33,31 @@ class Spout(Protocol):
     def wake(self) -> None: ...
 
 
-class Revival(Errand, kw_only=True):
+class Revival(Delivery, kw_only=True):
     """A message that is replayed by hand; its numbers are counted by `spout`."""
 
-    spout: Spout
+    spout: ReplayedSpout
 
     @property
     def attempts(self) -> int:
         return self.letter.attempts + self.own + self.others
 
 
-class Reviving(Errands):
+class LetterReplay(Deliveries):
     """`spout_of` finds the task that a letter belongs to now, or None; `dead_again` buries what has failed."""
 
     def __init__(
         self,
-        home: Home,
-        burying: Burying,
+        home: DeliveryHost,
+        letter_store: LetterStore,
         random: Random,
         trees: set[int],
         alone: asyncio.Lock,
         *,
-        spout_of: Callable[[Letter], Spout | None],
+        spout_of: Callable[[Letter], ReplayedSpout | None],
         dead_again: Callable[[Revival, Failure], None],
     ) -> None:
-        super().__init__(home, burying, random, trees, alone)
+        super().__init__(home, letter_store, random, trees, alone)
         self._spout_of = spout_of
         self._dead_again = dead_again
 
@@ -69,13 +69,13 @@ class Reviving(Errands):
             return str(error)
         return ""
 
-    def _message(self, letter: Letter) -> tuple[Any, Spout]:
+    def _message(self, letter: Letter) -> tuple[Any, ReplayedSpout]:
         spout = self._spout_of(letter)
         if spout is None:
             raise LetterProblem(f"there is no spout {letter.component!r} any more")
         return message_of_letter(letter, spout.outbox.classes), spout
 
-    def errand(self, letter: Letter) -> Errand | None:
+    def delivery(self, letter: Letter) -> Delivery | None:
         if not letter.replaying or self.draining:  # the next life goes on with it
             return None
         try:
@@ -86,7 +86,7 @@ class Reviving(Errands):
         spout.emitted += 1
         spout.pending += 1
         root, now = self.home.roots.next_root(), self._loop.time()
-        way = Way(spout.outbox, spout.downstream, spout.below)
+        way = LetterRoute(spout.outbox, spout.downstream, spout.below)
         return Revival(
             *(root, 0, message, 0, self, now),
             letter=letter,
@@ -100,30 +100,30 @@ class Reviving(Errands):
     def give_back(self, letter: Letter, why: str) -> None:
         """The letter is not replayed, and stays."""
         self.home.reporter.not_replayed(letter, why)
-        self.burying.change(altered(letter, replaying=False, begun=0))
+        self.letter_store.change(altered(letter, replaying=False, begun=0))
 
     def deadly(self, letter: Letter, why: str) -> None:
         self.give_back(letter, why)
 
-    def tried(self, tree: Errand, failure: Failure) -> None:
+    def tried(self, tree: Delivery, failure: Failure) -> None:
         assert isinstance(tree, Revival)
         tree.spout.failed += 1
 
-    def again(self, tree: Errand) -> None:
+    def again(self, tree: Delivery) -> None:
         assert isinstance(tree, Revival)
         tree.spout.replayed += 1
 
-    def done(self, tree: Errand) -> None:
+    def done(self, tree: Delivery) -> None:
         assert isinstance(tree, Revival)
         tree.spout.acked += 1
         tree.spout.pending -= 1
         tree.spout.wake()
-        letter = self.burying.current(tree.letter.name)
+        letter = self.letter_store.current(tree.letter.name)
         if letter is not None:
             self.home.reporter.revived(letter)
-            self.burying.remove(letter, done=tree.numbers)
+            self.letter_store.remove(letter, done=tree.numbers)
 
-    def spent(self, tree: Errand, failure: Failure) -> None:
+    def spent(self, tree: Delivery, failure: Failure) -> None:
         assert isinstance(tree, Revival)
         self._dead_again(tree, failure)
 

@@ -5,27 +5,27 @@ may fail for a message, it is given up, loudly: never a dead letter of a dead le
 """
 
 from topology.components import Message
-from topology.runtime.dead_letters.deliveries import Errand, Errands
+from topology.runtime.dead_letters.deliveries import Deliveries, Delivery
 from topology.runtime.dead_letters.letter import PROBLEM_MAX, altered, news_of, same_death
 from topology.runtime.failures import Failure, Reason
 from topology.storage.values import Letter
 from topology.text import escaped
 
 
-class Serving(Errands):
+class LetterSubscribers(Deliveries):
     """Letters of spouts whose dead letters somebody reads: the worker's `dead_ways` say how these leave."""
 
-    def errand(self, letter: Letter) -> Errand | None:
+    def delivery(self, letter: Letter) -> Delivery | None:
         if letter.served:
             return None
         way = self.home.dead_ways.get(letter.component)
         if way is None:  # whoever read them has gone since, or the spout itself
-            self.burying.change(altered(letter, served=True))
+            self.letter_store.change(altered(letter, served=True))
             return None
-        news, origin, identity = news_of(letter, kept=self.burying.keeps)
+        news, origin, identity = news_of(letter, kept=self.letter_store.keeps)
         message = Message(news, letter.id, letter.partition, letter.died_at)
         root, now = self.home.roots.next_root(), self._loop.time()
-        return Errand(
+        return Delivery(
             *(root, 0, message, 0, self, now),
             letter=letter,
             origin=origin,
@@ -37,18 +37,18 @@ class Serving(Errands):
     def deadly(self, letter: Letter, why: str) -> None:
         failure = Failure(Reason.DEADLY, letter.component, why)
         self.home.reporter.unheard(letter, letter.begun, failure)
-        self.burying.change(altered(letter, served=True, unheard=str(failure), begun=0))
+        self.letter_store.change(altered(letter, served=True, unheard=str(failure), begun=0))
 
-    def done(self, tree: Errand) -> None:
+    def done(self, tree: Delivery) -> None:
         self._is_served(tree, "")
 
-    def spent(self, tree: Errand, failure: Failure) -> None:
+    def spent(self, tree: Delivery, failure: Failure) -> None:
         letter, attempts = tree.letter, tree.own + tree.others
         self.home.reporter.unheard(letter, attempts, failure)
         self._is_served(tree, escaped(f"{failure}, in the last of {attempts} attempts"[:PROBLEM_MAX])[:PROBLEM_MAX])
 
-    def _is_served(self, tree: Errand, unheard: str) -> None:
+    def _is_served(self, tree: Delivery, unheard: str) -> None:
         """Keeps that it need not be served again, unless the message has died another time since."""
-        letter = self.burying.current(tree.letter.name)
+        letter = self.letter_store.current(tree.letter.name)
         if letter is not None and same_death(letter, tree.letter):
-            self.burying.change(altered(letter, served=True, unheard=unheard, begun=0), done=tree.numbers)
+            self.letter_store.change(altered(letter, served=True, unheard=unheard, begun=0), done=tree.numbers)

@@ -23,18 +23,18 @@ from topology.plan import Plan, plan
 from topology.runtime.asyncio_tools import finished
 from topology.runtime.clock import LoopClock
 from topology.runtime.companions.companions import Companions
-from topology.runtime.control.completion import Crew, Status, drain, settle, within
+from topology.runtime.control.completion import Workers, WorkerStatus, drain, settle, within
 from topology.runtime.control.dead_letters import answer_of_all, not_running
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.memory import ByReference, Faults, MemoryNetwork, faultless
 from topology.runtime.links.peers import Wiring
 from topology.runtime.run import startup
-from topology.runtime.run.component_files import Folder
+from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.run.report import Report
 from topology.runtime.run.startup import CARRY_ON, Terms
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.telemetry.metrics import Snapshot, merged
-from topology.runtime.telemetry.stall import LOOK_S, Facts, StallWatch, held
+from topology.runtime.telemetry.stall import LOOK_S, RunFacts, StallWatch, held
 from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.shutdown import CLOSE_S
 from topology.runtime.worker.worker import Worker
@@ -44,7 +44,7 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store
 
 
-class LocalCrew:
+class LocalWorkers:
     """Nothing here waits for anybody but the sources, and bolts that flush."""
 
     def __init__(self, plan: Plan, workers: Sequence[Worker]) -> None:
@@ -55,7 +55,7 @@ class LocalCrew:
         for worker in self._workers:
             await worker.sources_ended.wait()
 
-    async def probe(self) -> list[Status]:
+    async def probe(self) -> list[WorkerStatus]:
         return [worker.status() for worker in self._workers]
 
     async def flush(self, component: str) -> None:
@@ -103,7 +103,7 @@ class EmbeddedRun:
         worker_kind: Callable[..., Worker] = Worker,
         faults: Faults = faultless,
         while_locked: Callable[[Path], contextlib.AbstractContextManager[None]] | None = None,
-        folder: Folder | None = None,
+        folder: ComponentFolder | None = None,
         companions: bool = True,
         told: Callable[[str], None] = logger.warning,
     ) -> None:
@@ -160,7 +160,7 @@ class EmbeddedRun:
         """Where everything is that is not done, in a sentence. For who ends the run by force."""
         return held(self._facts())
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> RunFacts:
         return facts_of(asyncio.get_running_loop().time(), self.workers)
 
     async def dead(self, ask: DeadAsk) -> DeadAnswer:
@@ -175,7 +175,7 @@ class EmbeddedRun:
         with contextlib.ExitStack() as closing:
             state = self._taken_over(closing) if self._state_dir is not None else None
             if self._folder is None:
-                self._folder = Folder(state.kept if state is not None else None)
+                self._folder = ComponentFolder(state.kept if state is not None else None)
                 closing.callback(self._folder.close)
             summaries: dict[str, list[str]] = {}
             most = self.topology.config.max_restarts
@@ -256,8 +256,8 @@ class EmbeddedRun:
         self._network.attach(number, worker.peers.received)
         return worker
 
-    def _crew_of_all(self) -> Crew:
-        return LocalCrew(self._plan, self.workers)
+    def _crew_of_all(self) -> Workers:
+        return LocalWorkers(self._plan, self.workers)
 
     def _join(self) -> None:
         """Begins sessions between all workers, in place of those that there were."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from topology.runtime.links.codec import FRAME_BYTES_MAX, pack, unpack
 from topology.runtime.links.protocol import Dropped, Frame, FrameError
-from topology.runtime.links.zeromq import Keys, Transport
-from topology.runtime.log_counter import Tally
+from topology.runtime.links.zeromq import CurveKeys, Transport
+from topology.runtime.log_counter import LogCounter
 
 WORKER_SHIFT = 12  # of an owner: what is above it is its worker
 
@@ -27,13 +27,13 @@ class WireCarrier:
         writable: Callable[[int], None],
         *,
         peers: int,
-        keys: Keys | None = None,
+        keys: CurveKeys | None = None,
     ) -> None:
         self.malformed = 0  # frames that were none of ours
         self.foreign = 0  # frames of other runs
         self._run = run
         self._received = received
-        self._tally = Tally("a frame was dropped")
+        self._tally = LogCounter("a frame was dropped")
         self.transport = Transport(self._arrived, writable, bytes_max=FRAME_BYTES_MAX, peers=peers, keys=keys)
 
     @property

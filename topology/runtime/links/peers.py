@@ -1,6 +1,6 @@
 """All links of one worker: joins and leaves peers, takes hellos, and gives what arrives to whom it is for.
 
-What a peer says acts on the worker through `Home`. Must not know what carries a frame, nor how a tree is replayed.
+What a peer says acts on the worker through `LinkHost`. Must not know what carries a frame, nor how a tree is replayed.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ SILENT_S: Final = 3 * BEAT_S  # without any frame of a peer
 logger = logging.getLogger("kedge")
 
 
-class Home(Protocol):
+class LinkHost(Protocol):
     """The worker, as far as its links see it."""
 
     ledger: Ledger[Any]
@@ -80,7 +80,7 @@ class Peers:
 
     def __init__(
         self,
-        home: Home,
+        home: LinkHost,
         plan: Plan,
         mine: int,
         wiring: Wiring,

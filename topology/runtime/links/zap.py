@@ -14,7 +14,7 @@ import zmq
 from zmq.utils import z85
 
 from topology.runtime.links.crowding import CONNECTIONS_MAX, Crowd
-from topology.runtime.log_counter import Tally
+from topology.runtime.log_counter import LogCounter
 
 _ZAP: Final = "inproc://zeromq.zap.01"
 _MONITOR: Final = "inproc://kedge.monitor"
@@ -23,7 +23,7 @@ _CALM_MS: Final = 1_000  # without any event a crowd is over
 _DOMAIN: Final = b"kedge"  # of ZAP; a domain also has libzmq refuse ZMTP 1 and 2, which take random bytes for frames
 
 
-class Doorman(threading.Thread):
+class ZapAuthenticator(threading.Thread):
     """Of one PULL: `keys` are the public ones that may come in, in Z85; None on ipc, where `path` is its socket's. A
     thread, as loops may be busy.
 
@@ -39,7 +39,7 @@ class Doorman(threading.Thread):
     ) -> None:
         super().__init__(name="kedge links doorman", daemon=True)
         self.strangers = 0
-        self.tally = Tally("a connection to this worker was refused")
+        self.tally = LogCounter("a connection to this worker was refused")
         self._allowed = None if keys is None else {z85.decode(key) for key in keys}
         self._unsettled = 0  # connections whose handshake has neither succeeded nor failed
         self._failed = False  # whether the last event was a handshake that failed; its disconnection follows

@@ -1,9 +1,9 @@
 """Byte strings between workers, over ZeroMQ, inside the running loop: one PULL that is bound, one PUSH to each peer.
 
-Only this file and `doorman` import zmq. Frames arrive whole, and in order while a connection lasts; a connection that
-breaks loses what was in it, in silence, and nothing is sent again: who numbers the frames notices (A11). Strangers are
-turned away by libzmq and `doorman`, before a byte of theirs is read as a frame. Must not know what the bytes mean.
-"""
+Only this file and `zap_authenticator` import zmq. Frames arrive whole, and in order while a connection lasts; a
+connection that breaks loses what was in it, in silence, and nothing is sent again: who numbers the frames notices
+(A11). Strangers are turned away by libzmq and `zap_authenticator`, before a byte of theirs is read as a frame. Must not
+know what the bytes mean."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from topology.codes.runtime import WORKER_SOCKET_DELETED, WORKER_UNREACHABLE
 from topology.codes.startup import ADDRESS_BIND_FAILED, INCOMPATIBLE_LIBZMQ, TCP_WITHOUT_KEYS
 from topology.errors import StartError
 from topology.runtime.links.addresses import check_path, check_room, numeric, why_not
-from topology.runtime.links.zap import Doorman
+from topology.runtime.links.zap import ZapAuthenticator
 from topology.runtime.run.run_dir import is_private
 from topology.text import printable
 
@@ -50,7 +50,7 @@ logger = logging.getLogger("kedge")
 
 
 @dataclass(frozen=True, repr=False)
-class Keys:
+class CurveKeys:
     """CURVE keys of one worker, as text in Z85: its own pair, and the public ones of all workers of this run."""
 
     public: bytes
@@ -104,7 +104,7 @@ class Transport:
         *,
         bytes_max: int,
         peers: int,
-        keys: Keys | None = None,
+        keys: CurveKeys | None = None,
         frames_max: int = FRAMES_MAX,
     ) -> None:
         check_library(tcp=keys is not None)
@@ -124,7 +124,7 @@ class Transport:
         self._rebinds = 0  # how often it was bound again since its links were cut,
         self._path_seen = 0.0  # when that was looked at last,
         self._path_told = False  # and whether it was told that it can't be made again
-        self._doorman: Doorman | None = None
+        self._doorman: ZapAuthenticator | None = None
         self.at_hand = False  # whether `received` is called again within this turn
         self._more: asyncio.Handle | None = None  # the turn that goes on with reading
         self._turns = self._turns_seen = 0
@@ -150,7 +150,7 @@ class Transport:
         pull = self._new_socket(zmq.PULL, endpoint)
         try:
             keys = self._keys.workers.values() if self._keys and tcp else None
-            self._doorman = Doorman(self._context, pull, keys, "" if tcp else address)
+            self._doorman = ZapAuthenticator(self._context, pull, keys, "" if tcp else address)
             pull.set(zmq.RCVHWM, self._frames_max)
             pull.set(zmq.MAXMSGSIZE, self._bytes_max + CURVE_BYTES)
             pull.bind(endpoint)

@@ -19,7 +19,7 @@ class Output:
     streams: Collection[str] = ("stdout", "stderr")
 
 
-class Lines:
+class OutputLines:
     """Reads a pipe on the loop and calls `told` with each line, without its end. A process that writes more than is
     read waits, as it would for a slow terminal. `ended` is set at the pipe's end, or when `end_soon` says so."""
 

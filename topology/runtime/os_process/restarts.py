@@ -68,7 +68,7 @@ class Health(enum.Enum):
 
 
 @dataclass
-class Pulse:
+class BeatRecord:
     """What is known of one worker's beats. Times are the supervisor's."""
 
     beaten_at: float  # the last beat, or since when one is expected
@@ -87,11 +87,11 @@ class Vigil:
         self.pauses = 0
         self._blocked_timeout_s = blocked_timeout_s
         self._looked_at = now
-        self._pulses: dict[int, Pulse] = {}
+        self._pulses: dict[int, BeatRecord] = {}
 
     def expect(self, worker: int, now: float) -> None:
         """A process was begun for this worker."""
-        self._pulses[worker] = Pulse(now, now)
+        self._pulses[worker] = BeatRecord(now, now)
 
     def forget(self, worker: int) -> None:
         """It has ended."""
@@ -129,7 +129,7 @@ class Vigil:
         """worker → "its loop has been blocked for 7 s, in …", of those that the last beat said so of."""
         return {worker: _described(pulse) for worker, pulse in self._pulses.items() if _is_blocked(pulse)}
 
-    def _judged(self, pulse: Pulse, now: float) -> tuple[Health, str]:
+    def _judged(self, pulse: BeatRecord, now: float) -> tuple[Health, str]:
         silent_s = now - pulse.beaten_at
         if silent_s > (SILENT_S if pulse.started else STARTING_S):
             return Health.SILENT, f"it gave no sign of life for {silent_s:.1f} s"
@@ -145,9 +145,9 @@ class Vigil:
         return Health.SLOW, text
 
 
-def _is_blocked(pulse: Pulse) -> bool:
+def _is_blocked(pulse: BeatRecord) -> bool:
     return pulse.started and pulse.blocked_s > BLOCKED_S
 
 
-def _described(pulse: Pulse) -> str:
+def _described(pulse: BeatRecord) -> str:
     return f"its loop has been blocked for {pulse.blocked_s:.0f} s" + (f", in {pulse.where}" if pulse.where else "")

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.poison.records import TrialNotes
-from topology.runtime.poison.suspects import Lane, Task, beyond, under_way
+from topology.runtime.poison.suspects import PartitionEpoch, Task, beyond, under_way
 from topology.storage.values import Changes, Loaded, Mark
 
 HURRY_S: Final = 5.0  # how long after a death of this worker commits are hurried at least,
@@ -20,7 +20,7 @@ AHEAD_MAX: Final = 128  # messages that a task may then be ahead of what is kept
 UNKEPT_MAX: Final = 2 * AHEAD_MAX  # so as many may have been given since: a poll gives at most as many
 
 
-class Reader(Protocol):
+class MarkReader(Protocol):
     """A spout task, as far as it is seen from here."""
 
     emitted: int
@@ -33,10 +33,12 @@ class CloseMarks:
     """A `keeping.Part`, added after that of the marks. `window`: how many messages of one task may be under way at a
     time."""
 
-    def __init__(self, readers: Sequence[Reader], keeper: Keeper, notes: TrialNotes, *, window: int) -> None:
-        self._marks: dict[tuple[Task, Lane], Mark] = {}
+    def __init__(
+        self, readers: Sequence[MarkReader], group_commit: GroupCommit, notes: TrialNotes, *, window: int
+    ) -> None:
+        self._marks: dict[tuple[Task, PartitionEpoch], Mark] = {}
         self._readers = readers
-        self._keeper = keeper
+        self._keeper = group_commit
         self._notes = notes
         self._ahead_max = min(window, AHEAD_MAX)
         self._hurried = False
@@ -45,7 +47,7 @@ class CloseMarks:
         self._reached: dict[int, int] = {}  # reader → messages that it had given when its marks were kept last
         self._given: dict[int, int] = {}  # the same, of the commit under way,
         self._sent: list[Mark] = []  # and its marks
-        keeper.add(self)
+        group_commit.add(self)
 
     def begin(self, loaded: Loaded) -> None:
         """Takes up what an earlier life has left; what the notes say of that is kept before anything is read."""
@@ -75,7 +77,7 @@ class CloseMarks:
                 return True
         return False
 
-    def holds(self, reader: Reader) -> str:
+    def holds(self, reader: MarkReader) -> str:
         """Why this one reads nothing; empty where it may."""
         if self._unkept:  # or the next death could not be compared with the last one
             why = "it is not kept yet how far it was when its worker died"
@@ -102,5 +104,5 @@ class CloseMarks:
         """The next commit has it as it is by then."""
 
 
-def _place(mark: Mark) -> tuple[Task, Lane]:
+def _place(mark: Mark) -> tuple[Task, PartitionEpoch]:
     return (mark.component, mark.task), (mark.partition, mark.epoch)

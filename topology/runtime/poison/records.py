@@ -5,7 +5,7 @@ Must not know who is suspected, nor what is tried when.
 
 from collections.abc import Iterable
 
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.poison.suspects import Key, key_of
 from topology.storage.values import Changes, Trial
 
@@ -13,11 +13,11 @@ from topology.storage.values import Changes, Trial
 class TrialNotes:
     """A `keeping.Part`. `rows` is what is kept now."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, group_commit: GroupCommit) -> None:
         self.rows: dict[Key, Trial] = {}
         self._changed: dict[Key, Trial | None] = {}  # None: not kept any more
         self._sent: dict[Key, Trial | None] = {}  # what the commit under way has of that
-        keeper.add(self)
+        group_commit.add(self)
 
     def load(self, trials: Iterable[Trial]) -> None:
         """What an earlier life has left."""

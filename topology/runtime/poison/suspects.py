@@ -20,11 +20,11 @@ NOTHING_KEPT: Final = "", ""  # in place of partition and epoch, where a task ha
 
 Key = tuple[str, int, str, str, MessageId]  # a message: component, task, partition, epoch, id
 Task = tuple[str, int]
-Lane = tuple[str, str]  # partition and epoch
+PartitionEpoch = tuple[str, str]  # partition and epoch
 
 
 @dataclass
-class Zone:
+class SuspectRange:
     """Messages of one lane that a source gives again, and that are suspects: those up to `newest`, which the mark had
     when the worker died, and the few behind that which it can have given without their being kept. `left` bounds
     both, as a name that never comes again would have no end."""
@@ -44,18 +44,18 @@ class Zone:
 
 
 @dataclass
-class Suspicion:
+class Suspects:
     """`lanes`: where messages of these tasks are suspects, from the mark on. `tried`: messages whose trial was under
     way, with the deaths that are laid to them now. `rows`: what is to be kept, or, where it is None, not any more."""
 
-    lanes: dict[Task, set[Lane]] = field(default_factory=dict)
+    lanes: dict[Task, set[PartitionEpoch]] = field(default_factory=dict)
     tried: dict[Key, float] = field(default_factory=dict)
     rows: dict[Key, Trial | None] = field(default_factory=dict)
 
 
-def suspicion(loaded: Loaded, tasks: Iterable[Task], *, killed: bool) -> Suspicion:
+def suspicion(loaded: Loaded, tasks: Iterable[Task], *, killed: bool) -> Suspects:
     """What to make of the last death; nothing, where the worker had ended in order. `killed`: how it died."""
-    found = Suspicion()
+    found = Suspects()
     known = {key_of(one): one for one in loaded.trials}
     if not loaded.deaths:
         found.rows = dict.fromkeys(known)
@@ -77,7 +77,7 @@ def suspicion(loaded: Loaded, tasks: Iterable[Task], *, killed: bool) -> Suspici
     return found
 
 
-Reached = tuple[Task, Lane, Mark | None]
+Reached = tuple[Task, PartitionEpoch, Mark | None]
 
 
 def _reached(loaded: Loaded, here: set[Task]) -> list[Reached]:

@@ -29,12 +29,22 @@ from math import ceil
 from typing import Any, Final, NamedTuple, Protocol
 
 from topology.codes.runtime import REPLAYING_ONE_BY_ONE
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.poison.frequent_marks import UNKEPT_MAX, CloseMarks
 from topology.runtime.poison.records import TrialNotes
-from topology.runtime.poison.suspects import GUILTY, KILLED, NOTHING_KEPT, SUSPECT, Key, Lane, Task, Zone, suspicion
-from topology.runtime.poison.turns import Alone, Turns
+from topology.runtime.poison.suspects import (
+    GUILTY,
+    KILLED,
+    NOTHING_KEPT,
+    SUSPECT,
+    Key,
+    PartitionEpoch,
+    SuspectRange,
+    Task,
+    suspicion,
+)
+from topology.runtime.poison.turns import Alone, TrialTurns
 from topology.runtime.tasks.pending import Pending, Replays
 from topology.storage.values import Loaded, Mark, Trial
 
@@ -70,7 +80,7 @@ class Suspected(Protocol):
     def wake(self) -> None: ...
 
 
-class Held(Protocol):
+class PausedTrees(Protocol):
     """What else begins trees here: it stands still while the trials are on."""
 
     def hold(self) -> None: ...
@@ -83,14 +93,14 @@ class Trials:
     task. `window`: how many messages of one task may be under way at a time.
     """
 
-    def __init__(self, spoutings: Mapping[Any, Suspected], keeper: Keeper, *, window: int) -> None:
+    def __init__(self, spout_tasks: Mapping[Any, Suspected], group_commit: GroupCommit, *, window: int) -> None:
         self.on = False
-        self.turns: Turns = Alone()
-        self.others: list[Held] = []
-        self._spoutings = [*spoutings.values()]
-        self._keeper = keeper
-        self._notes = TrialNotes(keeper)
-        self._close_marks = CloseMarks(self._spoutings, keeper, self._notes, window=window)
+        self.turns: TrialTurns = Alone()
+        self.others: list[PausedTrees] = []
+        self._spoutings = [*spout_tasks.values()]
+        self._keeper = group_commit
+        self._notes = TrialNotes(group_commit)
+        self._close_marks = CloseMarks(self._spoutings, group_commit, self._notes, window=window)
         self._window = window
         self._suspects: list[Pending] = []
         self._running: Pending | None = None
@@ -101,9 +111,9 @@ class Trials:
         self._deaths = 0  # of other workers, in this life
         self._wake = asyncio.Event()
         self._noted: dict[Key, float] = {}  # messages whose trial was under way when this worker died → deaths
-        self._zones: dict[Task, dict[Lane, Zone]] = {}  # suspects that are still to come
-        for spouting in self._spoutings:
-            spouting.holds.append(partial(self._holds, spouting))
+        self._zones: dict[Task, dict[PartitionEpoch, SuspectRange]] = {}  # suspects that are still to come
+        for spout_task in self._spoutings:
+            spout_task.holds.append(partial(self._holds, spout_task))
 
     # -- after a death of this worker
 
@@ -127,24 +137,24 @@ class Trials:
         for key, trial in found.rows.items():
             self._notes.note(key, trial)
 
-    def _zone(self, mark: Mark | None) -> Zone:
+    def _zone(self, mark: Mark | None) -> SuspectRange:
         most = UNKEPT_MAX if mark is None else 2 * self._window
-        return Zone(mark.newest if mark is not None else None, most, min(UNKEPT_MAX, most))
+        return SuspectRange(mark.newest if mark is not None else None, most, min(UNKEPT_MAX, most))
 
-    def _holds(self, spouting: Suspected) -> str:
+    def _holds(self, spout_task: Suspected) -> str:
         """Why this spout reads nothing: while the trials are on, only suspects are to come again."""
-        if why := self._close_marks.holds(spouting):
+        if why := self._close_marks.holds(spout_task):
             return why
-        if not self.on or (spouting.component, spouting.task) in self._zones:
+        if not self.on or (spout_task.component, spout_task.task) in self._zones:
             return ""
         return "messages are replayed one at a time, as workers have died while they were under way"
 
-    def take(self, spouting: Suspected, trees: Sequence[Pending]) -> None:
+    def take(self, spout_task: Suspected, trees: Sequence[Pending]) -> None:
         """What a spout has read while `on`: each is emitted in its turn, or after the trials."""
-        zones = self._zones.get((spouting.component, spouting.task), {})
+        zones = self._zones.get((spout_task.component, spout_task.task), {})
         guilty: list[Pending] = []
         for tree in trees:
-            partition, epoch = tree.message.partition, spouting.epoch_of(tree)
+            partition, epoch = tree.message.partition, spout_task.epoch_of(tree)
             if (partition, epoch) in zones:
                 at = partition, epoch
             elif NOTHING_KEPT in zones:
@@ -157,8 +167,8 @@ class Trials:
             tree.deaths = max(SUSPECT, deaths)
             (guilty if deaths >= GUILTY else self._suspects).append(tree)
         if not zones:
-            self._zones.pop((spouting.component, spouting.task), None)
-        spouting.replays.put([tree for tree in trees if tree not in guilty])
+            self._zones.pop((spout_task.component, spout_task.task), None)
+        spout_task.replays.put([tree for tree in trees if tree not in guilty])
         for tree in guilty:  # found: the others are replayed at once, as after a first death
             self._condemn(tree)
             self._zones.clear()
@@ -196,7 +206,7 @@ class Trials:
             if tree is guilty:
                 self._condemn(tree)
             else:
-                tree.spouting.failed_tree(tree, failure)
+                tree.spout_task.failed_tree(tree, failure)
         known = {id(tree) for tree in self._suspects}
         replayed = {id(tree) for one in self._spoutings for tree in one.replays.trees()}  # the others are dead by now
         self._suspects += [tree for tree in suspects if id(tree) in replayed - known]
@@ -207,7 +217,7 @@ class Trials:
         """It is dead; its row goes with the commit that has its letter."""
         text = f"workers have died {ceil(tree.deaths)} times while it was under way, the last time while it was alone"
         self._notes.note(self._key_of(tree), None)
-        tree.spouting.failed_tree(tree, Failure(Reason.DEADLY, tree.spouting.component, text))
+        tree.spout_task.failed_tree(tree, Failure(Reason.DEADLY, tree.spout_task.component, text))
 
     # -- one at a time
 
@@ -242,7 +252,7 @@ class Trials:
             if self._deaths == deaths and self._suspects[:1] == [tree]:  # nobody has died meanwhile, nor is it dead
                 self._suspects.pop(0)
                 self._running, self._ended = tree, asyncio.get_running_loop().create_future()
-                tree.spouting.replays.alone(tree)
+                tree.spout_task.replays.alone(tree)
                 await asyncio.wait({self._ended}, timeout=alone_s)
                 if not self._ended.done():  # it is under way still, and free
                     alone_s = self._alone_s = max(ALONE_LEAST_S, alone_s / 2)
@@ -282,8 +292,8 @@ class Trials:
 
     def _begin(self) -> None:
         self.on = True
-        for spouting in self._spoutings:
-            spouting.replays.hold()
+        for spout_task in self._spoutings:
+            spout_task.replays.hold()
         for other in self.others:
             other.hold()
         logger.warning(
@@ -296,13 +306,13 @@ class Trials:
     def _end(self) -> None:
         self.on = False
         self._noted.clear()
-        for spouting in self._spoutings:
-            spouting.replays.release()
-            spouting.wake()
+        for spout_task in self._spoutings:
+            spout_task.replays.release()
+            spout_task.wake()
         for other in self.others:
             other.release()
         logger.warning("the messages that were replayed one at a time are done, or dead; the others go on")
 
     def _key_of(self, tree: Pending) -> Key:
-        spouting, message = tree.spouting, tree.message
-        return spouting.component, spouting.task, message.partition, spouting.epoch_of(tree), message.id
+        spout_task, message = tree.spout_task, tree.message
+        return spout_task.component, spout_task.task, message.partition, spout_task.epoch_of(tree), message.id

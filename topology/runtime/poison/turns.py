@@ -12,7 +12,7 @@ from typing import Final, Protocol
 SETTLED_S: Final = 1.0
 
 
-class Turns(Protocol):
+class TrialTurns(Protocol):
     """Whose turn it is for a trial, over all workers of the run, as one of them sees it."""
 
     def want(self, granted: Callable[[], None]) -> None:
@@ -77,7 +77,7 @@ class TurnsOfAll:
 
 
 class TurnsOfOne:
-    """`Turns` of one worker of several: `asks` and `gives_back` tell whoever sees all, who calls `granted`."""
+    """`TrialTurns` of one worker of several: `asks` and `gives_back` tell whoever sees all, who calls `granted`."""
 
     def __init__(self, asks: Callable[[], None], gives_back: Callable[[], None]) -> None:
         self._asks = asks

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Final
 
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 
 _RUNTIME: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
@@ -56,7 +56,7 @@ def _component(frame: FrameType) -> str:
         return named if isinstance(named, str) else ""
     if code.co_varnames[:1] == ("self",):
         driving = frame.f_locals.get("self")
-        if isinstance(driving, Executor | Spouting):
+        if isinstance(driving, Executor | SpoutTask):
             return driving.component
     return ""
 

@@ -53,7 +53,7 @@ def safe(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-class Pulse:
+class Heartbeat:
     """Both threads. `say`, `log` and `sent` may be called by any thread.
 
     clock     Monotonic seconds; any thread may ask.

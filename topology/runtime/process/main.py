@@ -22,7 +22,7 @@ from topology.codes.runtime import RUNTIME_FAILED
 from topology.codes.startup import WORKER_TOPOLOGY_RAISED
 from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan, plan
-from topology.runtime.asyncio_tools import run_to_end
+from topology.runtime.asyncio_tools import asyncio_run
 from topology.runtime.control.messages import (
     OUTSIDE,
     Begin,
@@ -35,9 +35,9 @@ from topology.runtime.control.messages import (
 )
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.process import blocked_loop
-from topology.runtime.process.heartbeat import Pulse, safe
-from topology.runtime.process.orders import Life
-from topology.runtime.process.supervisor_notes import Lent
+from topology.runtime.process.heartbeat import Heartbeat, safe
+from topology.runtime.process.orders import WorkerLoop
+from topology.runtime.process.supervisor_notes import SupervisorNotes
 from topology.runtime.run import run_dir
 from topology.runtime.tasks.bolt_threads import OF_A_WORKER, check_threads, no_room
 from topology.runtime.telemetry.log_capture import listen
@@ -94,7 +94,8 @@ def _end_soon(status: int) -> None:
 
 
 class WorkerProcess:
-    """One life. Everything runs in the main thread, but for `_supervisor_gone` and what `Pulse` says of its threads.
+    """One life. Everything runs in the main thread, but for `_supervisor_gone` and what `Heartbeat` says of its
+    threads.
 
     The socket's end of file is how it learns that the supervisor is gone, however that died. PR_SET_PDEATHSIG would
     not do: it fires when the *thread* that has started this process ends, and on Linux only.
@@ -102,10 +103,10 @@ class WorkerProcess:
 
     def __init__(self, connection: socket.socket) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._life: Life | None = None
+        self._life: WorkerLoop | None = None
         self._over = False  # whether the end of file means nothing any more
         self._thread = threading.get_ident()
-        self.pulse = Pulse(
+        self.pulse = Heartbeat(
             connection,
             clock=time.monotonic,
             where=lambda: blocked_loop.where(self._thread, self._loop),
@@ -119,7 +120,7 @@ class WorkerProcess:
         if begin is None:
             os._exit(GONE)
         self._begin = begin
-        self.lent = Lent(begin, self.pulse.say)
+        self.lent = SupervisorNotes(begin, self.pulse.say)
         try:
             check_threads(OF_A_WORKER)
             self.pulse.start()
@@ -132,7 +133,7 @@ class WorkerProcess:
         except BaseException as error:
             return self._cannot_start(error)
         try:
-            return run_to_end(self._live(begin, planned))
+            return asyncio_run(self._live(begin, planned))
         except BaseException as error:
             self.die(error)
 
@@ -140,7 +141,7 @@ class WorkerProcess:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._callback_raised)
         try:
-            self._life = life = Life(begin, planned, self.pulse, self.lent, self.die)
+            self._life = life = WorkerLoop(begin, planned, self.pulse, self.lent, self.die)
         except BaseException as error:
             return self._cannot_start(error)
         problem: BaseException | None = None
@@ -239,7 +240,7 @@ class _Heard(logging.Handler):
     """Sends entries of the log to the supervisor, which shows them. Never blocks and never raises. In a copy of this
     process, `multiprocessing`'s say, no thread is there that would send them: they go to stderr as text."""
 
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Heartbeat) -> None:
         super().__init__()
         self._pulse = pulse
         self._process = os.getpid()

@@ -55,13 +55,13 @@ from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.carrier import WireCarrier
 from topology.runtime.links.codec import WireCodec
 from topology.runtime.links.peers import Wiring
-from topology.runtime.links.zeromq import Keys
+from topology.runtime.links.zeromq import CurveKeys
 from topology.runtime.poison.trials import Fallen
 from topology.runtime.poison.turns import TurnsOfOne
-from topology.runtime.process.heartbeat import Pulse, safe
-from topology.runtime.process.supervisor_notes import Lent
+from topology.runtime.process.heartbeat import Heartbeat, safe
+from topology.runtime.process.supervisor_notes import SupervisorNotes
 from topology.runtime.run import run_dir
-from topology.runtime.run.component_files import Folder
+from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.telemetry import metrics
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.facts import facts_of
@@ -77,7 +77,7 @@ CHECK_S: Final = 0.25  # between two looks at whether the links have overlooked 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Life:
+class WorkerLoop:
     """One worker between Begin and its last word. Make it in a running loop. Raises StartError where its address can't
     be bound, and whatever the making of the worker raises; nothing is left bound then.
 
@@ -85,7 +85,14 @@ class Life:
     thread, and `closed` be waited for by any.
     """
 
-    def __init__(self, begin: Begin, plan: Plan, pulse: Pulse, lent: Lent, die: Callable[[BaseException], NoReturn]):
+    def __init__(
+        self,
+        begin: Begin,
+        plan: Plan,
+        pulse: Heartbeat,
+        lent: SupervisorNotes,
+        die: Callable[[BaseException], NoReturn],
+    ):
         self.closed = threading.Event()
         self.ready = False  # whether all is open, and the supervisor knows
         self.abandoned = False  # whether there is nobody any more who could be answered
@@ -104,7 +111,7 @@ class Life:
             lambda frame: self.worker.peers.received(frame),
             lambda worker: self.worker.peers.writable(worker),
             peers=len(plan.workers) - 1,
-            keys=Keys(begin.public, begin.secret, begin.keys) if begin.public else None,
+            keys=CurveKeys(begin.public, begin.secret, begin.keys) if begin.public else None,
         )
         store: SqliteStore | None = None
         try:
@@ -116,7 +123,7 @@ class Life:
                 renew=lent.renew,
                 topology_id=begin.topology_id or plan.topology,
                 store=store,
-                folder=Folder(Path(begin.folder)) if begin.folder else no_folder,
+                folder=ComponentFolder(Path(begin.folder)) if begin.folder else no_folder,
                 clock=LoopClock(self.loop),
                 random=random,
                 notes=lent,
@@ -131,7 +138,7 @@ class Life:
                 ),
             )
             self.worker.peers.on_linked = self._linked
-            self.worker.keeper.more_comes = lambda: self._carrier.at_hand
+            self.worker.group_commit.more_comes = lambda: self._carrier.at_hand
             self._address = self._carrier.bind(address)
         except BaseException:
             self._carrier.close()
@@ -192,7 +199,7 @@ class Life:
         """What there is to say once all is closed."""
         said = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
         worker, caught_up = self.worker, self.worker.markings.caught_up
-        kept = worker.kept and (caught_up or not worker.keeper.loaded.deaths)
+        kept = worker.kept and (caught_up or not worker.group_commit.loaded.deaths)
         return Closed(metrics.packed(worker.snapshot()), worker.aborted, said, kept, caught_up)
 
     def abandon(self) -> None:

@@ -13,7 +13,7 @@ from topology.errors import NotesAway, StartError
 from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
 
 
-class Lent:
+class SupervisorNotes:
     """Satisfies `topology.components.Notes`; `renew` is what a `RootSource` wants. Any thread may call."""
 
     def __init__(self, begin: Begin, say: Callable[[Word], None]) -> None:

@@ -28,7 +28,7 @@ _LOCK: Final = "lock"
 _FILES: Final = "files"  # what components are given, so that they find it empty
 
 
-class Folder:
+class ComponentFolder:
     """One for a whole run: at `path`, or a temporary one. Call it for the path; raises StartError."""
 
     def __init__(self, path: Path | None = None) -> None:

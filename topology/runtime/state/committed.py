@@ -16,18 +16,18 @@ from acker.roots import NUMBER_SHIFT
 from topology.components import Tuple
 from topology.groupings import slot_of, slot_of_identity
 from topology.records import Record
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.current_task import entered
 from topology.runtime.failures import Reason
-from topology.runtime.state.dedup import ENTRY_BYTES, Entry, Memory, Pair, Row
-from topology.runtime.state.journaled_outputs import NOTHING, PutOut
-from topology.runtime.state.keyed_executor import OneAKey, messages_of
-from topology.runtime.state.timers import Due, Timers
-from topology.runtime.state.value import Codec, KeptState
+from topology.runtime.state.dedup import ENTRY_BYTES, Memory, Pair, RememberedInput, RememberedRow
+from topology.runtime.state.journaled_outputs import NOTHING, JournaledOutputs
+from topology.runtime.state.keyed_executor import SerialByKeyExecutor, messages_of
+from topology.runtime.state.timers import Due, TaskTimers
+from topology.runtime.state.value import StateCodec, StateValue
 from topology.runtime.tasks.executor import drive
 from topology.runtime.tasks.outputs import collected, waits, yielded
-from topology.storage.encoding.journal import OutputClass, Remembered, packed_columns
-from topology.storage.encoding.state import Keys, timers_of
+from topology.storage.encoding.journal import JournalInput, OutputClass, packed_columns
+from topology.storage.encoding.state import StateKeys, timers_of
 from topology.storage.values import Changes, JournalRow, StateRow
 
 FORGOTTEN_EACH: Final = 2  # inputs that are looked at for each that comes
@@ -37,17 +37,17 @@ GROUP_BYTES_MAX: Final = 64 << 20  # about, that those have put out; as one row 
 
 # An input that was processed and is not kept yet: what it has put out, who it is, and what is remembered of it. That is
 # None where it is in no tree and can't come again. A plain tuple: the hot path makes one for each input.
-Work: TypeAlias = tuple[Tuple[Any], Sequence[Record], Pair, Entry | None]
+Work: TypeAlias = tuple[Tuple[Any], Sequence[Record], Pair, RememberedInput | None]
 
 
-class CommittingExecutor(OneAKey):
+class CommittedStateExecutor(SerialByKeyExecutor):
     """Drives `process(record, state)`, or where `codec` is None `process(record)`. A `keeping.Part`."""
 
     def __init__(
         self,
         *args: Any,
-        keeper: Keeper,
-        codec: Codec | None,
+        group_commit: GroupCommit,
+        codec: StateCodec | None,
         known_as: str,
         lasts: bool,
         tasks: int,
@@ -58,24 +58,24 @@ class CommittingExecutor(OneAKey):
         self.known_as = known_as  # what is kept is named by it
         self.tasks = tasks
         self.memory = Memory(self.floors)
-        self.keys = Keys(known_as)
-        self.timers: Timers | None = None  # set by the worker where the bolt has on_timer
-        self._keeper = keeper
+        self.keys = StateKeys(known_as)
+        self.timers: TaskTimers | None = None  # set by the worker where the bolt has on_timer
+        self._keeper = group_commit
         self.codec = codec
         self._lasts = lasts  # False: it is kept in memory alone, and dies with the process
         self._most = most  # bytes that may be remembered before the sources wait (D14)
         self._open: list[Work] = []  # since the last commit was gathered,
         self._open_bytes = 0  # and what they have put out
         self._gathered: list[Work] = []  # being kept
-        self._refiled: list[tuple[Pair, Entry]] = []  # to be in the next row too
-        self._next = Row()  # the one that open inputs will be in
-        self._row: Row | None = None  # being kept
-        self._timer_rows: list[Row] = []  # as well
+        self._refiled: list[tuple[Pair, RememberedInput]] = []  # to be in the next row too
+        self._next = RememberedRow()  # the one that open inputs will be in
+        self._row: RememberedRow | None = None  # being kept
+        self._timer_rows: list[RememberedRow] = []  # as well
         self._fired = 0  # of what was executed, timers
         self._unsent: dict[Pair, None] = {}  # timers whose outputs an earlier life may not have seen through
         self.over: dict[int, list[Pair]] = {}  # rows that are on the disk yet → timers in them that are done
-        self._put_out = PutOut(self.component, self.outbox)
-        keeper.add_urgent(self)
+        self._put_out = JournaledOutputs(self.component, self.outbox)
+        group_commit.add_urgent(self)
 
     # -- what an earlier life has kept
 
@@ -87,11 +87,11 @@ class CommittingExecutor(OneAKey):
                 if timers := timers_of(self.keys.content(key)):
                     self.timers.set(key, timers)
 
-    def restore_input(self, row: Row, classes: Sequence[OutputClass], one: Remembered) -> None:
+    def restore_input(self, row: RememberedRow, classes: Sequence[OutputClass], one: JournalInput) -> None:
         """An input, or a timer, of its slots; `classes` are those that its outputs are numbered by."""
         outputs = [(self._put_out.number_of(classes[number]), data) for number, data in one.outputs]
         size = ENTRY_BYTES + sum(len(data) + ENTRY_BYTES for _, data in outputs)
-        entry = Entry(one.slot, one.messages, row, (), outputs, loaded=True, bytes=size, counted=False)
+        entry = RememberedInput(one.slot, one.messages, row, (), outputs, loaded=True, bytes=size, counted=False)
         self.memory.restore(row, (one.origin, one.identity), entry, timer=one.timer)
         if one.timer:
             self._unsent[one.origin, one.identity] = None
@@ -137,7 +137,7 @@ class CommittingExecutor(OneAKey):
             if codec is None:
                 state, outputs = None, self.bolt.process(record)
             else:
-                state = KeptState(codec, key, self.keys.content(key))
+                state = StateValue(codec, key, self.keys.content(key))
                 outputs = self._fire(record, state) if type(record) is Due else self.bolt.process(record, state)
             records: Sequence[Record] = ()
             if type(outputs) is GeneratorType:
@@ -151,7 +151,7 @@ class CommittingExecutor(OneAKey):
         except BaseException as error:
             self.raised(tup, error)
 
-    def _fire(self, record: Due, state: KeptState) -> Any:
+    def _fire(self, record: Due, state: StateValue) -> Any:
         assert self.timers is not None, "who else has put it into the queue"
         self._fired += 1
         if state.fired(record.name, record.due):
@@ -159,7 +159,7 @@ class CommittingExecutor(OneAKey):
         self.timers.over(record)  # it was moved, or taken away, meanwhile
         return None
 
-    def done(self, tup: Tuple[Any], records: Sequence[Record], state: KeptState | None) -> None:
+    def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
         """Encodes what is to be kept, so that what has no byte form fails this input and no other; then it counts, for
         the inputs that come, and leaves once it is kept."""
         outputs, size = self._put_out.packed(records) if records else NOTHING
@@ -175,21 +175,21 @@ class CommittingExecutor(OneAKey):
                     self.timers.set(state.key, state.timers, state.timers_gone)
         entry = None
         if tup.root:
-            entry = Entry(slot, messages_of(tup), self._next, records, outputs, False, size)
+            entry = RememberedInput(slot, messages_of(tup), self._next, records, outputs, False, size)
             self.memory.entries[pair] = entry  # as `add` does, without the call
             self.memory.bytes += size
         elif type(tup.record) is Due:
             assert self.timers is not None
             self.timers.over(tup.record)
             if records:
-                entry = Entry(slot, (), self._next, records, outputs, bytes=size)
+                entry = RememberedInput(slot, (), self._next, records, outputs, bytes=size)
                 self.memory.add(pair, entry)
         self._open.append((tup, records, pair, entry))
         self._open_bytes += size
         if len(self._open) == 1:
             self._keeper.hurry()
 
-    def _again(self, tup: Tuple[Any], entry: Entry) -> None:
+    def _again(self, tup: Tuple[Any], entry: RememberedInput) -> None:
         """An input that is known came once more: what it has put out goes out again, once it is kept (D2, D3)."""
         self.memory.renumbered(entry, messages_of(tup))
         if entry.row.kept:
@@ -197,7 +197,7 @@ class CommittingExecutor(OneAKey):
         else:
             entry.waiting = [*(entry.waiting or ()), tup]
 
-    def records_of(self, entry: Entry) -> Sequence[Record]:
+    def records_of(self, entry: RememberedInput) -> Sequence[Record]:
         """What an input has put out. Raises RecordError for what an earlier version of a class has encoded."""
         if entry.loaded:
             entry.records = self._put_out.unpacked(entry.outputs)
@@ -216,7 +216,7 @@ class CommittingExecutor(OneAKey):
             changes.states.append(change)
         if self.timers is not None and self._lasts:
             changes.marks += self.timers.gather()
-        row, self._next = self._next, Row()
+        row, self._next = self._next, RememberedRow()
         entries = [(pair, entry) for tup, _, pair, entry in self._gathered if entry is not None and tup.root]
         if again:
             for _, entry in entries:
@@ -227,11 +227,13 @@ class CommittingExecutor(OneAKey):
             self._file(changes, row, entries)
         for tup, _, pair, of_timer in self._gathered:
             if of_timer is not None and not tup.root:  # a row of its own, which goes when its tree is done
-                of_timer.row = Row()
+                of_timer.row = RememberedRow()
                 self._timer_rows.append(of_timer.row)
                 self._file(changes, of_timer.row, [(pair, of_timer)], timer=True)
 
-    def _file(self, changes: Changes, row: Row, entries: list[tuple[Pair, Entry]], *, timer: bool = False) -> None:
+    def _file(
+        self, changes: Changes, row: RememberedRow, entries: list[tuple[Pair, RememberedInput]], *, timer: bool = False
+    ) -> None:
         """These inputs will be in this row of the journal, which is among what is kept next."""
         row.number = self._keeper.next_row()
         row.pairs = pairs = [pair for pair, _ in entries]
@@ -291,7 +293,7 @@ class CommittingExecutor(OneAKey):
         if over:
             self.home.completed(over)
 
-    def _send(self, tup: Tuple[Any], entry: Entry) -> None:
+    def _send(self, tup: Tuple[Any], entry: RememberedInput) -> None:
         """What an input has put out leaves once more, for another attempt at it."""
         try:
             self.ack_input(tup, self.outbox.emit(self.records_of(entry), tup) if entry.outputs else 0)
@@ -370,7 +372,7 @@ class CommittingExecutor(OneAKey):
         return self.executed - self._fired
 
     @property
-    def remembered(self) -> dict[Pair, Entry]:
+    def remembered(self) -> dict[Pair, RememberedInput]:
         """The inputs that are remembered, by origin and identity."""
         return self.memory.entries
 

@@ -22,7 +22,7 @@ PASSED_MAX: Final = 8  # looks at a row as a whole, before its inputs are looked
 PASS_SHARE: Final = 16  # for so many of its inputs
 
 
-class Row(msgspec.Struct, eq=False, gc=False):
+class RememberedRow(msgspec.Struct, eq=False, gc=False):
     """A row of the journal. `number` 0: it is not on its way to the disk yet. `first` and `last`: all of its inputs'
     messages lie between, where each has one; else `last` is the lower one. `size`: what all of its inputs count, where
     they do and none was forgotten alone; else it is negative. `stored`: its bytes on the disk."""
@@ -40,18 +40,18 @@ class Row(msgspec.Struct, eq=False, gc=False):
 class Turn(msgspec.Struct, eq=False, gc=False):
     """A row in its turn. Of a task of its own: several may have inputs in a row, after a change of their number."""
 
-    row: Row
+    row: RememberedRow
     looked: int = -1  # at which version of the floors it was looked at in vain as a whole,
     looked_into: int = -1  # and its inputs one by one
     passed: int = 0  # how often the first was done and not the second
 
 
-class Entry(msgspec.Struct, eq=False, gc=False):
+class RememberedInput(msgspec.Struct, eq=False, gc=False):
     """One input. `records`: what it has put out, `packed` the same as bytes, where they have come from the disk."""
 
     slot: int
     messages: Messages
-    row: Row
+    row: RememberedRow
     records: Sequence[Any] = ()
     outputs: Sequence[tuple[int, bytes]] = ()
     loaded: bool = False  # records are to be decoded from outputs
@@ -65,23 +65,23 @@ class Memory:
     would wait for what only they can end."""
 
     def __init__(self, floors: Floors) -> None:
-        self.entries: dict[Pair, Entry] = {}
+        self.entries: dict[Pair, RememberedInput] = {}
         self.floors = floors
         self.bytes = 0
-        self.rows: dict[int, Row] = {}  # those that are kept
+        self.rows: dict[int, RememberedRow] = {}  # those that are kept
         self._filed: deque[Turn] = deque()  # in the order in which they are looked at
         self._in_turn: set[int] = set()  # numbers of rows that an earlier life has kept, and that are among those
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def add(self, pair: Pair, entry: Entry) -> None:
+    def add(self, pair: Pair, entry: RememberedInput) -> None:
         """An input that is not kept yet, or a timer."""
         self.entries[pair] = entry
         if entry.counted:
             self.bytes += entry.bytes
 
-    def restore(self, row: Row, pair: Pair, entry: Entry, *, timer: bool) -> None:
+    def restore(self, row: RememberedRow, pair: Pair, entry: RememberedInput, *, timer: bool) -> None:
         """What an earlier life has committed. Of one that is there twice, as after a move that was cut short, the later
         counts."""
         before = self.entries.get(pair)
@@ -96,7 +96,9 @@ class Memory:
             self._in_turn.add(row.number)
             self._filed.append(Turn(row))
 
-    def is_kept(self, row: Row, again: Sequence[tuple[Pair, Entry]] = (), *, timer: bool = False) -> None:
+    def is_kept(
+        self, row: RememberedRow, again: Sequence[tuple[Pair, RememberedInput]] = (), *, timer: bool = False
+    ) -> None:
         """A row is durable; what is in it has it already, but for those that were filed `again`, of which some may be
         forgotten by now. A timer's is not looked at in turn, as nobody announces when it is over."""
         row.kept = True
@@ -112,7 +114,7 @@ class Memory:
         if not timer:
             self._filed.append(Turn(row))
 
-    def renumbered(self, entry: Entry, messages: Messages) -> None:
+    def renumbered(self, entry: RememberedInput, messages: Messages) -> None:
         """An input is known under other numbers now (D4)."""
         if entry.messages != messages:
             entry.messages = messages
@@ -144,11 +146,11 @@ class Memory:
             if row.live > 0:
                 filed.append(turn)
 
-    def _has_dead(self, row: Row) -> bool:
+    def _has_dead(self, row: RememberedRow) -> bool:
         dead = self.floors.dead
         return bool(dead) and any(origin in dead for origin, _ in row.pairs)
 
-    def _drop_all(self, row: Row) -> None:
+    def _drop_all(self, row: RememberedRow) -> None:
         entries = self.entries
         if row.size >= 0:  # the hot path
             for pair in row.pairs:
@@ -163,7 +165,7 @@ class Memory:
                         self.bytes -= entry.bytes
         row.live, row.size = 0, -1
 
-    def _look_into(self, row: Row) -> None:
+    def _look_into(self, row: RememberedRow) -> None:
         floors, entries = self.floors, self.entries
         if row.live <= 0:
             return
@@ -178,19 +180,19 @@ class Memory:
                 row.size = -1
                 self.bytes -= entry.bytes
 
-    def drop(self, pair: Pair) -> Row:
+    def drop(self, pair: Pair) -> RememberedRow:
         """Forgets one that is not looked at in turn."""
         entry = self.entries[pair]
         self._drop(pair, entry)
         return entry.row
 
-    def _drop(self, pair: Pair, entry: Entry) -> None:
+    def _drop(self, pair: Pair, entry: RememberedInput) -> None:
         del self.entries[pair]
         self._loses(entry.row)
         if entry.counted:
             self.bytes -= entry.bytes
 
-    def _loses(self, row: Row) -> None:
+    def _loses(self, row: RememberedRow) -> None:
         row.live -= 1
         row.size = -1
 
@@ -205,7 +207,7 @@ class Memory:
         for number in numbers:
             self.rows.pop(number, None)
 
-    def sparse(self, newest: int) -> Iterator[tuple[Pair, Entry]]:
+    def sparse(self, newest: int) -> Iterator[tuple[Pair, RememberedInput]]:
         """Inputs in rows before `newest` that hold little else, a bounded number of them: to be filed again."""
         left = REFILED_AT_ONCE
         for number, row in self.rows.items():

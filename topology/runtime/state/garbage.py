@@ -14,9 +14,9 @@ from typing import Final
 from acker.floors import HOME_SHIFT, Floors
 from acker.progress import Progress
 from topology.groupings import task_of_slot
-from topology.runtime.commits.group_commit import Keeper
-from topology.runtime.state.committed import CommittingExecutor
-from topology.runtime.state.dedup import Row
+from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.dedup import RememberedRow
 from topology.storage.encoding.floors import floor_of, packed_floor
 from topology.storage.encoding.journal import unpacked
 from topology.storage.sqlite.errors import is_damaged, start_error
@@ -35,7 +35,7 @@ class Leaving:
     """Rows that nobody needs any more: some go with each commit. A `keeping.UrgentPart` in no hurry itself."""
 
     def __init__(self) -> None:
-        self.executors: Sequence[CommittingExecutor] = ()
+        self.executors: Sequence[CommittedStateExecutor] = ()
         self.most, self.bytes_most = GONE_EACH, GONE_BYTES  # that the next commit takes along
         self._left: deque[tuple[int, int]] = deque()  # numbers, and bytes on the disk, the oldest first
         self._numbers: set[int] = set()  # theirs, and those of rows that go just now
@@ -73,13 +73,13 @@ class Leaving:
         self._left.extendleft(reversed(self._gathered))
 
 
-class Forgetting:
+class Garbage:
     """A `keeping.Part`. Make it before the executors are parts: what is filed again is gathered by them."""
 
-    def __init__(self, floors: Floors, keeper: Keeper) -> None:
-        self.executors: Sequence[CommittingExecutor] = ()
+    def __init__(self, floors: Floors, group_commit: GroupCommit) -> None:
+        self.executors: Sequence[CommittedStateExecutor] = ()
         self._floors = floors
-        self._keeper = keeper
+        self._keeper = group_commit
         self._leaving = Leaving()
         self._going: list[int] = []  # rows that go with the floors,
         self._free: dict[int, int] = {}  # and that may once those are kept, with their bytes on the disk
@@ -88,11 +88,11 @@ class Forgetting:
         self._ends = False
         self._last = 0.0
         self._newest = 0  # row when rows were forgotten last
-        floors.restore(floor_of(one.progress) for one in keeper.loaded.floors)
-        keeper.add(self)
-        keeper.add_urgent(self._leaving)
+        floors.restore(floor_of(one.progress) for one in group_commit.loaded.floors)
+        group_commit.add(self)
+        group_commit.add_urgent(self._leaving)
 
-    def of(self, executors: Sequence[CommittingExecutor]) -> None:
+    def of(self, executors: Sequence[CommittedStateExecutor]) -> None:
         """Whose rows these are."""
         self.executors = self._leaving.executors = executors
 
@@ -140,24 +140,24 @@ class Forgetting:
         self._last = -FORGET_S
 
 
-async def restore(keeper: Keeper, executors: Sequence[CommittingExecutor]) -> None:
+async def restore(group_commit: GroupCommit, executors: Sequence[CommittedStateExecutor]) -> None:
     """Gives each task what was kept of its slots. Raises StartError where that is damaged."""
-    if keeper.store is None or not executors:
+    if group_commit.store is None or not executors:
         return
     for executor in executors:
         if executor.timers is not None:
-            executor.timers.resume(keeper.loaded.marks)
+            executor.timers.resume(group_commit.loaded.marks)
     try:
-        _file(executors, await keeper.call(keeper.store.states))
+        _file(executors, await group_commit.call(group_commit.store.states))
     except StoreBroken as error:
-        raise start_error(keeper.store.path, error) from error
+        raise start_error(group_commit.store.path, error) from error
     except ValueError as error:
-        is_damaged(keeper.store.path, str(error))
+        is_damaged(group_commit.store.path, str(error))
 
 
-def _file(executors: Iterable[CommittingExecutor], loaded: LoadedStates) -> None:
+def _file(executors: Iterable[CommittedStateExecutor], loaded: LoadedStates) -> None:
     """Raises ValueError for a row that can't be read."""
-    by_component: dict[str, dict[int, CommittingExecutor]] = {}
+    by_component: dict[str, dict[int, CommittedStateExecutor]] = {}
     for executor in executors:
         by_component.setdefault(executor.known_as, {})[executor.task] = executor
     for component, tasks in by_component.items():
@@ -173,7 +173,9 @@ def _file(executors: Iterable[CommittingExecutor], loaded: LoadedStates) -> None
         if tasks:
             count = next(iter(tasks.values())).tasks
             classes, entries = unpacked(content)
-            shared = Row(number, [(one.origin, one.identity) for one in entries], kept=True, stored=len(content))
+            shared = RememberedRow(
+                number, [(one.origin, one.identity) for one in entries], kept=True, stored=len(content)
+            )
             for one in entries:
                 if (at := task_of_slot(one.slot, count)) in tasks:
                     tasks[at].restore_input(shared, classes, one)

@@ -12,7 +12,7 @@ from typing import Any
 
 from topology.components import Tuple
 from topology.records import Record
-from topology.runtime.state.keyed_executor import Messages, OneAKey, messages_of
+from topology.runtime.state.keyed_executor import Messages, SerialByKeyExecutor, messages_of
 from topology.runtime.state.value import check_immutable
 from topology.runtime.tasks.outputs import collected, waits
 
@@ -51,7 +51,7 @@ class KeyState:
                 self._values[self.key] = self._value
 
 
-class KeyedExecutor(OneAKey):
+class MemoryStateExecutor(SerialByKeyExecutor):
     """Drives `process(record, state)`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:

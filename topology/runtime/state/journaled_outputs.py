@@ -19,7 +19,7 @@ Outputs = Sequence[tuple[int, bytes]]
 NOTHING: Final[tuple[Outputs, int]] = (), ENTRY_BYTES
 
 
-class PutOut:
+class JournaledOutputs:
     """Of one task. `classes`: by number."""
 
     def __init__(self, component: str, outbox: Outbox) -> None:

@@ -20,7 +20,7 @@ LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of th
 PARKED_MAX: Final = QUEUE_HIGH  # inputs that may wait for a key that is under way; then no more are taken
 
 
-class OneAKey(Executor):
+class SerialByKeyExecutor(Executor):
     """Subclasses define `begin`, which begins one input, parks it by `park`, or refuses it, and `done`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from topology.components import Tuple
 from topology.records import Record
-from topology.runtime.state.in_memory import KeyedExecutor, KeyState, Pair
+from topology.runtime.state.in_memory import KeyState, MemoryStateExecutor, Pair
 from topology.runtime.state.keyed_executor import messages_of
 
 
-class HoldingExecutor(KeyedExecutor):
+class RebuiltStateExecutor(MemoryStateExecutor):
     """As KeyedExecutor, but for when it acks."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:

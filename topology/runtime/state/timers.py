@@ -21,10 +21,10 @@ from topology.codes.runtime import TIMER_FAILED
 from topology.components import Clock, Source, Tuple
 from topology.keys import values_of
 from topology.records import Record
-from topology.runtime.current_task import Place, entered
+from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
-from topology.runtime.state.dedup import Entry, Pair
-from topology.runtime.state.value import KeptState, due_of
+from topology.runtime.state.dedup import Pair, RememberedInput
+from topology.runtime.state.value import StateValue, due_of
 from topology.runtime.tasks.outbox import Outbox, Staged
 from topology.runtime.tasks.pending import BACKOFF_FIRST_S, BACKOFF_MAX_S, HURRIED_MAX_S
 from topology.runtime.tasks.retry_policy import GivingUp
@@ -52,12 +52,14 @@ class TimerTree(Tree):
     """One attempt at what a timer has put out."""
 
     pair: Pair
-    spouting: Any  # the Timers that have begun it; named as a message's, as the ledger's owner tells either of its end
+    spout_task: (
+        Any  # the Timers that have begun it; named as a message's, as the ledger's owner tells either of its end
+    )
     begun: float  # loop time
     renamed: tuple[int, ...] = ()  # as of messages; each attempt is a tree of its own
 
 
-class Home(Protocol):
+class TimerHost(Protocol):
     """The worker, as far as it is seen from here."""
 
     @property
@@ -83,15 +85,15 @@ class Fired:
         return (message for messages in self.trees.values() for message in messages)
 
 
-class Timers:
+class TaskTimers:
     """Of one task. `put` takes tuples for the task's queue, `forgets` is told of what nobody needs any more, `wake` has
     the readers look at what was sent."""
 
     def __init__(
         self,
         bolt: Any,
-        place: Place,
-        home: Home,
+        place: TaskPlace,
+        home: TimerHost,
         fired: Fired,
         outbox: Outbox,
         *,
@@ -101,7 +103,7 @@ class Timers:
         fields: int,
         random: Random,
         put: Callable[[Sequence[Tuple[Any]]], None],
-        records_of: Callable[[Entry], Sequence[Record]],
+        records_of: Callable[[RememberedInput], Sequence[Record]],
         forgets: Callable[[Pair], None],
         wake: Callable[[], None],
     ) -> None:
@@ -115,7 +117,7 @@ class Timers:
         self._heap: list[tuple[int, bytes, str]] = []  # some of them were moved, or taken away, since
         self._handle: asyncio.TimerHandle | None = None
         self._waiting: dict[Pair, asyncio.TimerHandle] = {}  # that will be sent again
-        self._entries: dict[Pair, Entry] = {}
+        self._entries: dict[Pair, RememberedInput] = {}
         self._giving_up = giving_up
         self._failing: dict[Pair, float] = {}  # since when
         self._own: dict[Pair, int] = {}  # of its attempts, those that have failed for what it has put out
@@ -244,7 +246,7 @@ class Timers:
         for handle in (*self._waiting.values(), *([self._handle] if self._handle else [])):
             handle.cancel()
 
-    def call(self, record: Due, state: KeptState) -> Any:
+    def call(self, record: Due, state: StateValue) -> Any:
         """What the bolt makes of a timer that fires; that may be to set the same one again."""
         self._out.discard(record)
         self._latest = max(self._latest, record.due)
@@ -292,7 +294,7 @@ class Timers:
 
     # -- what they have put out
 
-    def send(self, pair: Pair, entry: Entry) -> None:
+    def send(self, pair: Pair, entry: RememberedInput) -> None:
         """Begins a tree for what a timer has put out, which is durable; again and again until it is done."""
         if pair not in self._entries:
             self._entries[pair] = entry

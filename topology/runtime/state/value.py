@@ -27,7 +27,7 @@ TIMERS_MAX: Final = 100  # of one key
 _SCALARS: Final = (int, str, bytes, bool, datetime, Decimal)
 
 
-class Codec:
+class StateCodec:
     """The byte form of one bolt's state. `timed`: whether the bolt has `on_timer`."""
 
     def __init__(self, component: str, kind: Any, *, timed: bool) -> None:
@@ -85,12 +85,12 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-class KeptState:
+class StateValue:
     """`topology.components.State` of one input."""
 
     __slots__ = ("_codec", "_content", "_timers", "_value", "changed", "key")
 
-    def __init__(self, codec: Codec, key: bytes, content: bytes) -> None:
+    def __init__(self, codec: StateCodec, key: bytes, content: bytes) -> None:
         self.key = key
         self.changed = False
         self._codec = codec

@@ -14,7 +14,7 @@ from topology.codes.runtime import WORKER_DIED
 from topology.graph import Declared
 from topology.plan import Plan
 from topology.runtime.control.messages import Fail, Failing, Gone, Parted, Recovered
-from topology.runtime.supervisor.worker_handle import PRESENT, Hand
+from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle
 
 Told = Callable[[str], None]
 
@@ -176,20 +176,20 @@ LOSSES_MAX: Final = 100  # deaths that survivors' words are still taken for
 
 
 class Deaths:
-    """`hands`: of each worker the process that is there, or was last. `later` is given what to call after so many
+    """`handles`: of each worker the process that is there, or was last. `later` is given what to call after so many
     seconds, and `now` says what time it is, in seconds."""
 
     def __init__(
         self,
         plan: Plan,
-        hands: Mapping[int, Hand],
+        handles: Mapping[int, WorkerHandle],
         *,
         later: Callable[[float, Callable[[], None]], None],
         now: Callable[[], float],
         told: Told,
     ) -> None:
         self._plan = plan
-        self._hands = hands
+        self._hands = handles
         self._later = later
         self._now = now
         self._told = told
@@ -207,27 +207,27 @@ class Deaths:
         """Whether its last process was killed, as far as is known."""
         return self._killed.get(worker, True)
 
-    def died(self, hand: Hand, *, started: bool, draining: bool) -> None:
+    def died(self, handle: WorkerHandle, *, started: bool, draining: bool) -> None:
         """This one is reaped, and was not told to end. `started`: whether all had been started once."""
-        self._killed[hand.worker] = hand.killed
+        self._killed[handle.worker] = handle.killed
         for earlier in self._losses.values():
-            earlier.left(hand.owner)
+            earlier.left(handle.owner)
         for parting in self._partings.values():
-            parting.left(hand.owner)
-        others = [one for one in self._hands.values() if one.state in PRESENT and hand.owner in one.joined]
+            parting.left(handle.owner)
+        others = [one for one in self._hands.values() if one.state in PRESENT and handle.owner in one.joined]
         for one in others:
-            one.joined.discard(hand.owner)
-            one.say(Gone(hand.owner))
+            one.joined.discard(handle.owner)
+            one.say(Gone(handle.owner))
         if others:
-            order = Fail(hand.owner, f"worker {hand.worker} {hand.why}", hand.killed, hand.ran)
+            order = Fail(handle.owner, f"worker {handle.worker} {handle.why}", handle.killed, handle.ran)
             parting = Parting([one.owner for one in others], partial(self._fail_trees, order))
-            self._partings[hand.owner] = parting
+            self._partings[handle.owner] = parting
             self._later(PART_S, parting.overdue)
         asked = [one.owner for one in others] if self._plan.config.guarantee == "at-least-once" else []
-        after = consequences(self._plan, hand.worker, draining=draining, keeps=hand.keeps) if started else []
-        loss = Loss(hand.worker, hand.pid, hand.why, self._now(), asked, after, self._told)
-        self._losses[hand.owner] = loss
-        self._absences.setdefault(hand.worker, loss)
+        after = consequences(self._plan, handle.worker, draining=draining, keeps=handle.keeps) if started else []
+        loss = Loss(handle.worker, handle.pid, handle.why, self._now(), asked, after, self._told)
+        self._losses[handle.owner] = loss
+        self._absences.setdefault(handle.worker, loss)
         while len(self._losses) > LOSSES_MAX:
             oldest = next(iter(self._losses))
             del self._losses[oldest]
@@ -240,24 +240,24 @@ class Deaths:
             if one.state in PRESENT and one.owner != besides:
                 one.say(order)
 
-    def heard(self, hand: Hand, word: Parted | Failing | Recovered) -> None:
+    def heard(self, handle: WorkerHandle, word: Parted | Failing | Recovered) -> None:
         """What a survivor says of a death."""
         match word:
             case Parted(owner):
                 if owner in self._partings:
-                    self._partings[owner].parted(hand.owner)
+                    self._partings[owner].parted(handle.owner)
             case Failing(owner, trees):
                 if owner in self._losses:
-                    self._losses[owner].failing(hand.owner, trees)
+                    self._losses[owner].failing(handle.owner, trees)
             case Recovered(owner, left):
                 if owner in self._losses:
-                    self._losses[owner].recovered(hand.owner, self._now(), left)
+                    self._losses[owner].recovered(handle.owner, self._now(), left)
 
-    def back(self, hand: Hand) -> None:
+    def back(self, handle: WorkerHandle) -> None:
         """The tasks of this one are started: perhaps it was away."""
-        loss = self._absences.pop(hand.worker, None)
+        loss = self._absences.pop(handle.worker, None)
         if loss is not None:
-            loss.back(hand.pid, self._now())
+            loss.back(handle.pid, self._now())
             self._later(TELL_RETURN_S, loss.tell_return)
 
     def tell_all(self) -> None:

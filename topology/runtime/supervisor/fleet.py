@@ -60,7 +60,7 @@ from topology.runtime.os_process.restarts import PAUSED_S, Health, Restarts, Vig
 from topology.runtime.pausable_wait import first_of
 from topology.runtime.poison.turns import TurnsOfAll
 from topology.runtime.supervisor.deaths import Deaths, Told
-from topology.runtime.supervisor.worker_handle import PRESENT, Hand, State, as_it_was
+from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle, WorkerState, as_it_was
 from topology.runtime.tasks.bolt_threads import no_room
 
 LINK_S: Final = 30.0  # how long workers may take to link at the first start,
@@ -88,13 +88,13 @@ logger = logging.getLogger("kedge")
 class Watcher(Protocol):
     """Who is told what happens to workers."""
 
-    def heard(self, hand: Hand, word: Word) -> None:
+    def heard(self, handle: WorkerHandle, word: Word) -> None:
         """A word that is not about the process itself."""
 
-    def left(self, hand: Hand) -> None:
+    def left(self, handle: WorkerHandle) -> None:
         """Its process is reaped; the state says how it ended."""
 
-    def running(self, hand: Hand) -> None:
+    def running(self, handle: WorkerHandle) -> None:
         """Its tasks are started."""
 
 
@@ -114,7 +114,7 @@ class Fleet:
         told: Told,
         output: Output | None = None,
     ) -> None:
-        self.hands: dict[int, Hand] = {}  # of each worker the process that is there, or was last
+        self.handles: dict[int, WorkerHandle] = {}  # of each worker the process that is there, or was last
         self.started = False  # whether all were started once
         self.draining = False
         self.closing = False
@@ -132,12 +132,12 @@ class Fleet:
         self._away: dict[int, tuple[float, str]] = {}  # worker → since when, and what it waits for from outside
         self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
         self._turns = TurnsOfAll(
-            lambda owner: next(one for one in self.hands.values() if one.owner == owner).say(TrialTurn()),
+            lambda owner: next(one for one in self.handles.values() if one.owner == owner).say(TrialTurn()),
             lambda: self.complete and self._deaths.settled,
             self._loop.time,
         )
         self._timers: set[asyncio.TimerHandle] = set()
-        self._deaths = Deaths(plan, self.hands, later=self._later, now=self._loop.time, told=told)
+        self._deaths = Deaths(plan, self.handles, later=self._later, now=self._loop.time, told=told)
         self._waiting: set[asyncio.Future[None]] = set()
         self._orphans = Orphans()
 
@@ -149,15 +149,17 @@ class Fleet:
     @property
     def complete(self) -> bool:
         """Whether all workers run."""
-        return self._all(State.RUNNING)
+        return self._all(WorkerState.RUNNING)
 
     @property
     def away(self) -> frozenset[int]:
         """Workers that are being replaced."""
         return frozenset(self._away)
 
-    def _all(self, *states: State) -> bool:
-        return len(self.hands) == len(self._plan.workers) and all(one.state in states for one in self.hands.values())
+    def _all(self, *states: WorkerState) -> bool:
+        return len(self.handles) == len(self._plan.workers) and all(
+            one.state in states for one in self.handles.values()
+        )
 
     def ailing(self) -> list[str]:
         """Who is being replaced, who has no link yet, and whose loop is blocked: one sentence each."""
@@ -168,8 +170,8 @@ class Fleet:
         ]
         alone = [
             f"worker {one.worker} has no link with all others yet, for {now - one.asked_at:.0f} s"
-            for one in self.hands.values()
-            if one.state is State.RUNNING and not one.met
+            for one in self.handles.values()
+            if one.state is WorkerState.RUNNING and not one.met
         ]
         return [*away, *alone, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
 
@@ -205,8 +207,8 @@ class Fleet:
         try:
             begin = self._began(worker)
             self._orphans.begin(begin.directory)
-            hand = Hand(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
-            self._orphans.add(hand.pid)
+            handle = WorkerHandle(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
+            self._orphans.add(handle.pid)
         except (KedgeError, OSError) as error:  # too few descriptors or processes (F15), no room to count a start (F16)
             if isinstance(error, KedgeError) and not self.started:
                 return self.fail(error)
@@ -216,97 +218,97 @@ class Fleet:
             self._told(f"worker {worker} {text}")
             self._again(worker, text, outside=self.started)
         else:
-            self.hands[worker] = hand
+            self.handles[worker] = handle
             self.vigil.expect(worker, self._loop.time())
 
-    def _heard(self, hand: Hand, word: Word) -> None:
+    def _heard(self, handle: WorkerHandle, word: Word) -> None:
         match word:
             case Beat(blocked_s, where):
-                self.vigil.beat(hand.worker, blocked_s, where, self._loop.time())
+                self.vigil.beat(handle.worker, blocked_s, where, self._loop.time())
             case Ready(address, plan):
-                self._ready(hand, address, plan)
+                self._ready(handle, address, plan)
             case Linked(peers):
-                hand.met = hand.met or peers >= len(hand.joined)
-                if hand.state is State.READY and hand.met:
-                    self._linked(hand)
+                handle.met = handle.met or peers >= len(handle.joined)
+                if handle.state is WorkerState.READY and handle.met:
+                    self._linked(handle)
             case CannotStart():
-                hand.ends_as(f"could not start: {word.text}", outside=self.started and word.code in OUTSIDE)
+                handle.ends_as(f"could not start: {word.text}", outside=self.started and word.code in OUTSIDE)
                 if not self.started:
                     self.fail(as_it_was(word))
                 elif word.trace not in ("", self._trace_told):
                     self._trace_told = word.trace  # a replacement that comes to the same end says no more
                     logger.warning(
                         "worker %d could not start (%s)\n%s",
-                        hand.worker,
+                        handle.worker,
                         word.code or WORKER_DIED_BEFORE_START,
                         word.trace,
                     )
             case TrialWanted():
-                self._turns.wanted(hand.owner)
+                self._turns.wanted(handle.owner)
             case TrialOver():
-                self._turns.over(hand.owner)
+                self._turns.over(handle.owner)
             case SourcesEnded():
-                hand.sources_ended = True
+                handle.sources_ended = True
                 self._changed()
             case Lost(owner, why):
                 self._lost(owner, why)
             case Refused(owner, text):
-                if any(one.owner == owner for one in self.hands.values()):  # of others nobody is told any more
+                if any(one.owner == owner for one in self.handles.values()):  # of others nobody is told any more
                     self._fail(text, INCOMPATIBLE_WORKERS)
             case Parted() | Failing() | Recovered():
-                self._deaths.heard(hand, word)
+                self._deaths.heard(handle, word)
             case _:
-                if isinstance(word, Closed) and hand.state is State.CLOSING:
-                    hand.become(State.ENDED)
-                self._watcher.heard(hand, word)
+                if isinstance(word, Closed) and handle.state is WorkerState.CLOSING:
+                    handle.become(WorkerState.ENDED)
+                self._watcher.heard(handle, word)
 
-    def _ready(self, hand: Hand, address: str, plan: str) -> None:
-        if hand.state is State.CLOSING:
+    def _ready(self, handle: WorkerHandle, address: str, plan: str) -> None:
+        if handle.state is WorkerState.CLOSING:
             return
         if plan != self._plan.fingerprint:
             self._fail(
-                f"worker {hand.worker} has made another topology than this process: its file has changed since the run "
-                "began, or does not make the same one each time (by a clock, chance, or the environment)",
+                f"worker {handle.worker} has made another topology than this process: its file has changed since the "
+                "run began, or does not make the same one each time (by a clock, chance, or the environment)",
                 DIFFERING_WORKER_TOPOLOGIES,
             )
             return
-        others = [one for one in self.hands.values() if one.state in PRESENT]
-        hand.address = address
-        hand.become(State.READY)
+        others = [one for one in self.handles.values() if one.state in PRESENT]
+        handle.address = address
+        handle.become(WorkerState.READY)
         for other in others:
-            self._join(other, [hand])
-        self._join(hand, others)
+            self._join(other, [handle])
+        self._join(handle, others)
         if not others:
-            self._linked(hand)
+            self._linked(handle)
 
-    def _join(self, hand: Hand, others: list[Hand]) -> None:
-        if hand.state is State.LINKED:
-            hand.become(State.READY)
-        hand.asked_at, hand.met = self._loop.time(), not (hand.joined or others)
-        hand.joined |= {one.owner for one in others}
+    def _join(self, handle: WorkerHandle, others: list[WorkerHandle]) -> None:
+        if handle.state is WorkerState.LINKED:
+            handle.become(WorkerState.READY)
+        handle.asked_at, handle.met = self._loop.time(), not (handle.joined or others)
+        handle.joined |= {one.owner for one in others}
         if others:
-            hand.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
+            handle.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
 
-    def _linked(self, hand: Hand) -> None:
-        hand.become(State.LINKED)
+    def _linked(self, handle: WorkerHandle) -> None:
+        handle.become(WorkerState.LINKED)
         if self.started:
-            self._start(hand)
-        elif self._all(State.LINKED):
+            self._start(handle)
+        elif self._all(WorkerState.LINKED):
             self.started = True
-            for one in self.hands.values():
+            for one in self.handles.values():
                 self._start(one)
 
-    def _start(self, hand: Hand) -> None:
+    def _start(self, handle: WorkerHandle) -> None:
         if self.draining:
-            hand.say(Drain())  # what it reads now, nobody would wait for
-        hand.say(Start(self._deaths.killed(hand.worker)))
-        hand.become(State.RUNNING)
+            handle.say(Drain())  # what it reads now, nobody would wait for
+        handle.say(Start(self._deaths.killed(handle.worker)))
+        handle.become(WorkerState.RUNNING)
         now = self._loop.time()
-        self.vigil.started(hand.worker, now)
+        self.vigil.started(handle.worker, now)
         self._turns.begun()
-        self._away.pop(hand.worker, None)
-        self._deaths.back(hand)
-        self._watcher.running(hand)
+        self._away.pop(handle.worker, None)
+        self._deaths.back(handle)
+        self._watcher.running(handle)
         self._changed()
 
     # -- watching
@@ -318,48 +320,48 @@ class Fleet:
         pauses = self.vigil.pauses
         unwell = self.vigil.look(now)
         if self.vigil.pauses > pauses:  # words of theirs may wait to be read
-            for hand in self.hands.values():
-                hand.asked_at = now
+            for handle in self.handles.values():
+                handle.asked_at = now
         for worker, health, text in unwell:
-            hand = self.hands[worker]
+            handle = self.handles[worker]
             if health is Health.SLOW:
-                self._told(f"worker {worker} (pid {hand.pid}) lives, but {text}")
+                self._told(f"worker {worker} (pid {handle.pid}) lives, but {text}")
             else:
-                hand.kill(text)
+                handle.kill(text)
         present = self._all(*PRESENT)  # a link to one that is being replaced has to wait for that
-        for hand in [one for one in self.hands.values() if one.state is State.READY]:
-            if self.started and now - hand.asked_at > RELINK_S:
-                self._start(hand)
-            elif not self.started and present and now - hand.asked_at > LINK_S:
+        for handle in [one for one in self.handles.values() if one.state is WorkerState.READY]:
+            if self.started and now - handle.asked_at > RELINK_S:
+                self._start(handle)
+            elif not self.started and present and now - handle.asked_at > LINK_S:
                 self._fail(
-                    f"worker {hand.worker} could not link with the others within {LINK_S:g} s", WORKER_LINK_TIMEOUT
+                    f"worker {handle.worker} could not link with the others within {LINK_S:g} s", WORKER_LINK_TIMEOUT
                 )
 
     def _lost(self, owner: int, why: str) -> None:
         """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
-        for hand in self.hands.values():
-            if hand.owner == owner and hand.state in PRESENT:
-                hand.kill(f"a link of it is lost: {why}")
+        for handle in self.handles.values():
+            if handle.owner == owner and handle.state in PRESENT:
+                handle.kill(f"a link of it is lost: {why}")
 
     # -- going
 
-    def _ended(self, hand: Hand) -> None:
+    def _ended(self, handle: WorkerHandle) -> None:
         """It is reaped. What that means depends on whether it was told to close."""
-        self.vigil.forget(hand.worker)
-        self._orphans.reaped(hand.pid)
-        if hand.state is not State.ENDED:
-            hand.become(State.DEAD)
-        self._watcher.left(hand)
+        self.vigil.forget(handle.worker)
+        self._orphans.reaped(handle.pid)
+        if handle.state is not WorkerState.ENDED:
+            handle.become(WorkerState.DEAD)
+        self._watcher.left(handle)
         if not self.closing:
-            self._died(hand)
-        elif hand.state is State.DEAD and self.failed is None:
-            self._told(f"worker {hand.worker} (pid {hand.pid}) {hand.why}, while the run ended")
+            self._died(handle)
+        elif handle.state is WorkerState.DEAD and self.failed is None:
+            self._told(f"worker {handle.worker} (pid {handle.pid}) {handle.why}, while the run ended")
         self._changed()
 
-    def _died(self, hand: Hand) -> None:
-        self._turns.over(hand.owner)
-        self._deaths.died(hand, started=self.started, draining=self.draining)
-        self._again(hand.worker, hand.why, outside=hand.outside)
+    def _died(self, handle: WorkerHandle) -> None:
+        self._turns.over(handle.owner)
+        self._deaths.died(handle, started=self.started, draining=self.draining)
+        self._again(handle.worker, handle.why, outside=handle.outside)
 
     def _again(self, worker: int, why: str, *, outside: bool) -> None:
         """Begins a worker anew after its back-off, unless that was one death too many."""
@@ -392,11 +394,11 @@ class Fleet:
         for timer in self._timers:
             timer.cancel()
         self._deaths.tell_all()
-        for hand in self.hands.values():
-            if not hand.reaped.is_set():
-                hand.become(State.CLOSING)
-                hand.say(Close())
-        everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.hands.values()))
+        for handle in self.handles.values():
+            if not handle.reaped.is_set():
+                handle.become(WorkerState.CLOSING)
+                handle.say(Close())
+        everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.handles.values()))
         hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
         try:
             await first_of({everyone, hurried}, within_s)
@@ -404,9 +406,9 @@ class Fleet:
                 await first_of({everyone}, min(hurried_s, within_s))
         finally:
             hurried.cancel()
-            for hand in self.hands.values():
-                if not hand.reaped.is_set():
-                    logger.warning("worker %d (pid %d) does not close, and is killed", hand.worker, hand.pid)
-                    hand.kill("it did not close")
+            for handle in self.handles.values():
+                if not handle.reaped.is_set():
+                    logger.warning("worker %d (pid %d) does not close, and is killed", handle.worker, handle.pid)
+                    handle.kill("it did not close")
             await everyone
             self._orphans.close()

@@ -31,10 +31,10 @@ from topology.runtime.control.messages import (
     unpacked_entry,
 )
 from topology.runtime.supervisor.fleet import Fleet
-from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.supervisor.provisioning import Provisions
-from topology.runtime.supervisor.queries import WorkerCrew
-from topology.runtime.supervisor.worker_handle import Hand, State
+from topology.runtime.supervisor.queries import WorkerQueries
+from topology.runtime.supervisor.worker_handle import WorkerHandle, WorkerState
 from topology.runtime.telemetry.log_entries import record_of
 from topology.runtime.telemetry.metrics import unpacked
 from topology.storage.dead_questions import DeadAnswer
@@ -42,7 +42,7 @@ from topology.storage.dead_questions import DeadAnswer
 logger = logging.getLogger("kedge")
 
 
-class Hearing:
+class MessageHandler:
     """A `fleet.Watcher`; `attach` it before the fleet begins. `seconds`: for how long the run has gone on.
 
     broken     What a worker could not go on for, or None; then `broke` is set.
@@ -52,7 +52,7 @@ class Hearing:
     """
 
     def __init__(
-        self, plan: Plan, figures: Figures, provisions: Provisions, noting: Noting, seconds: Callable[[], float]
+        self, plan: Plan, figures: WorkerMetrics, provisions: Provisions, noting: Noting, seconds: Callable[[], float]
     ) -> None:
         self.broken: BaseException | None = None
         self.broke = asyncio.Event()
@@ -66,7 +66,7 @@ class Hearing:
         self._seconds = seconds
         self._unknown: dict[int, WorkerError] = {}  # worker → that it has died, and nobody reads again what it had read
 
-    def attach(self, fleet: Fleet, crew: WorkerCrew) -> None:
+    def attach(self, fleet: Fleet, crew: WorkerQueries) -> None:
         """Who comes and goes, and who waits for answers."""
         self._fleet = fleet
         self._crew = crew
@@ -76,33 +76,33 @@ class Hearing:
         """Of which worker nobody knows whether all that it had is done."""
         return next(iter(self._unknown.values()), None)
 
-    def heard(self, hand: Hand, word: Word) -> None:
+    def heard(self, handle: WorkerHandle, word: Word) -> None:
         match word:
             case Metrics(snapshot, commits):
-                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
-                self._noting.seen(hand.worker, commits)
+                self._figures.take(handle.worker, unpacked(snapshot), self._seconds())
+                self._noting.seen(handle.worker, commits)
             case Status() | Looked() | Done() | DeadAnswer():
-                self._crew.answered(hand, word)
+                self._crew.answered(handle, word)
             case Log():
-                self._log(hand.worker, word)
+                self._log(handle.worker, word)
             case Broke(text, code) if code == str(SINK_FILE_DAMAGED):
                 self._fleet.fail(WorkerError(text, code=SINK_FILE_DAMAGED))  # there is nothing to drain into
             case Broke(text, code):
                 self.broken = self.broken or (WorkerError(text, code=CODES.get(code, SPOUT_RAISED)) if text else None)
                 self.broke.set()
             case Note(number, name, text):
-                hand.say(Noted(number, *self._provisions.keep(name, text)))
+                handle.say(Noted(number, *self._provisions.keep(name, text)))
             case NeedIncarnation():
                 try:
-                    hand.say(Incarnations((self._provisions.next_incarnation(),)))
+                    handle.say(Incarnations((self._provisions.next_incarnation(),)))
                 except StartError as error:
-                    hand.kill(str(error))
+                    handle.kill(str(error))
             case Closed(snapshot, aborted, summaries, kept, caught_up):
-                self._figures.take(hand.worker, unpacked(snapshot), self._seconds())
+                self._figures.take(handle.worker, unpacked(snapshot), self._seconds())
                 self.aborted += aborted
                 self.kept = self.kept and kept
                 self.caught_up = self.caught_up and caught_up
-                again = f" (since worker {hand.worker} came back)" if self._figures.deaths.get(hand.worker) else ""
+                again = f" (since worker {handle.worker} came back)" if self._figures.deaths.get(handle.worker) else ""
                 for name, (first, *lines) in ((name, lines) for name, lines in summaries.items() if lines):
                     self.summaries.setdefault(name, []).extend([f"{first}{again}", *lines])  # of this life alone
             case _:
@@ -112,26 +112,26 @@ class Hearing:
         if logger.isEnabledFor(word.level):
             logger.handle(record_of(unpacked_entry(word, worker)))
 
-    def left(self, hand: Hand) -> None:
+    def left(self, handle: WorkerHandle) -> None:
         """Its process is gone, and with it what it has not said."""
-        self._crew.left(hand.worker)
-        if hand.address.startswith("ipc://"):
+        self._crew.left(handle.worker)
+        if handle.address.startswith("ipc://"):
             with contextlib.suppress(OSError):  # a directory that is read-only must not keep its successor away (F71)
-                Path(hand.address.removeprefix("ipc://")).unlink()
+                Path(handle.address.removeprefix("ipc://")).unlink()
         if not self._fleet.closing:
-            self._figures.died(hand.worker)
-        elif hand.state is State.DEAD:
-            self._figures.cut_off(hand.worker)
+            self._figures.died(handle.worker)
+        elif handle.state is WorkerState.DEAD:
+            self._figures.cut_off(handle.worker)
         placed = self._plan.placement.items()
-        reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == hand.worker)
-        if hand.state is State.DEAD and (self._fleet.closing or reads) and self._fleet.started:
+        reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == handle.worker)
+        if handle.state is WorkerState.DEAD and (self._fleet.closing or reads) and self._fleet.started:
             ending = self._fleet.closing or self._fleet.draining
             when = "while the run ended" if ending else "and did not read on before the run ended"
-            text = f"worker {hand.worker} {hand.why} {when}; whether all that it had was done is not known"
-            self._unknown.setdefault(hand.worker, WorkerError(text, code=WORKER_DIED_WHILE_ENDING))
+            text = f"worker {handle.worker} {handle.why} {when}; whether all that it had was done is not known"
+            self._unknown.setdefault(handle.worker, WorkerError(text, code=WORKER_DIED_WHILE_ENDING))
 
-    def running(self, hand: Hand) -> None:
+    def running(self, handle: WorkerHandle) -> None:
         """Its tasks are started: unless the run is to end, it reads its sources."""
         if not self._fleet.draining:
-            self._figures.resumed(hand.worker)
-            self._unknown.pop(hand.worker, None)
+            self._figures.resumed(handle.worker)
+            self._unknown.pop(handle.worker, None)

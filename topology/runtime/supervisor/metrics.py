@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from topology.plan import Plan
 from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts, merged
-from topology.runtime.telemetry.stall import BoltFacts, Facts, SpoutFacts
+from topology.runtime.telemetry.stall import BoltFacts, RunFacts, SpoutFacts
 
 
-class Figures:
+class WorkerMetrics:
     """Snapshots by worker. At every moment emitted = acked + dead + pending, over all that is told."""
 
     def __init__(self, plan: Plan) -> None:
@@ -88,12 +88,12 @@ class Figures:
         """The figures of the run, noughts where nobody has said anything."""
         return replace(merged([self._of(worker) for worker in self._workers]), workers=len(self._workers))
 
-    def facts(self, worker: int) -> Facts:
+    def facts(self, worker: int) -> RunFacts:
         """Where a worker's messages were when it said so last: for one that does not answer, or need not be asked."""
         last = self._now.get(worker, self._nothing)
         spouts = [SpoutFacts(name, one.pending) for name, one in last.spouts.items() if (name, worker) in self._here]
         bolts = [BoltFacts(name, one.queued, one.held) for name, one in last.bolts.items()]
-        return Facts(0.0, spouts, bolts)
+        return RunFacts(0.0, spouts, bolts)
 
     def _of(self, worker: int) -> Snapshot:
         made = self._made.get(worker)

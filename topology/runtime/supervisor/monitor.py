@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from topology.runtime.supervisor.fleet import Fleet
-from topology.runtime.supervisor.metrics import Figures
-from topology.runtime.supervisor.queries import WorkerCrew
+from topology.runtime.supervisor.metrics import WorkerMetrics
+from topology.runtime.supervisor.queries import WorkerQueries
 from topology.runtime.telemetry.metrics import Snapshot
-from topology.runtime.telemetry.stall import LOOK_S, SILENT_S, Facts, StallWatch
+from topology.runtime.telemetry.stall import LOOK_S, SILENT_S, RunFacts, StallWatch
 
 
 class Looking:
@@ -21,8 +21,8 @@ class Looking:
     def __init__(
         self,
         fleet: Fleet,
-        crew: WorkerCrew,
-        figures: Figures,
+        crew: WorkerQueries,
+        figures: WorkerMetrics,
         seconds: Callable[[], float],
         starting: Callable[[], Sequence[str]],
     ) -> None:
@@ -37,7 +37,7 @@ class Looking:
     async def forever(self) -> None:
         """Until it is cancelled."""
         loop = asyncio.get_running_loop()
-        facts = Facts(0.0, (), ())
+        facts = RunFacts(0.0, (), ())
         while True:
             await asyncio.sleep(LOOK_S)
             snapshot = self._figures.all()

@@ -26,16 +26,16 @@ from topology.runtime.control.completion import drain, settle, within
 from topology.runtime.control.dead_letters import answer_of_all, not_running
 from topology.runtime.os_process.output import Output
 from topology.runtime.os_process.restarts import LOOK_S
-from topology.runtime.run.component_files import Folder
+from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.run.report import Report
 from topology.runtime.run.run_dir import RunDir
 from topology.runtime.run.startup import CARRY_ON, Beginning, Terms, ended, opened
 from topology.runtime.supervisor.fleet import Fleet
-from topology.runtime.supervisor.messages import Hearing
-from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.messages import MessageHandler
+from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.supervisor.monitor import Looking
 from topology.runtime.supervisor.provisioning import Provisions
-from topology.runtime.supervisor.queries import WorkerCrew
+from topology.runtime.supervisor.queries import WorkerQueries
 from topology.runtime.telemetry.metrics import Snapshot
 from topology.runtime.telemetry.stall import held, together
 from topology.runtime.worker.shutdown import CLOSE_S
@@ -98,7 +98,7 @@ class SupervisedRun:
         self._log_level = log_level
         self._while_locked = while_locked
         self._begins = begins
-        self._figures = Figures(self._plan)
+        self._figures = WorkerMetrics(self._plan)
         self._drain = asyncio.Event()
         self.patient = False  # whether draining may take however long it does
         self._abort = asyncio.Event()
@@ -133,8 +133,8 @@ class SupervisedRun:
 
     def processes(self) -> dict[int, int]:
         """worker → the id of its process, of those that run."""
-        hands = self._fleet.hands if self._fleet is not None else {}
-        return {worker: one.pid for worker, one in hands.items() if not one.reaped.is_set()}
+        handles = self._fleet.handles if self._fleet is not None else {}
+        return {worker: one.pid for worker, one in handles.items() if not one.reaped.is_set()}
 
     def away(self) -> frozenset[int]:
         """Workers that are being replaced."""
@@ -187,7 +187,7 @@ class SupervisedRun:
                     closing.enter_context(self._while_locked(self._state_dir))
                 for line in beginning.told:
                     self._begins(line)
-            self._folder = folder = Folder(state.kept if state is not None else None)
+            self._folder = folder = ComponentFolder(state.kept if state is not None else None)
             closing.callback(folder.close)
             self._noting = Noting(state, beginning.stores)
             RunDir.sweep()
@@ -220,7 +220,7 @@ class SupervisedRun:
         """Everything between two directories that are open: workers come, run, and go."""
         loop = asyncio.get_running_loop()
         self._begun = loop.time()
-        self._hearing = heard = Hearing(self._plan, self._figures, self._provisions, self._noting, self._seconds)
+        self._hearing = heard = MessageHandler(self._plan, self._figures, self._provisions, self._noting, self._seconds)
         self._fleet = fleet = Fleet(
             self._plan,
             began=self._provisions.begin,
@@ -229,7 +229,7 @@ class SupervisedRun:
             told=self._told,
             output=self._output,
         )
-        self._crew = WorkerCrew(self._plan, fleet)
+        self._crew = WorkerQueries(self._plan, fleet)
         heard.attach(fleet, self._crew)
         config, beside = self.topology.config, self.topology.companions
         self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, told=self._told)

@@ -22,7 +22,7 @@ from acker.roots import owner
 from topology.codes.catalogue import CODES
 from topology.errors import ConfigurationError, KedgeError, StartError
 from topology.runtime.control.messages import OUTSIDE, Begin, CannotStart, Order, Unpacker, Word, packed
-from topology.runtime.os_process.output import Lines, Output
+from topology.runtime.os_process.output import Output, OutputLines
 from topology.runtime.os_process.reap import UNKNOWN, how_it_ended, until_dead
 from topology.runtime.os_process.worker_command import command
 
@@ -37,7 +37,7 @@ _READ_BYTES: Final = 64 * 1024
 _HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class State(enum.Enum):
+class WorkerState(enum.Enum):
     """Where a worker process is in its life."""
 
     SPAWNED = enum.auto()  # it loads, builds and opens
@@ -49,21 +49,23 @@ class State(enum.Enum):
     DEAD = enum.auto()  # it is gone without one
 
 
-MAY_BECOME: Final[Mapping[State, frozenset[State]]] = {
-    State.SPAWNED: frozenset({State.READY, State.CLOSING, State.DEAD}),
-    State.READY: frozenset({State.LINKED, State.RUNNING, State.CLOSING, State.DEAD}),
-    State.LINKED: frozenset(
-        {State.READY, State.RUNNING, State.CLOSING, State.DEAD}
+MAY_BECOME: Final[Mapping[WorkerState, frozenset[WorkerState]]] = {
+    WorkerState.SPAWNED: frozenset({WorkerState.READY, WorkerState.CLOSING, WorkerState.DEAD}),
+    WorkerState.READY: frozenset({WorkerState.LINKED, WorkerState.RUNNING, WorkerState.CLOSING, WorkerState.DEAD}),
+    WorkerState.LINKED: frozenset(
+        {WorkerState.READY, WorkerState.RUNNING, WorkerState.CLOSING, WorkerState.DEAD}
     ),  # READY: there is one more to meet
-    State.RUNNING: frozenset({State.CLOSING, State.DEAD}),
-    State.CLOSING: frozenset({State.ENDED, State.DEAD}),
-    State.ENDED: frozenset(),
-    State.DEAD: frozenset(),
+    WorkerState.RUNNING: frozenset({WorkerState.CLOSING, WorkerState.DEAD}),
+    WorkerState.CLOSING: frozenset({WorkerState.ENDED, WorkerState.DEAD}),
+    WorkerState.ENDED: frozenset(),
+    WorkerState.DEAD: frozenset(),
 }
-PRESENT: Final = frozenset({State.READY, State.LINKED, State.RUNNING})  # those that others know, and are told of
+PRESENT: Final = frozenset(
+    {WorkerState.READY, WorkerState.LINKED, WorkerState.RUNNING}
+)  # those that others know, and are told of
 
 
-class Hand:
+class WorkerHandle:
     """One process. Made in a running loop; raises OSError where it can't be started.
 
     heard   Called with each word, on the loop, in order, and before `ended`.
@@ -76,14 +78,14 @@ class Hand:
         begin: Begin,
         environment: Mapping[str, str],
         *,
-        heard: Callable[["Hand", Word], None],
-        ended: Callable[["Hand"], None],
+        heard: Callable[["WorkerHandle", Word], None],
+        ended: Callable[["WorkerHandle"], None],
         output: Output | None = None,
     ) -> None:
         self.worker = begin.worker
         self.keeps = bool(begin.store)  # whether what it does is kept for its successor
         self.owner = owner(begin.worker, begin.incarnations[0])
-        self.state = State.SPAWNED
+        self.state = WorkerState.SPAWNED
         self.address = ""
         self.joined: set[int] = set()  # owners that it was told of, and that live
         self.asked_at = 0.0  # when it was told of one last,
@@ -119,12 +121,12 @@ class Hand:
         self._loop.add_reader(self._control, self._read)
         self._write()
 
-    def become(self, state: State) -> None:
+    def become(self, state: WorkerState) -> None:
         """The next state of its life. Raises ValueError where it can't follow."""
         if state not in MAY_BECOME[self.state]:
             raise ValueError(f"worker {self.worker} can't become {state.name} as it is {self.state.name}")
         self.state = state
-        self.ran |= state is State.RUNNING
+        self.ran |= state is WorkerState.RUNNING
 
     # -- telling it
 
@@ -247,10 +249,12 @@ class Hand:
         for lines in self._lines:
             await lines.ended.wait()
 
-    def _relayed(self, output: Output) -> list[Lines]:
+    def _relayed(self, output: Output) -> list[OutputLines]:
         streams = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
         return [
-            Lines(stream, partial(output.told, self.worker, name)) for name, stream in streams if stream is not None
+            OutputLines(stream, partial(output.told, self.worker, name))
+            for name, stream in streams
+            if stream is not None
         ]
 
 

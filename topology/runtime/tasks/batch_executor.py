@@ -40,7 +40,7 @@ def takes_many(bolt: Any) -> bool:
     return "take_inputs" in vars(own) and hasattr(bolt, "inputs_room") and "execute" not in vars(bolt)
 
 
-class TakingExecutor(CollectingExecutor):
+class BatchExecutor(CollectingExecutor):
     """Drives a bolt's `take_inputs`; `given` are the inputs of which nothing but the ack has been asked yet."""
 
     bolt: Any

@@ -14,13 +14,13 @@ from topology.codes.tuples import RECORD_ROUND_TRIP_FAILED
 from topology.components import Tuple
 from topology.errors import RecordError
 from topology.records import Record
-from topology.runtime.tasks.outbox import Outbox, Outlet, Staged
+from topology.runtime.tasks.outbox import Outbox, Staged, StreamOutlet
 
 
 class CheckedOutbox(Outbox):
     """Takes the general way for every emission, and checks it there."""
 
-    def __init__(self, component: str, outlets: list[Outlet]) -> None:
+    def __init__(self, component: str, outlets: list[StreamOutlet]) -> None:
         super().__init__(component, outlets)
         self.plain = None
 

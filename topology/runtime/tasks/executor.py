@@ -1,7 +1,7 @@
 """Executors: each drives one bolt task. A queue, and a loop that takes a slice of it, works, and yields.
 
 The hot path's second half: `ProcessExecutor.slice` is the whole way of a tuple through a bolt without state. It must
-not know trees or spouts: it acks and fails through its `Home`, and emits through its outbox.
+not know trees or spouts: it acks and fails through its `TreeHome`, and emits through its outbox.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from topology.codes.tuples import PROCESS_FINISHES_INPUT
 from topology.components import Tuple
 from topology.errors import Reject, TupleStateError
 from topology.records import Record
-from topology.runtime.current_task import HERE, Place
+from topology.runtime.current_task import HERE, TaskPlace
 from topology.runtime.failures import Failure, Reason, could_not_emit
 from topology.runtime.queue_limits import QUEUE_HIGH, QUEUE_LOW
-from topology.runtime.tasks.interfaces import Home, Reader
+from topology.runtime.tasks.interfaces import DownstreamTask, TreeHome
 from topology.runtime.tasks.outbox import Outbox
 from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
 from topology.user_frames import described, text_of
@@ -67,15 +67,15 @@ SLICE_S: Final = 0.001  # about how long a slice may take
 class Executor:
     """What all kinds share: the queue, sleeping and waking, inputs under way, failing. Counters only grow."""
 
-    def __init__(self, component: str, task: int, bolt: Any, outbox: Outbox, home: Home, **settings: Any) -> None:
+    def __init__(self, component: str, task: int, bolt: Any, outbox: Outbox, home: TreeHome, **settings: Any) -> None:
         self.component = component
         self.task = task
         self.bolt = bolt
         self.outbox = outbox
         self.home = home
-        self.place: Place = settings.get("place") or Place(0, component, task)
+        self.place: TaskPlace = settings.get("place") or TaskPlace(0, component, task)
         self.queue: deque[Tuple[Any]] = deque()
-        self.downstream: list[Reader] = []  # tasks that this one feeds
+        self.downstream: list[DownstreamTask] = []  # tasks that this one feeds
         self.executed = self.failed = 0
         self.busy_s = 0.0
         self.waited, self.waited_s = 0, 0.0  # inputs that were under way, and for how long, together
@@ -423,7 +423,7 @@ class ProcessExecutor(Executor):
         return taken
 
 
-def drive(readers: Sequence[Reader]) -> None:
+def drive(readers: Sequence[DownstreamTask]) -> None:
     """Hands on within this turn of the loop: a lone tuple goes from its spout to the last sink in one, without a future
     and a turn for each task on its way. A task that is awake works at its own turn, as does one whose queue is longer
     than a slice. Called between slices only, never from user code; a topology has no cycles, so neither has this."""

@@ -5,18 +5,18 @@ from typing import Any, Protocol
 from topology.runtime.failures import Failure
 
 
-class SubTrees(Protocol):
+class SubTreeBegin(Protocol):
     """Where an emission with too many roots for a tuple begins a tree of its own (A16)."""
 
     def root(self) -> int: ...
     def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int: ...
 
 
-class Home(Protocol):
+class TreeHome(Protocol):
     """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
 
     @property
-    def subtrees(self) -> SubTrees: ...
+    def subtrees(self) -> SubTreeBegin: ...
     def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's
     def completed(self, trees: list[Any]) -> None: ...
     def fail(self, root: int, failure: Failure) -> None: ...
@@ -26,7 +26,7 @@ class Home(Protocol):
     def reported(self, failure: Failure) -> None: ...
 
 
-class Queue(Protocol):
+class FedQueue(Protocol):
     """The queue of a task that a spout feeds, through bolts or directly: here, or behind a link."""
 
     @property
@@ -36,7 +36,7 @@ class Queue(Protocol):
     async def room(self) -> None: ...
 
 
-class Reader(Protocol):
+class DownstreamTask(Protocol):
     """A task that reads what another emits, as that one sees it: here, or behind a link."""
 
     queue: Any  # the tuples that wait for it, or to leave for it; whoever fills it says so by `wake` or `handed`

@@ -12,9 +12,9 @@ from acker.identity import MessageId, partition_seed
 from acker.ledger import Ledger
 from acker.marks import Lane, Marks, Reached
 from topology.components import Positions
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.read_ahead import Line
+from topology.runtime.tasks.read_ahead import ReadAhead
 from topology.storage.rescale.positions import positions
 from topology.storage.values import Begun, Changes, Loaded, Mark, Span
 
@@ -23,7 +23,7 @@ PARTITIONS_KEPT: Final = 1_000  # that are done, and that the source does not na
 LAG_STEPS: Final = 1_000  # into which max_lag is divided, to tell how far back the oldest message is
 
 
-class Marking:
+class TaskMarks:
     """Of one spout task. `resume` once, before the spout is opened."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Marking:
         self.begun = not keeps  # whether it is durable that the task has
         self.begins = False  # whether it is about to: one whose spout could not be opened never does
         self._beginning = False  # whether the commit under way says so
-        self.line = Line(on=keeps and lined)
+        self.line = ReadAhead(on=keeps and lined)
         self.lanes: dict[
             str, tuple[int, Lane]
         ] = {}  # partition → the seed of its epoch, and the order of its ids there
@@ -205,10 +205,10 @@ def _is_done(one: Mark | Reached) -> bool:
     return one.position == one.newest and one.done[:1] == ((one.position, one.position),)
 
 
-class Home(Protocol):
+class MarkHost(Protocol):
     """The worker, as far as it is seen from here."""
 
-    spoutings: dict[tuple[str, int], Any]
+    spout_tasks: dict[tuple[str, int], Any]
     ledger: Ledger[Any]
     dead_letters: Any
 
@@ -216,39 +216,39 @@ class Home(Protocol):
 class Markings:
     """A `keeping.Part`: the marks of all spout tasks of a worker."""
 
-    def __init__(self, home: Home, keeper: Keeper) -> None:
+    def __init__(self, home: MarkHost, group_commit: GroupCommit) -> None:
         self._home = home
         self._gathered: list[Any] = []
-        keeper.add(self)
+        group_commit.add(self)
 
     @property
     def caught_up(self) -> bool:
         """Whether every source has given something that no earlier life has kept, or has had nothing to give. Until
         then what was emitted after the last commit of a life that was killed may not have come again: it is in no mark
         (B11)."""
-        return all(one.dry or one.marking.moved for one in self._home.spoutings.values())
+        return all(one.dry or one.marking.moved for one in self._home.spout_tasks.values())
 
     def unfinished(self) -> dict[Any, list[Pending]]:
         """The messages of each spout task that were read and are not done, wherever they are (E3)."""
-        found = {one: one.later() for one in self._home.spoutings.values()}
-        for tree in (*self._home.ledger.trees(), *self._home.dead_letters.burying.trees()):
-            if (trees := found.get(tree.spouting)) is not None:
+        found = {one: one.later() for one in self._home.spout_tasks.values()}
+        for tree in (*self._home.ledger.trees(), *self._home.dead_letters.letter_store.trees()):
+            if (trees := found.get(tree.spout_task)) is not None:
                 trees.append(tree)
         return found
 
     def gather(self, changes: Changes) -> None:
         unfinished = self.unfinished()
         self._gathered = [*unfinished]
-        for spouting, trees in unfinished.items():  # counted: the next run would skip one that is in no place
-            assert len(trees) == spouting.open, f"{spouting.open} messages are not done, and {len(trees)} are known"
-            spouting.marking.gather(changes, trees)
+        for spout_task, trees in unfinished.items():  # counted: the next run would skip one that is in no place
+            assert len(trees) == spout_task.open, f"{spout_task.open} messages are not done, and {len(trees)} are known"
+            spout_task.marking.gather(changes, trees)
 
     def kept(self) -> None:
-        for spouting in self._gathered:
-            spouting.marking.kept()
-            spouting.look_again()
+        for spout_task in self._gathered:
+            spout_task.marking.kept()
+            spout_task.look_again()
 
     def not_kept(self) -> None:
         """What was gathered is gathered again, as it is by then."""
-        for spouting in self._gathered:
-            spouting.marking.not_kept()
+        for spout_task in self._gathered:
+            spout_task.marking.not_kept()

@@ -20,10 +20,10 @@ from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, M
 from topology.plan import Plan, Subscription
 from topology.records import Record
 
-Staged = list[tuple["Queue", Tuple[Any]]]
+Staged = list[tuple["TupleQueue", Tuple[Any]]]
 
 
-class Queue(Protocol):
+class TupleQueue(Protocol):
     """Where a task's tuples are put: its own deque, or the columns of a frame on their way to another worker."""
 
     def append(self, tup: Tuple[Any], /) -> None: ...
@@ -34,7 +34,7 @@ class Route:
     """One subscription as one emitting task sees it."""
 
     def __init__(
-        self, subscription: Subscription, queues: Sequence[Queue], local: Sequence[int], random: Random
+        self, subscription: Subscription, queues: Sequence[TupleQueue], local: Sequence[int], random: Random
     ) -> None:
         tasks = len(queues)
         grouping = subscription.grouping
@@ -62,7 +62,7 @@ class Route:
         return (task,)
 
 
-class Outlet:
+class StreamOutlet:
     """One stream of the emitting task: its salt and its routes."""
 
     def __init__(self, cls: type[Record], known_as: str, routes: list[Route]) -> None:
@@ -77,7 +77,7 @@ class Plain:
     """The commonest case, laid out flat: one stream, read once, each tuple by one task; `one` is None where that is
     always the same, whose queue then is the only one."""
 
-    def __init__(self, outlet: Outlet, route: Route) -> None:
+    def __init__(self, outlet: StreamOutlet, route: Route) -> None:
         self.cls = outlet.cls
         self.salt = outlet.salt
         self.source = route.source
@@ -90,7 +90,7 @@ class Plain:
 class Outbox:
     """What one task emits. `emitted` counts emissions, replays' too; it only grows."""
 
-    def __init__(self, component: str, outlets: list[Outlet]) -> None:
+    def __init__(self, component: str, outlets: list[StreamOutlet]) -> None:
         self.component = component
         self.emitted = 0
         self._outlets = {outlet.cls: outlet for outlet in outlets}
@@ -194,7 +194,7 @@ class Outbox:
         for queue, tup in staged:
             queue.append(tup)
 
-    def outlet(self, record: Record) -> Outlet:
+    def outlet(self, record: Record) -> StreamOutlet:
         """The stream of this record's class. Raises EmitError where the component has not declared it."""
         found = self._outlets.get(type(record))
         if found is None:
@@ -235,14 +235,14 @@ def outbox_of(
     plan: Plan,
     component: str,
     worker: int,
-    queue: Callable[[str, int], Queue],
+    queue: Callable[[str, int], TupleQueue],
     random: Random,
     kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
     readers, known_as = plan.readers(component), plan.components[component].known_as
     outlets = [
-        Outlet(cls, known_as, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
+        StreamOutlet(cls, known_as, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
         for cls in plan.components[component].streams
     ]
     return kind(component, outlets)
@@ -252,20 +252,20 @@ def dead_outbox_of(
     plan: Plan,
     spout: str,
     worker: int,
-    queue: Callable[[str, int], Queue],
+    queue: Callable[[str, int], TupleQueue],
     random: Random,
     kind: type[Outbox] = Outbox,
 ) -> Outbox:
     """The outbox of the dead letters of `spout` on `worker`."""
     routes = _routes(plan, plan.dead_readers(spout), worker, queue, random)
-    return kind(spout, [Outlet(DeadLetter, plan.components[spout].known_as, routes)])
+    return kind(spout, [StreamOutlet(DeadLetter, plan.components[spout].known_as, routes)])
 
 
 def _routes(
     plan: Plan,
     subscriptions: Sequence[Subscription],
     worker: int,
-    queue: Callable[[str, int], Queue],
+    queue: Callable[[str, int], TupleQueue],
     random: Random,
 ) -> list[Route]:
     routes = []

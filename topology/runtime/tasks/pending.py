@@ -26,7 +26,7 @@ class Pending(Tree):
 
     message: Message[Any]
     seed: int  # of its partition's epoch when it was emitted
-    spouting: Any  # the Spouting that emitted it
+    spout_task: Any  # the Spouting that emitted it
     begun: float  # loop time of the first emission
     own: int = 0  # failures that its own tuples were the cause of
     failing: float = 0.0  # loop time of the first of these

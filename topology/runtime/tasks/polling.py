@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from topology.codes.runtime import POLL_RETURNED_NONE
 from topology.components import Message, Spout
 from topology.errors import KedgeError
-from topology.runtime.asyncio_tools import outlived
+from topology.runtime.asyncio_tools import shielded_task
 
 CLOSE_S: Final = 10.0  # how long a generator may take to end
 
@@ -88,7 +88,7 @@ class Pumped:
         if self._task is None:
             polling = asyncio.current_task()  # whose name says which spout it is
             name = f"{polling.get_name() if polling is not None else ''} records"
-            self._task = asyncio.create_task(outlived(self._pump), name=name)
+            self._task = asyncio.create_task(shielded_task(self._pump), name=name)
         while not self._ahead:
             if self._task.done():
                 if (error := self._task.result()) is not None:

@@ -22,7 +22,7 @@ AHEAD_COMMITS: Final = 4  # the allowance is what so many commits need, at the p
 At = tuple[str, str]  # partition, epoch
 
 
-class Line:
+class ReadAhead:
     """`on`: whether somebody remembers what is emitted here, and marks are kept. Else nothing is held, and there is
     nothing to catch up with."""
 

@@ -68,11 +68,11 @@ class GivingUp:
         return own > AT_END_REPLAYS
 
 
-class Trying:
+class RetryPolicy:
     """Of one spout task: what it has under way, and what waits, says how long a message of it is tried."""
 
-    def __init__(self, spouting: Any, config: Config) -> None:
-        self._spouting, self._giving_up = spouting, GivingUp(config)
+    def __init__(self, spout_task: Any, config: Config) -> None:
+        self._spouting, self._giving_up = spout_task, GivingUp(config)
         self._most = config.max_pending / 2
         self._loop = asyncio.get_running_loop()
         self._ended_at: float | None = None

@@ -20,22 +20,22 @@ from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import EmitError, KedgeError, RecordError, Reject
 from topology.records import encode
-from topology.runtime.commits.group_commit import Keeper
-from topology.runtime.current_task import HERE, Place, entered
+from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.current_task import HERE, TaskPlace, entered
 from topology.runtime.failures import DEAD_AT_ONCE, Failure, Reason
 from topology.runtime.tasks.executor import SLICE_MAX, SLICE_S, drive
-from topology.runtime.tasks.interfaces import Queue, Reader
-from topology.runtime.tasks.marks import NAMES_LAG_MAX, Marking
+from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
+from topology.runtime.tasks.marks import NAMES_LAG_MAX, TaskMarks
 from topology.runtime.tasks.outbox import Outbox, Plain, Staged
 from topology.runtime.tasks.pending import Pending, Replays
 from topology.runtime.tasks.polling import Polling
-from topology.runtime.tasks.retry_policy import Trying
+from topology.runtime.tasks.retry_policy import RetryPolicy
 from topology.runtime.telemetry.histogram import Histogram
 from topology.user_frames import described
 
 
 def begun_plainly(
-    spouting: Any, plain: Plain, messages: Sequence[Message[Any]], seed: int, root: int, now: float
+    spout_task: Any, plain: Plain, messages: Sequence[Message[Any]], seed: int, root: int, now: float
 ) -> int:
     """Begins trees from `root` on, and lets their tuples leave. Returns how many: up to the first message that has
     something unusual, or that can't be dealt; from there on, all is told the general way."""
@@ -51,38 +51,38 @@ def begun_plainly(
                 targets.append(queues[one(record, identity)])
         except (TypeError, EmitError):
             break
-        trees.append(Pending(root, identity, message, seed, spouting, now))
+        trees.append(Pending(root, identity, message, seed, spout_task, now))
         tuples.append(Tuple(record, origin, identity, root, (), source))
         root += ROOT_STEP
-    spouting.home.ledger.begin_all(trees)
+    spout_task.home.ledger.begin_all(trees)
     if one is None:
         plain.extend(tuples)
     else:
         for queue, tup in zip(targets, tuples, strict=True):
             queue.append(tup)
-    spouting.outbox.emitted += len(trees)
+    spout_task.outbox.emitted += len(trees)
     return len(trees)
 
 
-def sent_untracked(spouting: Any, message: Message[Any], seed: int) -> None:
+def sent_untracked(spout_task: Any, message: Message[Any], seed: int) -> None:
     """Lets a message leave that nobody follows: at most once."""
     staged: Staged = []
     try:
-        origin, identity = spouting.pair(message.id, seed)
-        spouting.outbox.stage(staged, message.record, origin, identity, 0, ())
+        origin, identity = spout_task.pair(message.id, seed)
+        spout_task.outbox.stage(staged, message.record, origin, identity, 0, ())
     except BaseException as error:
-        spouting.failed += 1
-        spouting.home.reported(Failure(Reason.EMIT, spouting.component, described(error), error))
+        spout_task.failed += 1
+        spout_task.home.reported(Failure(Reason.EMIT, spout_task.component, described(error), error))
         return
-    spouting.outbox.emitted += 1
-    spouting.outbox.send(staged)
+    spout_task.outbox.emitted += 1
+    spout_task.outbox.send(staged)
 
 
-class UnderWay:
+class InFlight:
     """The messages of one spout task that are not done, as they are when one is first asked for."""
 
-    def __init__(self, spouting: Any) -> None:
-        self._spouting = spouting
+    def __init__(self, spout_task: Any) -> None:
+        self._spouting = spout_task
         self._found: dict[tuple[int, MessageId], Pending] | None = None
 
     def of(self, seed: int, message_id: MessageId) -> Pending | None:
@@ -94,32 +94,32 @@ class UnderWay:
         return self._found.get((seed, message_id))
 
 
-def given_again(
-    spouting: Any, lane: Lane, message: Message[Any], seed: int, under_way: UnderWay, passed: set[MessageId]
+def handle_repeated(
+    spout_task: Any, lane: Lane, message: Message[Any], seed: int, under_way: InFlight, passed: set[MessageId]
 ) -> bool:
     """A message that is under way is told of with the first one (F59), and refused where it is another one; one that an
     earlier run has done is passed over, as often as this poll has it, which `passed` knows of. False for one that is to
     be emitted once more. Raises KedgeError for what is none of these."""
     if message.id in passed or lane.before(message.id):
         passed.add(message.id)
-        spouting.passed_over += 1
-        if spouting.tells_ack:
-            with entered(spouting.place):
-                spouting.tell(spouting.spout.ack, message.id)
+        spout_task.passed_over += 1
+        if spout_task.tells_ack:
+            with entered(spout_task.place):
+                spout_task.tell(spout_task.spout.ack, message.id)
         return True
     tree = under_way.of(seed, message.id)
     if tree is not None:
         if not _is_same(tree.message.record, message.record):
             two = f"{tree.message.record!r:.120} is not done, and now it names {message.record!r:.120}"
-            text = f"spout {spouting.component!r} gave the id {message.id!r:.80} to two messages: {two}"
+            text = f"spout {spout_task.component!r} gave the id {message.id!r:.80} to two messages: {two}"
             raise KedgeError(text, code=DUPLICATE_MESSAGE_ID)
         tree.also += 1
-        spouting.coalesced += 1
+        spout_task.coalesced += 1
         return True
     if lane.again(message.id):
         return False
     after = f"id {message.id!r} after {lane.newest!r}"
-    text = f"spout {spouting.component!r} emitted {after}, and int ids grow within an epoch"
+    text = f"spout {spout_task.component!r} emitted {after}, and int ids grow within an epoch"
     raise KedgeError(text, code=NON_INCREASING_ID)
 
 
@@ -139,7 +139,7 @@ QUIET_S: Final = 5.0  # a source that has had nothing for so long when it is ask
 UNDONE: Final = 1  # the value of a message whose tree never began, or has ended otherwise: any but 0
 
 
-class Spouting:
+class SpoutTask:
     """One spout task. Counters only grow; `pending` is the number of messages under way, back-off included."""
 
     def __init__(
@@ -158,28 +158,28 @@ class Spouting:
         roots: RootSource,
         key: bytes,
         random: Random,
-        keeper: Keeper,
+        group_commit: GroupCommit,
         remembered: bool = False,
     ) -> None:
         self.component, self.task = component, task
-        self.place = Place(getattr(home, "worker", 0), component, task)
+        self.place = TaskPlace(getattr(home, "worker", 0), component, task)
         self.spout, self.source, self.outbox = spout, source, outbox
         self.home, self.ends_last = home, bool(getattr(spout, "ends_last", False))
-        self.keeper = keeper
-        self.marking = Marking(
+        self.group_commit = group_commit
+        self.marking = TaskMarks(
             component,
             task,
             tasks,
             topology_id=topology_id,
-            keeps=keeper.store is not None,
+            keeps=group_commit.store is not None,
             max_lag=config.max_lag,
             names_lag=max(NAMES_LAG_MAX, 2 * config.max_pending),
             lined=remembered and config.guarantee == "at-least-once",
             known_as=known_as,
             shared_ids=bool(getattr(spout, "shared_ids", False)),
         )
-        self.downstream: list[Reader] = []  # tasks that it feeds directly
-        self.below: Sequence[Queue] = []  # all tasks that what it emits can reach
+        self.downstream: list[DownstreamTask] = []  # tasks that it feeds directly
+        self.below: Sequence[FedQueue] = []  # all tasks that what it emits can reach
         self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
         self.coalesced = 0  # messages that the source has given while they were under way (F59)
         self.passed_over = 0  # messages that were done by an earlier run
@@ -188,7 +188,7 @@ class Spouting:
         self.latency = Histogram()
         self.ended = self.draining = self.closed = False
         self.dry = self.exhausted = False  # its source has ended by itself; dry: or was quiet when the run was drained
-        self.paused_by: Queue | None = None
+        self.paused_by: FedQueue | None = None
         self.held_by = ""  # why it reads nothing, where that is no queue
         self.holds: list[Callable[[], str]] = [self._held_by_the_store, self._held_by_its_marks]
         self._paused_s = self._asked_at = 0.0
@@ -201,7 +201,7 @@ class Spouting:
         self.tells_ack = type(spout).ack is not Spout.ack
         self._epochs: Any = None  # the mapping that `partitions()` returned last
         self.replays = Replays(random, self._again)
-        self._trying = Trying(self, config)
+        self._trying = RetryPolicy(self, config)
 
     # -- new messages
 
@@ -290,13 +290,13 @@ class Spouting:
 
     def _held_by_the_store(self) -> str:
         if not self.marking.begun:
-            self.keeper.want()
-            return self.keeper.why_full or "it is not kept yet that it has begun"
-        return self.keeper.why_full
+            self.group_commit.want()
+            return self.group_commit.why_full or "it is not kept yet that it has begun"
+        return self.group_commit.why_full
 
     def _held_by_its_marks(self) -> str:
         if self.marking.wants_commit:
-            self.keeper.want()
+            self.group_commit.want()
         return "" if self._room() > 0 else self.marking.why_held
 
     def _room(self) -> int:
@@ -339,8 +339,8 @@ class Spouting:
                 lane.add(ids[at : at + count])
                 under_way = None  # there are more now
             else:
-                under_way = under_way or UnderWay(self)
-                if not given_again(self, lane, messages[at], seed, under_way, passed):
+                under_way = under_way or InFlight(self)
+                if not handle_repeated(self, lane, messages[at], seed, under_way, passed):
                     continue
             at += count or 1
         self.marking.adds(seed, ids, self.emitted - emitted)

@@ -27,7 +27,7 @@ _formatter: Final = logging.Formatter()
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One entry. `at` in seconds since 1970; `level` as in logging; `trace`: the traceback, if there is one. `worker`
     and `task` are None, and `component` is empty, where it was logged outside of components."""
 
@@ -44,16 +44,16 @@ class Entry:
 
 def about(text: str, *, trace: str = "", component: str = "", fields: Mapping[str, Any] | None = None) -> Any:
     """The `extra=` of a call of logging: what its text says, in parts."""
-    return {SAID: Entry(text, trace, component, fields=fields or {})}
+    return {SAID: LogEntry(text, trace, component, fields=fields or {})}
 
 
-def entry_of(record: logging.LogRecord) -> Entry:
+def entry_of(record: logging.LogRecord) -> LogEntry:
     """What a record says. Call it where the record was made: the task is the one whose code runs here. Of a call whose
     text can't be made, why, and where it is: who logs has no use for an exception, and the entry is not lost."""
     said = getattr(record, SAID, None)
-    if isinstance(said, Entry) and said.at:
+    if isinstance(said, LogEntry) and said.at:
         return said  # whole: it comes from a worker, or was taken apart before
-    entry = said if isinstance(said, Entry) else Entry(_text(record), fields=_extras(record))
+    entry = said if isinstance(said, LogEntry) else LogEntry(_text(record), fields=_extras(record))
     place = HERE.get()
     if place is not None:
         same = entry.component in ("", place.component)
@@ -70,7 +70,7 @@ def entry_of(record: logging.LogRecord) -> Entry:
     )
 
 
-def record_of(entry: Entry) -> logging.LogRecord:
+def record_of(entry: LogEntry) -> logging.LogRecord:
     """A record that says the same, now where `at` is 0.0. Its message is for handlers that know nothing of entries."""
     where = f"worker {entry.worker}: " if entry.worker is not None else ""
     text = "\n".join(filter(None, [f"{where}{entry.text}", entry.trace]))
@@ -87,7 +87,7 @@ def record_of(entry: Entry) -> logging.LogRecord:
     return record
 
 
-def as_text(entry: Entry) -> str:
+def as_text(entry: LogEntry) -> str:
     """Level, component, text and traceback for people, where nothing else can show it; safe (S11), and each line after
     the first is indented."""
     place = f" [{entry.component}.{entry.task}]" if entry.component else ""

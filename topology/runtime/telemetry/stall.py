@@ -44,7 +44,7 @@ class BoltFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """A run at one moment. `oldest_in`: the bolts that have a tuple of the message that is under way for longest; its
     tree is `oldest_root`."""
 
@@ -66,7 +66,7 @@ class Limit:
     stuck: bool = True  # False: there is simply nothing to do
 
 
-def limit(facts: Facts) -> Limit | None:
+def limit(facts: RunFacts) -> Limit | None:
     """What holds the run up; None while it is not silent."""
     if facts.silent_s < SILENT_S:
         return None
@@ -106,7 +106,7 @@ def limit(facts: Facts) -> Limit | None:
     return Limit(("idle", names), f"source idle: no message from {names} for {shortest:.0f} s", stuck=False)
 
 
-def held(facts: Facts) -> str:
+def held(facts: RunFacts) -> str:
     """Where everything that is under way is: for the stall line, and for a run that is ended by force."""
     pending = sum(one.pending for one in facts.spouts)
     parts = [f"{_counted(pending, 'message is', 'messages are')} pending"]
@@ -138,7 +138,7 @@ class StallWatch:
         self._starting: Sequence[str] = ()
         self._idle = False  # whether `text` says that nothing comes
 
-    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], Facts], starting: Sequence[str] = ()) -> None:
+    def look(self, now: float, snapshot: Snapshot, facts: Callable[[], RunFacts], starting: Sequence[str] = ()) -> None:
         """Takes note of progress and logs a change. Asks for facts only where nothing was acked for a while.
         `starting`: companions that are not ready: that the last of them is, is progress too."""
         done, pending = _done(snapshot), snapshot.total("pending")
@@ -169,7 +169,7 @@ class StallWatch:
         """For how long nothing had been acked at the last look."""
         return self._looked_at - self._done_at
 
-    def _dated(self, facts: Facts) -> Facts:
+    def _dated(self, facts: RunFacts) -> RunFacts:
         """The facts, with what only time tells: for how long all was silent, and each spout idle."""
         idle_s = {name: self._looked_at - since for name, (_, since) in self._emitted.items()}
         spouts = [replace(one, idle_s=idle_s.get(one.name, 0.0)) for one in facts.spouts]
@@ -202,7 +202,7 @@ def tell_opening(component: str) -> None:
     logger.warning("worker starting: %r has been opening for %.0f s", component, SILENT_S)
 
 
-def together(parts: Sequence[Facts]) -> Facts:
+def together(parts: Sequence[RunFacts]) -> RunFacts:
     """Several workers' facts as those of one run. `oldest_in` is right where all were asked for the same root."""
     oldest = max(parts, key=lambda one: one.oldest_s)
     bolts: dict[str, BoltFacts] = {}
@@ -211,7 +211,7 @@ def together(parts: Sequence[Facts]) -> Facts:
         queued, in_hand = so_far.queued + bolt.queued, so_far.in_hand + bolt.in_hand
         away, why_full = so_far.away or bolt.away, so_far.why_full or bolt.why_full
         bolts[bolt.name] = BoltFacts(bolt.name, queued, in_hand, away, why_full)
-    return Facts(
+    return RunFacts(
         min(one.silent_s for one in parts),
         [spout for part in parts for spout in part.spouts],
         list(bolts.values()),

@@ -15,17 +15,17 @@ from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.links.columns import bounded
 from topology.runtime.links.peers import Peers
 from topology.runtime.state.timers import Fired
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.worker.subtrees import SubTree, SubTrees
 
 
-class Home(Protocol):
+class AnnouncerHost(Protocol):
     """The worker, as far as it is seen from here."""
 
     owner: int
     ledger: Ledger[Any]
     roots: RootSource
-    spoutings: dict[tuple[str, int], Spouting]
+    spout_tasks: dict[tuple[str, int], SpoutTask]
     peers: Peers
     subtrees: SubTrees
     dead_letters: DeadLetters
@@ -33,10 +33,10 @@ class Home(Protocol):
     floors: Floors
 
 
-class Announcing:
+class ProgressAnnouncer:
     """Of one home. `gather` gives what holds at that moment; to be announced once the marks of that moment are kept."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: AnnouncerHost) -> None:
         self._home = home
         self._caught_up = False
         self._given: int | None = None  # the newest message when all was given again that earlier lives had emitted
@@ -57,7 +57,7 @@ class Announcing:
             frozenset(unfinished),
             first=home.owner,
             caught_up=self._caught_up,
-            dead=home.dead_letters.burying.dead,
+            dead=home.dead_letters.letter_store.dead,
             settled=self._settled,
             number=number,
             refused=home.subtrees.stale(),
@@ -96,8 +96,8 @@ class Announcing:
     def _is_given(self) -> bool:
         """Whether all that earlier lives had emitted has been emitted again: by sources, and for dead letters that
         somebody reads, or has asked a replay of."""
-        given = [one.marking.has_caught_up(ended=one.exhausted) for one in self._home.spoutings.values()]
-        return all(given) and not self._home.dead_letters.burying.left
+        given = [one.marking.has_caught_up(ended=one.exhausted) for one in self._home.spout_tasks.values()]
+        return all(given) and not self._home.dead_letters.letter_store.left
 
 
 def _is_done_up_to(line: int, unfinished: Collection[int]) -> bool:

@@ -8,33 +8,33 @@ from typing import Any
 from acker.floors import Floors
 from topology.graph import Declared
 from topology.plan import Plan
-from topology.runtime.commits.group_commit import Keeper
-from topology.runtime.current_task import Place
-from topology.runtime.dead_letters.deliveries import Way
+from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.current_task import TaskPlace
+from topology.runtime.dead_letters.deliveries import LetterRoute
 from topology.runtime.links.peer import RemoteQueue
 from topology.runtime.links.peers import Peers
 from topology.runtime.plan_facts import begins_sub_trees, remembers, remembers_itself
 from topology.runtime.prototypes import prototype_copy
-from topology.runtime.state.committed import CommittingExecutor
-from topology.runtime.state.in_memory import KeyedExecutor
-from topology.runtime.state.rebuilt import HoldingExecutor
-from topology.runtime.state.timers import Fired, Timers
-from topology.runtime.state.value import Codec
-from topology.runtime.tasks.batch_executor import TakingExecutor, takes_many
+from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
+from topology.runtime.state.rebuilt import RebuiltStateExecutor
+from topology.runtime.state.timers import Fired, TaskTimers
+from topology.runtime.state.value import StateCodec
+from topology.runtime.tasks.batch_executor import BatchExecutor, takes_many
 from topology.runtime.tasks.blocking_executor import BlockingExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor, ProcessExecutor
-from topology.runtime.tasks.interfaces import Reader
-from topology.runtime.tasks.outbox import Outbox, Queue, dead_outbox_of, outbox_of
+from topology.runtime.tasks.interfaces import DownstreamTask
+from topology.runtime.tasks.outbox import Outbox, TupleQueue, dead_outbox_of, outbox_of
 from topology.runtime.tasks.polling import polling
 from topology.runtime.tasks.retry_policy import GivingUp
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.signatures import state_type
 
 
 class Building:
-    """`executors` and `spoutings` are the tasks of worker `worker`, which is the `home` that they ack to. `spouting`
-    makes one of (component, task, spout, source, outbox, home)."""
+    """`executors` and `spout_tasks` are the tasks of worker `worker`, which is the `home` that they ack to.
+    `spout_task` makes one of (component, task, spout, source, outbox, home)."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class Building:
         *,
         topology_id: str,
         floors: Floors,
-        keeper: Keeper,
+        group_commit: GroupCommit,
         fired: Fired,
         random: Random,
         outbox_kind: type[Outbox],
-        spouting: Callable[..., Spouting],
+        spout_task: Callable[..., SpoutTask],
     ) -> None:
         self.executors: dict[tuple[str, int], Executor] = {}
-        self.spoutings: dict[tuple[str, int], Spouting] = {}
-        self.dead_ways: dict[str, Way] = {}  # of the spouts here whose dead letters are read, how these leave
+        self.spout_tasks: dict[tuple[str, int], SpoutTask] = {}
+        self.dead_ways: dict[str, LetterRoute] = {}  # of the spouts here whose dead letters are read, how these leave
         self._plan = plan
         self._worker = worker
         self._peers = peers
-        self._home, self._floors, self._keeper, self._fired = home, floors, keeper, fired
+        self._home, self._floors, self._keeper, self._fired = home, floors, group_commit, fired
         self._topology_id = topology_id
         mine = [at for at, number in plan.placement.items() if number == worker]
         for name, task in reversed(mine):  # readers first: their queues must be there
@@ -69,7 +69,7 @@ class Building:
                 self.executors[name, task] = self._executor(declared, task, component, outbox, seed)
             else:
                 source = polling(component)
-                self.spoutings[name, task] = spouting(
+                self.spout_tasks[name, task] = spout_task(
                     *(name, task, component, source, outbox, home),
                     random=seed,
                     tasks=declared.tasks,
@@ -78,7 +78,7 @@ class Building:
                 )
         for (name, _), executor in self.executors.items():
             executor.downstream = self._readers(name)
-        for (name, _), one in self.spoutings.items():
+        for (name, _), one in self.spout_tasks.items():
             one.downstream = self._readers(name)
             one.below = self._everywhere(plan.below(name))
             if plan.dead_readers(name):
@@ -93,7 +93,7 @@ class Building:
             "random": random,
             "waits": declared.waits,
             "floors": self._floors,
-            "place": Place(self._worker, declared.name, task),
+            "place": TaskPlace(self._worker, declared.name, task),
         }
         given = declared.name, task, bolt, outbox, self._home
         timed = hasattr(bolt, "on_timer")
@@ -101,18 +101,18 @@ class Building:
         asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
         if declared.shape == "execute" and not asks:
             settings["floors"] = None  # neither it nor who is below it remembers anything: stale inputs do no harm
-        execute = TakingExecutor if takes_many(bolt) else CollectingExecutor
+        execute = BatchExecutor if takes_many(bolt) else CollectingExecutor
         kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
         if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
-            kinds["state"] = HoldingExecutor if bolt.recovery == "replay" else KeyedExecutor
+            kinds["state"] = RebuiltStateExecutor if bolt.recovery == "replay" else MemoryStateExecutor
         if declared.prototype.blocking:
             kinds["process"] = BlockingExecutor
         if declared.shape in kinds:
             return kinds[declared.shape](*given, **settings)
-        codec = Codec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
-        committing = CommittingExecutor(
+        codec = StateCodec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
+        committing = CommittedStateExecutor(
             *given,
-            keeper=self._keeper,
+            group_commit=self._keeper,
             codec=codec,
             known_as=declared.known_as,
             lasts=lasts,
@@ -126,8 +126,8 @@ class Building:
             codec.due = committing.timers.due
         return committing
 
-    def _timers(self, executor: CommittingExecutor, declared: Declared, random: Random) -> Timers:
-        return Timers(
+    def _timers(self, executor: CommittedStateExecutor, declared: Declared, random: Random) -> TaskTimers:
+        return TaskTimers(
             executor.bolt,
             executor.place,
             self._home,
@@ -144,7 +144,7 @@ class Building:
             wake=executor.wake_downstream,
         )
 
-    def _queue(self, component: str, task: int) -> Queue:
+    def _queue(self, component: str, task: int) -> TupleQueue:
         return self._task(component, task).queue
 
     def _task(self, component: str, task: int) -> Executor | RemoteQueue:
@@ -153,13 +153,13 @@ class Building:
             return self.executors[component, task]
         return self._peers.queue(worker, (component, task))
 
-    def _readers(self, name: str) -> list[Reader]:
+    def _readers(self, name: str) -> list[DownstreamTask]:
         return [*self._everywhere({reader.subscriber for reader in self._plan.readers(name)})]
 
-    def _dead_way(self, spout: str, random: Random, kind: type[Outbox]) -> Way:
+    def _dead_way(self, spout: str, random: Random, kind: type[Outbox]) -> LetterRoute:
         readers = self._everywhere({reader.subscriber for reader in self._plan.dead_readers(spout)})
         outbox = dead_outbox_of(self._plan, spout, self._worker, self._queue, Random(random.getrandbits(64)), kind)
-        return Way(outbox, readers, self._everywhere(self._plan.below(spout, dead=True)))
+        return LetterRoute(outbox, readers, self._everywhere(self._plan.below(spout, dead=True)))
 
     def _everywhere(self, names: set[str]) -> list[Executor | RemoteQueue]:
         """All tasks of these components, those of this worker first."""

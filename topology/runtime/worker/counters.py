@@ -6,14 +6,14 @@ from typing import Any
 
 from acker.ledger import Ledger
 from topology.plan import Plan
-from topology.runtime.control.completion import Status
+from topology.runtime.control.completion import WorkerStatus
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.links.peer import Peer
 from topology.runtime.links.peers import Peers
-from topology.runtime.state.keyed_executor import OneAKey
+from topology.runtime.state.keyed_executor import SerialByKeyExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.histogram import Histogram
 from topology.runtime.telemetry.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
 
@@ -22,7 +22,7 @@ def counted(
     plan: Plan,
     now: float,
     seconds: float,
-    spoutings: Sequence[Spouting],
+    spout_tasks: Sequence[SpoutTask],
     executors: Sequence[Executor],
     ledger: Ledger[Any],
     peers: Peers,
@@ -31,53 +31,55 @@ def counted(
     """One worker's snapshot `seconds` after it has begun, at `now` on the loop's clock; tasks of a component are added
     up."""
     latencies: dict[str, Histogram] = {}
-    for spouting in spoutings:
-        latencies.setdefault(spouting.component, Histogram()).merge(spouting.latency)
+    for spout_task in spout_tasks:
+        latencies.setdefault(spout_task.component, Histogram()).merge(spout_task.latency)
     spouts = [name for name, declared in plan.components.items() if declared.kind == "spout"]
     bolts = [name for name, declared in plan.components.items() if declared.kind == "bolt"]
     return Snapshot(
         plan.topology,
         seconds,
         1,
-        {name: _spout([one for one in spoutings if one.component == name]) for name in spouts},
+        {name: _spout([one for one in spout_tasks if one.component == name]) for name in spouts},
         {name: _bolt([one for one in executors if one.component == name], now) for name in bolts},
         latencies,
-        rare=_rare(spoutings, executors, ledger, peers),
+        rare=_rare(spout_tasks, executors, ledger, peers),
         letters=dead_letters.kept,
-        held_by={one.component: one.held_by for one in spoutings if one.held_by},
+        held_by={one.component: one.held_by for one in spout_tasks if one.held_by},
     )
 
 
 def status(
     worker: int,
-    spoutings: Sequence[Spouting],
+    spout_tasks: Sequence[SpoutTask],
     executors: Sequence[Executor],
     peers: Iterable[Peer],
     held: bool,
     subtrees: int,
     dead_letters: DeadLetters,
     flushed: Mapping[tuple[str, int], int],
-) -> Status:
+) -> WorkerStatus:
     """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open; `flushed`:
     bolt task → its inputs when it was flushed last."""
     executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
-    return Status(
+    return WorkerStatus(
         worker,
-        sum(one.pending + one.unread for one in spoutings) + subtrees + dead_letters.pending,
-        sum(one.waiting for one in spoutings) + dead_letters.later,
+        sum(one.pending + one.unread for one in spout_tasks) + subtrees + dead_letters.pending,
+        sum(one.waiting for one in spout_tasks) + dead_letters.later,
         sorted({one.component for one in executors if not one.quiet}),
         held,
         any(not peer.idle for peer in peers),
-        executed + dead_letters.emitted + sum(one.emitted + one.replayed + one.acked + one.failed for one in spoutings),
+        executed
+        + dead_letters.emitted
+        + sum(one.emitted + one.replayed + one.acked + one.failed for one in spout_tasks),
         {peer.worker: peer.sent for peer in peers},
         {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
-        sorted({one.component for one in spoutings if not one.ended}),
+        sorted({one.component for one in spout_tasks if not one.ended}),
         sorted({one.component for one in executors if one.inputs > flushed.get((one.component, one.task), -1)}),
     )
 
 
 def _rare(
-    spoutings: Sequence[Spouting], executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers
+    spout_tasks: Sequence[SpoutTask], executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers
 ) -> dict[str, int]:
     ends = list(peers.by_worker.values())
     sessions = [one.receiving for one in ends if one.receiving is not None]
@@ -85,20 +87,20 @@ def _rare(
     counts = (
         ledger.unknown,
         ledger.stalls,
-        sum(one.stale for one in executors if isinstance(one, OneAKey | CollectingExecutor)),
+        sum(one.stale for one in executors if isinstance(one, SerialByKeyExecutor | CollectingExecutor)),
         sum(one.misused for one in executors if isinstance(one, CollectingExecutor)),
         sum(len(one.abandoned) for one in executors),
         sum(one.repeated for one in ends) + sum(one.duplicates for one in sessions),
         dropped.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
         dropped.malformed,
         dropped.strangers,
-        sum(one.coalesced for one in spoutings),
+        sum(one.coalesced for one in spout_tasks),
         dropped.overlooked,
     )
     return dict(zip(RARE, counts, strict=True))
 
 
-def _spout(tasks: list[Spouting]) -> SpoutCounts:
+def _spout(tasks: list[SpoutTask]) -> SpoutCounts:
     rows = [(one.emitted, one.acked, one.failed, one.replayed, one.dead, one.pending, one.paused_s) for one in tasks]
     return SpoutCounts(*map(sum, zip(*rows, strict=True)))
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from acker.ledger import Ledger
 from topology.components import Tuple
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.spout_task import Spouting
-from topology.runtime.telemetry.stall import BoltFacts, Facts, SpoutFacts
+from topology.runtime.tasks.spout_task import SpoutTask
+from topology.runtime.telemetry.stall import BoltFacts, RunFacts, SpoutFacts
 from topology.runtime.worker.subtrees import SubTrees
 
 
@@ -20,22 +20,22 @@ class Tasks(Protocol):
     @property
     def executors(self) -> Mapping[Any, Executor]: ...
     @property
-    def spoutings(self) -> Mapping[Any, Spouting]: ...
+    def spout_tasks(self) -> Mapping[Any, SpoutTask]: ...
     @property
     def ledger(self) -> Ledger[Any]: ...
     @property
     def subtrees(self) -> SubTrees: ...
     @property
-    def peers(self) -> "Links": ...
+    def peers(self) -> "HeldLinks": ...
 
 
-class Links(Protocol):
+class HeldLinks(Protocol):
     """The links of a worker: tuples that wait because a peer is away, or takes no more."""
 
     def held_up(self) -> Sequence[Tuple[Any]]: ...
 
 
-def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
+def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> RunFacts:
     """The facts at this moment. Looks through all queues: for a run that stands still, or ends.
 
     `root`: the tree whose holders are looked for, where another worker is its home; 0: the oldest of these workers.
@@ -61,10 +61,10 @@ def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
         oldest_in["a link that is held up"] = None
     if not oldest_in:  # what a sub-tree's tuples are in, another worker may know
         oldest_in.update(dict.fromkeys(joins.values()))
-    spoutings = [one for worker in workers for one in worker.spoutings.values()]
-    return Facts(
+    spout_tasks = [one for worker in workers for one in worker.spout_tasks.values()]
+    return RunFacts(
         0.0,
-        [_spout_facts(one) for one in spoutings],
+        [_spout_facts(one) for one in spout_tasks],
         list(bolts.values()),
         now - oldest.begun if oldest is not None else 0.0,
         list(oldest_in),
@@ -72,7 +72,7 @@ def facts_of(now: float, workers: Sequence[Tasks], root: int = 0) -> Facts:
     )
 
 
-def _spout_facts(one: Spouting) -> SpoutFacts:
+def _spout_facts(one: SpoutTask) -> SpoutFacts:
     paused_by = one.paused_by.component if one.paused_by is not None else None
     held_by = one.held_by or next(filter(None, (why() for why in one.holds)), "")  # it may be in a poll still
     held_by = held_by or getattr(one.spout, "away", "")  # what the source itself waits for

@@ -15,7 +15,7 @@ from acker.roots import RootSource, message_of
 from topology.components import Clock, Tuple
 from topology.config import Config
 from topology.plan import Plan
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.peers import Peers
@@ -24,9 +24,9 @@ from topology.runtime.state.timers import Fired
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
-from topology.runtime.worker.announce import Announcing
+from topology.runtime.worker.announce import ProgressAnnouncer
 from topology.runtime.worker.subtrees import SubTree, SubTrees
 from topology.storage.values import Changes
 
@@ -35,7 +35,7 @@ PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to
 REMIND_S: Final = 60.0  # how often repeated failures are told again
 
 
-class Wound(Protocol):
+class HousekeepingHost(Protocol):
     """What a clockwork drives: a worker, as far as it is seen from here."""
 
     owner: int
@@ -45,9 +45,9 @@ class Wound(Protocol):
     ledger: Ledger[Pending | SubTree]
     roots: RootSource
     executors: dict[tuple[str, int], Executor]
-    spoutings: dict[tuple[str, int], Spouting]
+    spout_tasks: dict[tuple[str, int], SpoutTask]
     peers: Peers
-    keeper: Keeper
+    group_commit: GroupCommit
     subtrees: SubTrees
     fired: Fired
     floors: Floors
@@ -61,17 +61,17 @@ class Wound(Protocol):
     def progressed(self, progress: Progress) -> None: ...
 
 
-class Clockwork:
+class Housekeeping:
     """`run` goes on until it is cancelled. A `keeping.Part`, which keeps nothing itself."""
 
-    def __init__(self, worker: Wound) -> None:
+    def __init__(self, worker: HousekeepingHost) -> None:
         self._worker = worker
         self._progress: Progress | None = None  # announced last
         self._gathered: Progress | None = None
         self._announced = 0.0
         self._runs = False
-        worker.keeper.add(self)
-        self._announcing = Announcing(worker)
+        worker.group_commit.add(self)
+        self._announcing = ProgressAnnouncer(worker)
         self._remembers = remembers(worker.plan)
 
     async def run(self) -> None:
@@ -119,8 +119,8 @@ class Clockwork:
                 executor.shift(stood_still)
         else:
             stood_still = 0.0
-            waiting = [spouting for spouting in worker.spoutings.values() if spouting.pending]
-            paused = bool(waiting) and all(spouting.paused_by is not None for spouting in waiting)
+            waiting = [spout_task for spout_task in worker.spout_tasks.values() if spout_task.pending]
+            paused = bool(waiting) and all(spout_task.paused_by is not None for spout_task in waiting)
             if paused or worker.peers.silent(now):
                 worker.ledger.shift(now - last)
         if silent := worker.ledger.advance(now):
@@ -160,9 +160,9 @@ class Clockwork:
             if tree.root in forgotten or (tree.root in queued and tree.root in over):
                 ledger.begin(tree)  # open again, a forgotten one for its holder to fail it
                 continue
-            failure = Failure(Reason.TIMED_OUT, tree.spouting.component)
+            failure = Failure(Reason.TIMED_OUT, tree.spout_task.component)
             worker.reported(failure)
-            tree.spouting.failed_tree(tree, failure)
+            tree.spout_task.failed_tree(tree, failure)
         for executor, tup in held:
             if not forgotten.isdisjoint(tup.roots):
                 text = f"no other ack in its tree for {ledger.cap_s:g} s"
@@ -177,7 +177,7 @@ class Clockwork:
         if not self._remembers or not self._runs or now - self._announced < PROGRESS_S / 2:
             return
         self._announced = now
-        trees = [*worker.ledger.trees(), *(tree for one in worker.spoutings.values() for tree in one.later())]
+        trees = [*worker.ledger.trees(), *(tree for one in worker.spout_tasks.values() for tree in one.later())]
         unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
         unfinished.update(worker.subtrees.not_done, worker.fired.not_done, worker.dead_letters.unfinished())
         self._gathered = self._announcing.gather(trees, unfinished)

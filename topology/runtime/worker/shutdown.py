@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.codes.runtime import LAST_POSITIONS_NOT_KEPT
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.blocking_executor import BlockingExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
@@ -44,12 +44,12 @@ async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Execut
     return in_hand
 
 
-async def settled(keeper: Keeper, *, in_order: bool) -> bool:
+async def settled(group_commit: GroupCommit, *, in_order: bool) -> bool:
     """After the last ack: what is done now is kept, so that the next run does not repeat it (E10). Whether it is.
     Raises StoreBroken."""
-    kept = await keeper.settle(in_order=in_order)
+    kept = await group_commit.settle(in_order=in_order)
     if not kept:
-        why = keeper.why_full
+        why = group_commit.why_full
         logger.warning(
             "the next run repeats what was done since the last positions were kept: %s (%s)",
             why,

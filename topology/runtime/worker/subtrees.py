@@ -29,12 +29,12 @@ class SubTree(Tree):
 
     inputs: tuple[int, ...]  # their roots, each once
     edge: int  # in each of them
-    spouting: Any  # the Branch that has begun it; named as a message's, as the ledger's owner tells either of its end
+    spout_task: Any  # the Branch that has begun it; named as a message's, as the ledger's owner tells either of its end
     begun: float  # loop time
     renamed: tuple[int, ...] = ()  # as of messages; a sub-tree has one attempt and one name
 
 
-class Home(Protocol):
+class SubTreeHost(Protocol):
     """The worker, as far as sub-trees see it."""
 
     @property
@@ -71,7 +71,7 @@ class SubTrees:
     """Those of one worker. `open` are under way; `remembers`: whether the topology has bolts with state, that remember
     what they had in a tree until it is announced as done."""
 
-    def __init__(self, home: Home, floors: Floors, *, remembers: bool) -> None:
+    def __init__(self, home: SubTreeHost, floors: Floors, *, remembers: bool) -> None:
         self.open: dict[int, SubTree] = {}
         self.begun = 0  # so far; it only grows
         self._home = home
@@ -154,7 +154,7 @@ class SubTrees:
         sought = [root]
         while sought:
             for tree in waits.pop(sought.pop(), ()):
-                found[tree.root] = tree.spouting.component
+                found[tree.root] = tree.spout_task.component
                 sought.append(tree.root)
         return found
 

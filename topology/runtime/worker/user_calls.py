@@ -11,7 +11,7 @@ from typing import Any, Final
 from topology.codes.startup import COMPONENT_OPEN_RAISED
 from topology.components import Clock
 from topology.errors import KedgeError, StartError
-from topology.runtime.current_task import Place, entered
+from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.outputs import being_cancelled
 from topology.runtime.telemetry.failure_log import Reporter
@@ -22,7 +22,7 @@ from topology.user_frames import described
 ENDING_S: Final = 1.0  # how long a call may take to end once it is cancelled
 
 
-async def opened(place: Place, call: Callable[[], Any], clock: Clock, limit_s: float) -> None:
+async def opened(place: TaskPlace, call: Callable[[], Any], clock: Clock, limit_s: float) -> None:
     """Opens a component, however long it takes; what it says is not there yet is waited for, up to `limit_s`. Raises
     its KedgeError, or a StartError that says what it raised, be it SystemExit; CancelledError where it is cancelled,
     whatever `open` makes of that."""
@@ -45,7 +45,7 @@ async def opened(place: Place, call: Callable[[], Any], clock: Clock, limit_s: f
         raise asyncio.CancelledError
 
 
-async def called(reporter: Reporter, place: Place, call: Callable[[], Any], limit_s: float) -> None:
+async def called(reporter: Reporter, place: TaskPlace, call: Callable[[], Any], limit_s: float) -> None:
     """Calls flush or close. What it raises is told, and that it does not return; neither ends anything (F6, F9)."""
     component = place.component
     error: BaseException | None = None
@@ -61,7 +61,7 @@ async def called(reporter: Reporter, place: Place, call: Callable[[], Any], limi
             _tell(reporter, component, call, error)
 
 
-def summaries(reporter: Reporter, components: Iterable[tuple[Place, Any]]) -> dict[str, list[str]]:
+def summaries(reporter: Reporter, components: Iterable[tuple[TaskPlace, Any]]) -> dict[str, list[str]]:
     """What the components say at the end, by name."""
     said: dict[str, list[str]] = {}
     for place, component in components:

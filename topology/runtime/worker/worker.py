@@ -21,18 +21,18 @@ from topology.codes.runtime import RUNTIME_FAILED, SPOUT_RAISED, WORKER_STATE_BR
 from topology.components import Clock, Notes, Task, no_folder
 from topology.errors import WorkerError
 from topology.plan import Plan, seconds
-from topology.runtime.asyncio_tools import outlived
-from topology.runtime.commits.group_commit import Keeper
+from topology.runtime.asyncio_tools import shielded_task
+from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.commits.renamed_store import by_present_names
-from topology.runtime.control.completion import Status
-from topology.runtime.current_task import HERE, Place
+from topology.runtime.control.completion import WorkerStatus
+from topology.runtime.current_task import HERE, TaskPlace
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.peers import Peers, Wiring
 from topology.runtime.plan_facts import floors_of, remembers
 from topology.runtime.poison.trials import Fallen, Trials
-from topology.runtime.state.committed import CommittingExecutor
-from topology.runtime.state.garbage import Forgetting, restore
+from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.garbage import Garbage, restore
 from topology.runtime.state.timers import Fired
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.collector import TaskCollector
@@ -40,12 +40,12 @@ from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.marks import Markings
 from topology.runtime.tasks.outbox import Outbox
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.telemetry.metrics import Snapshot
 from topology.runtime.worker.build import Building
 from topology.runtime.worker.counters import counted, status
-from topology.runtime.worker.housekeeping import Clockwork
+from topology.runtime.worker.housekeeping import Housekeeping
 from topology.runtime.worker.recovery import Recovery, Told
 from topology.runtime.worker.shutdown import CLOSE_S, cut_off, settled
 from topology.runtime.worker.sink_horizon import check_memories
@@ -63,7 +63,7 @@ class Worker:
 
     outbox_kind: ClassVar[type[Outbox]] = Outbox  # the test kit has one that checks every record
     executors: dict[tuple[str, int], Executor]
-    spoutings: dict[tuple[str, int], Spouting]
+    spout_tasks: dict[tuple[str, int], SpoutTask]
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Worker:
         self.clock = clock
         self.config = plan.config
         self.reporter = reporter
-        self.keeper = Keeper(by_present_names(store, plan), lasting=plan.config.durability == "disk")
+        self.group_commit = GroupCommit(by_present_names(store, plan), lasting=plan.config.durability == "disk")
         self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
         self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
         self.can_drain = True  # False once a task of the runtime has died: what it had is lost
@@ -105,7 +105,7 @@ class Worker:
         self._notes, self._folder = notes, folder
         self._tasks: set[asyncio.Task[Any]] = set()
         self._spout_tasks: set[asyncio.Task[Any]] = set()
-        self._opened: list[tuple[Place, Any]] = []
+        self._opened: list[tuple[TaskPlace, Any]] = []
         self._closing = False
         self._in_hand = 0  # inputs that `close` has cut off, or found held
         self._recovery: Recovery | None = None  # from the last death of another worker
@@ -113,12 +113,12 @@ class Worker:
         self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
         self.dead_letters = DeadLetters(self, random)  # before the tasks: a letter is gathered before its mark (E2)
         self.fired = Fired()
-        self.forgetting = Forgetting(self.floors, self.keeper)  # before the tasks: what it files again they gather
+        self.forgetting = Garbage(self.floors, self.group_commit)  # before the tasks: what it files again they gather
         self._build(topology_id, key)
-        self.markings = Markings(self, self.keeper)
-        self.trials = Trials(self.spoutings, self.keeper, window=plan.config.max_pending)
+        self.markings = Markings(self, self.group_commit)
+        self.trials = Trials(self.spout_tasks, self.group_commit, window=plan.config.max_pending)
         self.dead_letters.begin()
-        self.clockwork = Clockwork(self)
+        self.housekeeping = Housekeeping(self)
 
     def _build(self, topology_id: str, key: bytes) -> None:
         """Makes the tasks that the plan has put here."""
@@ -129,35 +129,42 @@ class Worker:
             self.peers,
             topology_id=topology_id,
             floors=self.floors,
-            keeper=self.keeper,
+            group_commit=self.group_commit,
             fired=self.fired,
             random=self._random,
             outbox_kind=CheckedOutbox if self.config.check_types else self.outbox_kind,
-            spouting=partial(
-                Spouting, topology_id=topology_id, config=self.config, roots=self.roots, key=key, keeper=self.keeper
+            spout_task=partial(
+                SpoutTask,
+                topology_id=topology_id,
+                config=self.config,
+                roots=self.roots,
+                key=key,
+                group_commit=self.group_commit,
             ),
         )
-        self.executors, self.spoutings, self.dead_ways = building.executors, building.spoutings, building.dead_ways
-        self.forgetting.of([one for one in self.executors.values() if isinstance(one, CommittingExecutor)])
+        self.executors, self.spout_tasks, self.dead_ways = building.executors, building.spout_tasks, building.dead_ways
+        self.forgetting.of([one for one in self.executors.values() if isinstance(one, CommittedStateExecutor)])
 
     # -- the beginning
 
     async def open(self) -> None:
         """Opens every component, readers before those they read, spouts last. Raises what the first one raises."""
         check_memories(self.plan.components.values(), self.config)
-        await restore(self.keeper, self.forgetting.executors)
+        await restore(self.group_commit, self.forgetting.executors)
         everyone = [(at, one.bolt) for at, one in self.executors.items()]
-        everyone += [(at, one.spout) for at, one in self.spoutings.items()]
+        everyone += [(at, one.spout) for at, one in self.spout_tasks.items()]
         for (name, index), component in everyone:
             declared = self.plan.components[name]
             random = Random(self._random.getrandbits(64))
             where = self.plan.topology, name, index, declared.tasks
             task = Task(*where, self.clock, random, self._notes, declared.known_as, self.floors, self._folder)
-            place = Place(self.worker, name, index)
+            place = TaskPlace(self.worker, name, index)
             self._opened.append((place, component))
             call = partial(component.open, task)
             if declared.kind == "spout":
-                call = partial(component.open, task, self.spoutings[name, index].marking.resume(self.keeper.loaded))
+                call = partial(
+                    component.open, task, self.spout_tasks[name, index].marking.resume(self.group_commit.loaded)
+                )
             await opened(place, call, self.clock, self.config.start_timeout_s)
             await asyncio.sleep(0)  # a run that is told to end opens no more of them, though none of them waits
 
@@ -165,7 +172,7 @@ class Worker:
         """Starts every task. Returns at once. `killed`: how its predecessor ended, where that has died."""
         self.trials.begin(killed=killed)
         self._spawn(self.trials.run, "trials")
-        self._spawn(self.keeper.run, "keeper")
+        self._spawn(self.group_commit.run, "keeper")
         for what, work in self.dead_letters.works():
             self._spawn(work, what)
         for (name, index), executor in self.executors.items():
@@ -173,13 +180,13 @@ class Worker:
             every = self.plan.components[name].every
             if every is not None:
                 self._spawn(partial(self._tick, executor, seconds(every)), f"{name}.{index} tick")
-        for (name, index), spouting in self.spoutings.items():
-            self._spout_tasks.add(self._spawn(spouting.run, f"{name}.{index}"))
-        self._spawn(self.clockwork.run, "clockwork")
+        for (name, index), spout_task in self.spout_tasks.items():
+            self._spout_tasks.add(self._spawn(spout_task.run, f"{name}.{index}"))
+        self._spawn(self.housekeeping.run, "clockwork")
         self._look_at_sources()
 
     def _spawn(self, work: Callable[[], Awaitable[Any]], name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(outlived(work), name=name)
+        task = asyncio.get_running_loop().create_task(shielded_task(work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
@@ -195,7 +202,7 @@ class Worker:
             self.broke(error, task.get_name(), can_drain=task in self._spout_tasks)
 
     def _look_at_sources(self) -> None:
-        if all(one.ended or one.ends_last for one in self.spoutings.values()):
+        if all(one.ended or one.ends_last for one in self.spout_tasks.values()):
             self.sources_ended.set()
 
     def broke(self, error: BaseException, where: str, *, can_drain: bool = False) -> None:
@@ -223,11 +230,11 @@ class Worker:
             self.recovered(trees)
         if self.trials.on:
             self.trials.ended(trees)
-        if len(self.spoutings) == 1 and not (self.subtrees.open or self.fired.open or self.dead_letters.under_way):
-            trees[0].spouting.completed(trees)
+        if len(self.spout_tasks) == 1 and not (self.subtrees.open or self.fired.open or self.dead_letters.under_way):
+            trees[0].spout_task.completed(trees)
         else:
-            for spouting, alike in groupby(trees, attrgetter("spouting")):
-                spouting.completed([*alike])
+            for spout_task, alike in groupby(trees, attrgetter("spouting")):
+                spout_task.completed([*alike])
 
     def fail(self, root: int, failure: Failure) -> None:
         if worker_of(root) != self.worker:
@@ -235,7 +242,7 @@ class Worker:
             return
         tree = self.ledger.fail(root)
         if tree is not None:
-            tree.spouting.failed_tree(tree, failure)
+            tree.spout_task.failed_tree(tree, failure)
 
     def touch(self, root: int) -> None:
         (self.ledger if worker_of(root) == self.worker else self.peers).touch(root)
@@ -252,7 +259,7 @@ class Worker:
         """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns the messages."""
         trees = self.ledger.fail_all()
         for tree in trees:
-            tree.spouting.failed_tree(tree, failure)
+            tree.spout_task.failed_tree(tree, failure)
         return [tree for tree in trees if isinstance(tree, Pending)]
 
     def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
@@ -273,14 +280,14 @@ class Worker:
     def reported(self, failure: Failure) -> None:
         self.reporter.failed(failure)
 
-    def bury(self, spouting: Spouting, tree: Pending, failure: Failure, deaths: int = 0) -> None:
+    def bury(self, spout_task: SpoutTask, tree: Pending, failure: Failure, deaths: int = 0) -> None:
         """A message is dead, as `died` is told once its letter is kept; `deaths` of workers are laid to it (E7)."""
-        self.dead_letters.bury(spouting, tree, failure, deaths)
+        self.dead_letters.bury(spout_task, tree, failure, deaths)
 
-    def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
+    def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str = "") -> None:
         """A message is dead: nobody will replay it, unless by the name of its letter, where it has one."""
         self.recovered([tree])
-        self.reporter.died(spouting.component, tree.message, tree.attempts, failure, letter)
+        self.reporter.died(spout_task.component, tree.message, tree.attempts, failure, letter)
         if self.config.on_dead == "stop":
             self.stopping.set()
 
@@ -297,9 +304,9 @@ class Worker:
 
     # -- the end
 
-    def status(self) -> Status:
+    def status(self) -> WorkerStatus:
         """How things are here, for the end of the run."""
-        tasks = list(self.spoutings.values()), list(self.executors.values())
+        tasks = list(self.spout_tasks.values()), list(self.executors.values())
         peers = self.peers.by_worker.values()
         held = self.holds_untracked or any(one.untold for one in self.forgetting.executors)
         begun = len(self.subtrees.open) + self.fired.open
@@ -329,8 +336,8 @@ class Worker:
 
     def drain(self) -> None:
         """Stops the spouts; what waits for a replay is replayed now."""
-        for spouting in self.spoutings.values():
-            spouting.drain()
+        for spout_task in self.spout_tasks.values():
+            spout_task.drain()
         for executor in self.forgetting.executors:
             executor.drain()
         self.dead_letters.drain()
@@ -348,27 +355,27 @@ class Worker:
         is waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10).
         What ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
         self._closing = True
-        for spouting in self.spoutings.values():
-            spouting.close()
+        for spout_task in self.spout_tasks.values():
+            spout_task.close()
         self.dead_letters.close()
         self.trials.close()
         self._in_hand = await cut_off(self._tasks, self.executors.values(), self.reporter)
-        for spouting in self.spoutings.values():
-            await spouting.source.close()
+        for spout_task in self.spout_tasks.values():
+            await spout_task.source.close()
         for place, component in self._in_order():
             await called(self.reporter, place, component.close, CLOSE_S)
         self._opened.clear()
         self.peers.close()
-        self.clockwork.stop()
+        self.housekeeping.stop()
         self.forgetting.ends()
         try:
-            self.kept = await settled(self.keeper, in_order=self.can_drain) and not self.fired.open
+            self.kept = await settled(self.group_commit, in_order=self.can_drain) and not self.fired.open
         except StoreBroken as error:
             if not isinstance(self.broken, StoreBroken):
                 self.broke(error, "keeper")
         self.reporter.remind()
 
-    def _in_order(self) -> list[tuple[Place, Any]]:
+    def _in_order(self) -> list[tuple[TaskPlace, Any]]:
         """The components that were opened, in the order of the flow."""
         order = list(self.plan.components)
         return sorted(self._opened, key=lambda one: order.index(one[0].component))
@@ -378,20 +385,20 @@ class Worker:
     @property
     def pending(self) -> int:
         """Messages under way, back-off included."""
-        return sum(one.pending for one in self.spoutings.values())
+        return sum(one.pending for one in self.spout_tasks.values())
 
     @property
     def aborted(self) -> int:
         """What was not done at the end: messages, and timers whose outputs nobody could process; at-most-once, where no
         message is followed, inputs. Read after `close`."""
         if self.config.guarantee == "at-least-once":
-            return self.pending + sum(one.unread for one in self.spoutings.values()) + self.fired.given_up
+            return self.pending + sum(one.unread for one in self.spout_tasks.values()) + self.fired.given_up
         return self._in_hand + sum(len(one.queue) for one in self.executors.values())
 
     @property
     def later(self) -> int:
         """Messages that wait for their replay."""
-        return sum(one.waiting for one in self.spoutings.values())
+        return sum(one.waiting for one in self.spout_tasks.values())
 
     def tasks_of(self, *names: str) -> list[Executor]:
         return [one for (name, _), one in self.executors.items() if name in names]
@@ -399,5 +406,5 @@ class Worker:
     def snapshot(self) -> Snapshot:
         """All counters of this worker at this moment, tasks of a component added up."""
         now = self.clock.monotonic()
-        tasks = list(self.spoutings.values()), list(self.executors.values())
+        tasks = list(self.spout_tasks.values()), list(self.executors.values())
         return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers, self.dead_letters)

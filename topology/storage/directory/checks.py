@@ -17,7 +17,7 @@ from topology.codes.startup import (
 )
 from topology.errors import StartError
 from topology.filesystem.files import Files
-from topology.storage.directory.manifest import KnownFile, Manifest
+from topology.storage.directory.manifest import Manifest, StoreEntry
 from topology.storage.sqlite.errors import start_error
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
@@ -27,10 +27,10 @@ _NAME: Final = re.compile(r"worker-(0|[1-9][0-9]{0,4})\.db")
 
 
 @dataclass
-class Found:
+class CheckResult:
     """What was found: the entries that the manifest should have now, and what is lost, each in a sentence."""
 
-    files: dict[str, KnownFile] = field(default_factory=dict)
+    files: dict[str, StoreEntry] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     gone: int = 0  # files that are not there any more
 
@@ -69,13 +69,13 @@ def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
 
 def checked_files(
     files: Files, path: Path, manifest: Manifest, *, accept_loss: bool, checked: bool = False, over: bool = False
-) -> Found:
+) -> CheckResult:
     """Compares each file with what is known of it, and looks it through as a whole, unless it was `checked` before in
     this start. `over`: the run is, and the directory is to know how far they are. Raises StartError for the first that
     is not as it should be, unless it is missing or behind and that is accepted; also where one is damaged or can't be
     read."""
     refuse_unknown(files, path, manifest)
-    found = Found()
+    found = CheckResult()
     for name, known in manifest.files.items():
         file = path / name
         if known.commits == 0:  # it was being made
@@ -102,7 +102,7 @@ def checked_files(
                 raise StartError(text, code=STATE_FILE_OUTDATED)
             what = f"{name} is an older copy, of commit {commits:,}, so what came after that is lost"
             found.lost.append(f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})")
-        found.files[name] = KnownFile(id, known_now)
+        found.files[name] = StoreEntry(id, known_now)
     return found
 
 

@@ -23,7 +23,7 @@ class NewerFormat(Exception):
 
 
 @dataclass
-class KnownFile:
+class StoreEntry:
     """A worker's store: its id, and how many commits it had seen when that was last noted. 0: it is about to be made,
     and nothing was ever kept in it."""
 
@@ -42,7 +42,7 @@ class Manifest:
     run_id: str = ""  # part of all identities, where `--run-id` has begun new ones
     clean: bool = True  # nothing was in flight when the last run ended
     shape: str | None = None
-    files: dict[str, KnownFile] = field(default_factory=dict)
+    files: dict[str, StoreEntry] = field(default_factory=dict)
     lost: int = 0  # files that were given up with --accept-loss
     forgetting: bool = False  # positions are being forgotten (--fresh), and perhaps not all are yet
     upgraded: bool = field(default=False, compare=False)  # it was read from an older format
@@ -66,7 +66,7 @@ def manifest_of(content: bytes) -> Manifest:
         if found == 1 and type(found) is int and not state.keys() - _FORMAT_1:
             manifest = Manifest(**state, upgraded=True)
         elif found == FORMAT and type(found) is int and state.pop("check") == _check({"format": FORMAT, **state}):
-            state["files"] = {name: KnownFile(**known) for name, known in state["files"].items()}
+            state["files"] = {name: StoreEntry(**known) for name, known in state["files"].items()}
             manifest = Manifest(**state)
         else:
             raise ValueError("not what was written")

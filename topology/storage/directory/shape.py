@@ -32,7 +32,7 @@ TYPE_MAX: Final = 60  # characters of a type in a sentence
 TOLD_MAX: Final = 10  # changes that are told one by one
 
 
-class Component(TypedDict):
+class ComponentShape(TypedDict):
     """One spout or bolt. `state` is the type of its state, and empty where it has none; `kept`: it is in the state
     directory; `older`: types whose values are read as it, too. `name` is the present one, where it is another than the
     one that the component is known as."""
@@ -56,13 +56,13 @@ class Read(TypedDict):
     copies: bool
 
 
-class Shape(TypedDict):
+class TopologyShape(TypedDict):
     """A whole topology, by the names that its components are known as. JSON takes it as it is. `left`: as they were,
     those that keep no state now, or are there no more, and whose state is in the state directory still."""
 
     format: int
-    components: dict[str, Component]
-    left: NotRequired[dict[str, Component]]
+    components: dict[str, ComponentShape]
+    left: NotRequired[dict[str, ComponentShape]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Change:
     unreadable: bool = False
 
 
-def shape_of(plan: Plan) -> Shape:
+def shape_of(plan: Plan) -> TopologyShape:
     """The shape of what a plan runs."""
     components = {one.known_as: _component_of(one) for one in plan.components.values()}
     for read in plan.subscriptions:
@@ -88,9 +88,9 @@ def shape_of(plan: Plan) -> Shape:
     return {"format": FORMAT, "components": components}
 
 
-def _component_of(one: Declared) -> Component:
+def _component_of(one: Declared) -> ComponentShape:
     """Without what it reads."""
-    found: Component = {
+    found: ComponentShape = {
         "kind": one.kind,
         "how": one.shape,
         "tasks": one.tasks,
@@ -116,19 +116,19 @@ def names_in(kept: str | None) -> dict[str, str]:
     return {known_as: one["name"] for known_as, one in components_in(kept).items() if "name" in one}
 
 
-def components_in(kept: str | None) -> dict[str, Component]:
+def components_in(kept: str | None) -> dict[str, ComponentShape]:
     """All components, by the names that they are known as; of a shape as it is kept, none where it can't be read."""
     shape = _read(kept) if kept is not None else None
     return shape["components"] if shape is not None else {}
 
 
-def left_in(kept: str | None) -> dict[str, Component]:
+def left_in(kept: str | None) -> dict[str, ComponentShape]:
     """Those whose state is there still, without being theirs that run; as `components_in`."""
     shape = _read(kept) if kept is not None else None
     return shape.get("left", {}) if shape is not None else {}
 
 
-def following(kept: str | None, new: Shape) -> Shape:
+def following(kept: str | None, new: TopologyShape) -> TopologyShape:
     """A shape that takes the place of the one that is kept, with what that leaves of state."""
     had = left_in(kept) | {name: one for name, one in components_in(kept).items() if one.get("kept")}
     components = new["components"]
@@ -136,23 +136,23 @@ def following(kept: str | None, new: Shape) -> Shape:
     return {"format": FORMAT, "components": components, "left": left} if left else new
 
 
-def component_of(text: str) -> Component | None:
+def component_of(text: str) -> ComponentShape | None:
     """One component, as JSON has it; None where it is none."""
     try:
-        return msgspec.json.decode(text, type=Component)
+        return msgspec.json.decode(text, type=ComponentShape)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
-def with_components(components: dict[str, Component], left: dict[str, Component]) -> str:
+def with_components(components: dict[str, ComponentShape], left: dict[str, ComponentShape]) -> str:
     """The shape of these, as it is kept."""
-    shape: Shape = {"format": FORMAT, "components": components}
+    shape: TopologyShape = {"format": FORMAT, "components": components}
     if left:
         shape["left"] = left
     return text_of(shape)
 
 
-def text_of(shape: Shape) -> str:
+def text_of(shape: TopologyShape) -> str:
     """As it is kept."""
     return json.dumps(shape, separators=(",", ":"))
 
@@ -160,7 +160,7 @@ def text_of(shape: Shape) -> str:
 def agreed(
     kept: str | None,
     clean: bool,
-    new: Shape,
+    new: TopologyShape,
     *,
     accept_duplicates: bool = False,
     begin_empty: Collection[str] = (),
@@ -202,7 +202,7 @@ def agreed(
     raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT)
 
 
-def _seem_renamed(old: Shape, new: Shape, begin_empty: Collection[str]) -> Iterator[str]:
+def _seem_renamed(old: TopologyShape, new: TopologyShape, begin_empty: Collection[str]) -> Iterator[str]:
     """A sentence for each bolt that is gone since the last run, whose state is kept, where a new one keeps state of its
     type. One that is only gone, or only new, is none of them, nor is one whose state the new one could not read."""
     before, after = old["components"], new["components"]
@@ -220,7 +220,7 @@ def _seem_renamed(old: Shape, new: Shape, begin_empty: Collection[str]) -> Itera
             )
 
 
-def changes(old: Shape, new: Shape) -> list[Change]:
+def changes(old: TopologyShape, new: TopologyShape) -> list[Change]:
     """What differs, in the order of the old topology, and then what is new."""
     before, after = old["components"], new["components"]
     names = {name: one.get("name", name) for name, one in (before | after).items()}
@@ -239,7 +239,7 @@ def changes(old: Shape, new: Shape) -> list[Change]:
     ]
 
 
-def _component(known_as: str, was: Component, now: Component, names: Mapping[str, str]) -> Iterator[Change]:
+def _component(known_as: str, was: ComponentShape, now: ComponentShape, names: Mapping[str, str]) -> Iterator[Change]:
     """One that is in both. The number of tasks decides over identities where every task gets a copy, and where each
     task of a spout has ids of its own (B14); elsewhere an identity is the same wherever it goes (B1), positions are of
     partitions, and state and journal move by slot. What a spout's number does to state: `rescaling`."""
@@ -268,12 +268,14 @@ def _component(known_as: str, was: Component, now: Component, names: Mapping[str
     yield from _reads(name, _by_names(was["reads"], names), _by_names(now["reads"], names), keyed)
 
 
-def has_own_ids(*parts: Component) -> bool:
+def has_own_ids(*parts: ComponentShape) -> bool:
     """Whether each task of a spout has message ids of its own, in one of these."""
     return any("ids" in one for one in parts)
 
 
-def _again(left: Mapping[str, Component], after: Mapping[str, Component], names: Mapping[str, str]) -> Iterator[Change]:
+def _again(
+    left: Mapping[str, ComponentShape], after: Mapping[str, ComponentShape], names: Mapping[str, str]
+) -> Iterator[Change]:
     """Those that keep state now, and of which an earlier run has left some."""
     for known_as, was in left.items():
         if known_as in after and after[known_as].get("kept"):
@@ -283,7 +285,7 @@ def _again(left: Mapping[str, Component], after: Mapping[str, Component], names:
                 yield _other_state(name, was, now)
 
 
-def _other_state(name: str, was: Component, now: Component) -> Change:
+def _other_state(name: str, was: ComponentShape, now: ComponentShape) -> Change:
     """The type of a state has changed: nothing, where what is kept is read as the new type, too."""
     text = f"the state of {name!r} is {_cut(now['state'])} in place of {_cut(was['state'])}"
     readable = was["state"] in now.get("older", ())
@@ -328,7 +330,7 @@ def _by_names(reads: Mapping[str, Read], names: Mapping[str, str]) -> dict[str, 
     return {f"{names.get(said[stream][0], said[stream][0])}[{said[stream][2]}": read for stream, read in reads.items()}
 
 
-def _read(kept: str) -> Shape | None:
+def _read(kept: str) -> TopologyShape | None:
     try:
         return msgspec.json.decode(kept, type=_Kept).whole
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -339,11 +341,11 @@ class _Kept(msgspec.Struct):
     """A shape, as JSON has it: whatever is in it has the type that it should."""
 
     format: typing.Literal[1]
-    components: dict[str, Component]
-    left: dict[str, Component] = {}
+    components: dict[str, ComponentShape]
+    left: dict[str, ComponentShape] = {}
 
     @property
-    def whole(self) -> Shape:
+    def whole(self) -> TopologyShape:
         return {"format": self.format, "components": self.components, "left": self.left}
 
 
@@ -364,7 +366,7 @@ def _older(kind: Any) -> Iterator[str]:
         yield f"{kind.__qualname__}({', '.join(texts[:count])})"
 
 
-def _method(one: Component) -> str:
+def _method(one: ComponentShape) -> str:
     known = {"state": "process with state", "journal": "process that is not deterministic"}
     return known.get(one["how"], one["how"])
 

@@ -31,13 +31,13 @@ from topology.codes.startup import (
 from topology.errors import NotesAway, StartError
 from topology.filesystem.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
 from topology.filesystem.lock_holders import named
-from topology.storage.directory.checks import KEPT, Found, checked_files, refuse_unknown, store_name
+from topology.storage.directory.checks import KEPT, CheckResult, checked_files, refuse_unknown, store_name
 from topology.storage.directory.manifest import (
     BYTES_MAX,
     FORMAT,
-    KnownFile,
     Manifest,
     NewerFormat,
+    StoreEntry,
     manifest_of,
     packed_manifest,
 )
@@ -239,7 +239,7 @@ class StateDir:
         if not missing:
             return
         for name in missing.values():
-            known[name] = KnownFile(self._secret(ID_BYTES).hex(), 0)
+            known[name] = StoreEntry(self._secret(ID_BYTES).hex(), 0)
         self._store()
         first = 1 + self._manifest.lost * LETTERS_A_LOSS
         for worker, name in missing.items():
@@ -256,7 +256,7 @@ class StateDir:
 
     # -- within
 
-    def _compared(self, *, accept_loss: bool = False, over: bool = False) -> Found:
+    def _compared(self, *, accept_loss: bool = False, over: bool = False) -> CheckResult:
         files, path, known = self.files, self.path, self._manifest
         return checked_files(files, path, known, accept_loss=accept_loss, checked=self.checked, over=over)
 

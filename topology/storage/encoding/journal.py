@@ -18,7 +18,7 @@ ENTRIES_MAX: Final = 1 << 20  # of a row
 Outputs = Sequence[tuple[int, bytes]]  # the number of the class among the row's, and the record's bytes
 
 
-class Remembered(NamedTuple):
+class JournalInput(NamedTuple):
     """One input: its key's slot (D7), its identity, the messages that it belongs to (roots without their attempts), and
     what it has put out. `timer`: no input, but a timer that was due; nobody sends that again but who remembers it."""
 
@@ -57,7 +57,7 @@ def output_class(name: str, schema: str) -> OutputClass:
     return OutputClass(name, xxh3_64_intdigest(schema.encode("utf-8", "surrogatepass")) >> 1)
 
 
-def packed(classes: Sequence[OutputClass], entries: Sequence[Remembered]) -> bytes:
+def packed(classes: Sequence[OutputClass], entries: Sequence[JournalInput]) -> bytes:
     """The row of these entries, of which there is at least one."""
     return packed_columns(
         classes,
@@ -94,7 +94,7 @@ def packed_columns(
     return _encode(row)
 
 
-def unpacked(data: bytes) -> tuple[list[OutputClass], list[Remembered]]:
+def unpacked(data: bytes) -> tuple[list[OutputClass], list[JournalInput]]:
     """The reverse. Raises ValueError for bytes that are none of ours."""
     try:
         row = _decode(data)
@@ -109,7 +109,7 @@ def unpacked(data: bytes) -> tuple[list[OutputClass], list[Remembered]]:
     except (msgspec.MsgspecError, StructError, ValueError) as error:
         raise ValueError(f"a row of the journal can't be read: {error}") from None
     entries = [
-        Remembered(
+        JournalInput(
             slots[at],
             origins[at],
             identities[at],

@@ -20,7 +20,7 @@ _TIMED: Final = b"\x01"  # msgpack: value or nil, and name → when it is due, i
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Content(NamedTuple):
+class KeyContent(NamedTuple):
     """What is kept of a key: its value as `topology.records` encodes it, or None, and its timers, name → due in
     microseconds since 1970 (UTC)."""
 
@@ -58,16 +58,16 @@ def packed(value: bytes | None, timers: Mapping[str, int]) -> bytes:
     return b"" if value is None else PLAIN + value
 
 
-def content_of(content: bytes) -> Content:
+def content_of(content: bytes) -> KeyContent:
     """The reverse; nothing, for an empty one. Raises ValueError for bytes that are none of ours."""
     kind = content[:1]
     if kind == PLAIN:
-        return Content(content[1:], {})
+        return KeyContent(content[1:], {})
     if kind == _TIMED:
         value, timers = _timed.decode(memoryview(content)[1:])
-        return Content(value, timers)
+        return KeyContent(value, timers)
     if not content:
-        return Content(None, {})
+        return KeyContent(None, {})
     raise ValueError(f"a state of unknown kind {kind!r}")
 
 
@@ -81,7 +81,7 @@ def timers_of(content: bytes) -> Mapping[str, int]:
     return content_of(content).timers if content[:1] == _TIMED else {}
 
 
-class Keys:
+class StateKeys:
     """Of one task. `bodies` are those of all keys of which something is kept, as they were gathered last."""
 
     def __init__(self, component: str) -> None:

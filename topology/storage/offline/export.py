@@ -20,9 +20,9 @@ from topology.codes.declarations import (
 )
 from topology.errors import ConfigurationError, EmitError
 from topology.groupings import slot_of
-from topology.storage.directory.shape import Component, component_of
+from topology.storage.directory.shape import ComponentShape, component_of
 from topology.storage.encoding.json_values import due_of, key_form, key_json, time_text, value_bytes, value_json
-from topology.storage.rescale.partition import Kept
+from topology.storage.rescale.partition import KeptKey
 
 Decode = Callable[[bytes], object]
 
@@ -40,7 +40,7 @@ class Header:
     run_id: str
     component: str
     keys: int
-    schema: Component
+    schema: ComponentShape
 
 
 def header_line(header: Header) -> str:
@@ -48,11 +48,11 @@ def header_line(header: Header) -> str:
     return _json(told | {"component": header.component, "keys": header.keys, "schema": header.schema})
 
 
-def row_line(kept: Kept) -> str:
+def row_line(kept: KeptKey) -> str:
     return _json(row_json(kept))
 
 
-def row_json(kept: Kept) -> dict[str, Any]:
+def row_json(kept: KeptKey) -> dict[str, Any]:
     """What is kept of a key, for `json.dumps`."""
     timers = {name: time_text(due) for name, due in kept.timers.items()}
     return {"slot": kept.slot, "key": key_json(kept.key), "value": value_json(kept.value), "timers": timers}
@@ -76,7 +76,7 @@ class Reading:
         self._number = 0  # of the line that was read last
         self._first = 0  # and of the first key's in this section
 
-    def sections(self) -> Iterator[tuple[Header, Iterator[Kept]]]:
+    def sections(self) -> Iterator[tuple[Header, Iterator[KeptKey]]]:
         """A component after the other, each with its keys. Raises ConfigurationError, with the line's number."""
         seen: set[str] = set()
         line = self._next()
@@ -96,7 +96,7 @@ class Reading:
         text = f"{self.name}:{self._first + at}: this key was in a line before"
         raise ConfigurationError(text, code=DUPLICATE_STATE_KEY)
 
-    def _rows(self, header: Header) -> Iterator[Kept]:
+    def _rows(self, header: Header) -> Iterator[KeptKey]:
         decode = self._decoder(header.component)
         for number in range(header.keys):
             line = self._next()
@@ -127,7 +127,7 @@ class Reading:
             self._refuse("a header that does not say how many keys follow")
         return Header(*texts, told["keys"], schema)
 
-    def _row(self, line: bytes, decode: Decode | None) -> Kept:
+    def _row(self, line: bytes, decode: Decode | None) -> KeptKey:
         told = self._object(line)
         if told.keys() != _ROW or type(told["timers"]) is not dict:
             self._refuse("a key is expected here, with slot, key, value and timers")
@@ -142,7 +142,7 @@ class Reading:
             self._refuse(f"the key's slot is {slot_of(key)}, and not {told['slot']!r:.20}")
         if value is None and not timers:
             self._refuse("neither a value nor a timer")
-        return Kept(told["slot"], key, value, timers)
+        return KeptKey(told["slot"], key, value, timers)
 
     def _object(self, line: bytes) -> dict[str, Any]:
         try:

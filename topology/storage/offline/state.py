@@ -11,12 +11,12 @@ from typing import Final
 from topology.codes.declarations import COMPONENT_WITHOUT_STATE, IMPORTED_STATE_TYPE_MISMATCH
 from topology.codes.startup import STATE_IMPORT_FAILED, STATE_NOT_DRAINED
 from topology.errors import ConfigurationError, StartError, did_you_mean
-from topology.storage.directory.shape import Component, components_in, left_in, with_components
+from topology.storage.directory.shape import ComponentShape, components_in, left_in, with_components
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.offline.export import Header, Reading, header_line, row_line
 from topology.storage.rescale import partition
 from topology.storage.rescale.assign import opened_stores
-from topology.storage.rescale.partition import Kept, Twice
+from topology.storage.rescale.partition import KeptKey, Twice
 from topology.storage.sqlite.errors import start_error
 from topology.storage.store import StoreBroken, StoreFull
 from topology.text import printable
@@ -63,7 +63,7 @@ class HeldState:
         text = f"no state is kept of a component {printable(name)!r:.80}{did_you_mean(name, names)}"
         raise _without_state(f"{text}; there is state of {there}")
 
-    def found(self, component: str, slot: int, key: bytes) -> Kept | None:
+    def found(self, component: str, slot: int, key: bytes) -> KeptKey | None:
         """What is kept of one key; None for nothing."""
         with self._told():
             return partition.found(self._stores, component, slot, key)
@@ -84,7 +84,7 @@ class HeldState:
 
     # -- in
 
-    def restore(self, reading: Reading, declared: Mapping[str, Component] | None = None) -> dict[str, int]:
+    def restore(self, reading: Reading, declared: Mapping[str, ComponentShape] | None = None) -> dict[str, int]:
         """What is read takes the place of the state that there is of its components; returns how many keys each has.
         All of it, or nothing. `declared`: the components of the topology as it is now, where it is at hand. Raises
         ConfigurationError for what can't be taken, StartError where the last run was cut short, or the disk fails."""
@@ -102,8 +102,8 @@ class HeldState:
         return counts
 
     def _taken(
-        self, reading: Reading, declared: Mapping[str, Component] | None, headers: list[Header]
-    ) -> Iterator[tuple[str, Iterable[Kept]]]:
+        self, reading: Reading, declared: Mapping[str, ComponentShape] | None, headers: list[Header]
+    ) -> Iterator[tuple[str, Iterable[KeptKey]]]:
         noted = self._noted() | self.components
         for header, rows in reading.sections():
             known = declared if declared is not None else noted
@@ -112,7 +112,7 @@ class HeldState:
             headers.append(header)
             yield header.component, rows
 
-    def _note(self, headers: Iterable[Header], declared: Mapping[str, Component] | None) -> None:
+    def _note(self, headers: Iterable[Header], declared: Mapping[str, ComponentShape] | None) -> None:
         """The type of what is kept now, which the next run compares its own with."""
         noted, left = self._noted(), left_in(self._state.shape)
         changed = dict(noted)
@@ -124,12 +124,17 @@ class HeldState:
             elif name not in noted:
                 changed[name] = now
             elif declared is not None:
-                other: Component = {**noted[name], "state": now["state"], "kept": True, "older": now.get("older", [])}
+                other: ComponentShape = {
+                    **noted[name],
+                    "state": now["state"],
+                    "kept": True,
+                    "older": now.get("older", []),
+                }
                 changed[name] = other
         if changed != noted or left != left_in(self._state.shape):
             self._state.set_shape(with_components(changed, left))
 
-    def _noted(self) -> dict[str, Component]:
+    def _noted(self) -> dict[str, ComponentShape]:
         return components_in(self._state.shape)
 
     def _check_drained(self, what: str) -> None:
@@ -155,7 +160,7 @@ def _not_put(why: str) -> StartError:
     return StartError(f"the state could not be put in place: {why}", code=STATE_IMPORT_FAILED)
 
 
-def _check_type(header: Header, expected: Component | None) -> None:
+def _check_type(header: Header, expected: ComponentShape | None) -> None:
     if expected is None or not expected.get("kept"):
         raise _without_state(f"no state is kept of a component {printable(header.component)!r:.80}, which the file has")
     given, wanted = header.schema["state"], expected["state"]

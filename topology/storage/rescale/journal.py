@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from topology.groupings import task_of_slot
-from topology.storage.encoding.journal import Remembered, packed, unpacked
+from topology.storage.encoding.journal import JournalInput, packed, unpacked
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes, JournalRow
@@ -19,14 +19,16 @@ from topology.storage.values import Changes, JournalRow
 ROWS_AT_ONCE: Final = 500  # of the journal, that are in memory,
 BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # and no more than these of them, but for one
 
-Homes = Callable[[str, Remembered], int | None]  # of a component's entry: the store that it belongs to; None: nobody's
+Homes = Callable[
+    [str, JournalInput], int | None
+]  # of a component's entry: the store that it belongs to; None: nobody's
 
 
 def file_journal(stores: Mapping[int, SqliteStore], number: int, placements: Mapping[str, Sequence[int]]) -> int:
     """Moves the entries in one store that belong to tasks of other workers; returns how many were. Those of components
     without a placement stay. Raises StoreFull, StoreBroken."""
 
-    def home(component: str, one: Remembered) -> int:
+    def home(component: str, one: JournalInput) -> int:
         placement = placements.get(component)
         return number if placement is None else placement[task_of_slot(one.slot, len(placement))]
 
@@ -41,7 +43,7 @@ def empty_journal(stores: Mapping[int, SqliteStore]) -> None:
     dead = {origin for store in stores.values() for origin in store.loaded.dead_origins}
     for number, store in stores.items():
 
-        def home(component: str, one: Remembered, here: int = number) -> int | None:
+        def home(component: str, one: JournalInput, here: int = number) -> int | None:
             stays = one.timer or one.origin in dead or (dead and len(one.messages) > 1)
             return here if stays else None
 
@@ -74,7 +76,7 @@ def _split(source: SqliteStore, row: JournalRow, number: int, home: Homes) -> di
         classes, entries = unpacked(row.entries)
     except ValueError as error:
         raise StoreBroken(f"{source.path} is damaged: {error}", source.path) from error
-    parts: dict[int, list[Remembered]] = {}
+    parts: dict[int, list[JournalInput]] = {}
     for one in entries:
         if (at := home(row.component, one)) is not None:
             parts.setdefault(at, []).append(one)

@@ -27,7 +27,7 @@ Stores = Mapping[int, SqliteStore]  # worker → its store
 IN_PLACE: Final = b"\0"  # in place of a placement: rows here replace all others of the component, in other stores too
 
 
-class Kept(NamedTuple):
+class KeptKey(NamedTuple):
     """What is kept of one key: its value as `topology.records.encoded` gives it, or None, and its timers, name → due in
     microseconds since 1970 (UTC)."""
 
@@ -48,14 +48,14 @@ class Twice(Exception):
 # -- checkpoint
 
 
-def checkpoint(stores: Stores, component: str) -> Iterator[Kept]:
+def checkpoint(stores: Stores, component: str) -> Iterator[KeptKey]:
     """All that is kept of a component, store by store, there in the order of slots and keys. Raises StoreBroken."""
     for store in stores.values():
         for row in _rows(store, component):
             yield kept_of(row)
 
 
-def found(stores: Stores, component: str, slot: int, key: bytes) -> Kept | None:
+def found(stores: Stores, component: str, slot: int, key: bytes) -> KeptKey | None:
     """What is kept of one key; None for nothing. Raises StoreBroken."""
     rows = (store.row(component, slot, key) for store in stores.values())
     return next((kept_of(row) for row in rows if row is not None), None)
@@ -66,10 +66,10 @@ def count(stores: Stores, component: str) -> int:
     return sum(1 for store in stores.values() for _ in _rows(store, component))
 
 
-def kept_of(row: StateRow) -> Kept:
+def kept_of(row: StateRow) -> KeptKey:
     """Raises ValueError for a body that is none of ours."""
     content = state.content_of(row.body[state.SUM_BYTES :])
-    return Kept(row.slot, row.key, content.value, content.timers)
+    return KeptKey(row.slot, row.key, content.value, content.timers)
 
 
 def _rows(store: SqliteStore, component: str) -> Iterator[StateRow]:
@@ -82,7 +82,7 @@ def _rows(store: SqliteStore, component: str) -> Iterator[StateRow]:
 # -- restore
 
 
-def restore(stores: Stores, components: Iterable[tuple[str, Iterable[Kept]]]) -> dict[str, int]:
+def restore(stores: Stores, components: Iterable[tuple[str, Iterable[KeptKey]]]) -> dict[str, int]:
     """What is kept of these components is this from now on, and nothing else; returns how many keys each has. All or
     nothing: it holds when one commit of one store does. Where the rows go is for the next `partition`.
 
@@ -100,7 +100,7 @@ def restore(stores: Stores, components: Iterable[tuple[str, Iterable[Kept]]]) ->
     return counts
 
 
-def _staged(store: SqliteStore, component: str, rows: Iterable[Kept]) -> int:
+def _staged(store: SqliteStore, component: str, rows: Iterable[KeptKey]) -> int:
     name, count = STAGED + component, 0
     store.replace(Changes(lasting=False), filed={name: b""})
     for group in _groups(component, rows):
@@ -111,7 +111,7 @@ def _staged(store: SqliteStore, component: str, rows: Iterable[Kept]) -> int:
     return count
 
 
-def _groups(component: str, rows: Iterable[Kept]) -> Iterator[list[StateRow]]:
+def _groups(component: str, rows: Iterable[KeptKey]) -> Iterator[list[StateRow]]:
     group: list[StateRow] = []
     size = 0
     for slot, key, value, timers in rows:

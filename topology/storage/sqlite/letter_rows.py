@@ -15,7 +15,7 @@ LISTED_BYTES_MAX: Final = 4 * 1024 * 1024  # of letters that are listed at once;
 
 
 @dataclass
-class Held:
+class LetterIndex:
     """What is known of the letters that there were when the file was opened: see `Loaded`."""
 
     count: int = 0
@@ -30,12 +30,12 @@ class LetterRows:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._letters, self._contents = tables.Table("letters"), tables.Table("contents")
+        self._letters, self._contents = tables.RowTable("letters"), tables.RowTable("contents")
         self.tables = (self._letters, self._contents)
 
-    def load(self, *, checked: bool) -> Held:
+    def load(self, *, checked: bool) -> LetterIndex:
         """`checked`: records and tracebacks were looked through just before."""
-        held = Held()
+        held = LetterIndex()
         for key, body in tables.loaded(self._database, self._letters):
             letter = packing.letter_of(body)
             if letter.name.encode() != key:

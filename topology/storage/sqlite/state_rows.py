@@ -18,32 +18,32 @@ STAGED: Final = "\0new "  # before the name of a component: rows that will be it
 REPLACED: Final = "\0old "  # and rows that were
 
 
-class Known(NamedTuple):
+class StateComponent(NamedTuple):
     """What the store knows of a component."""
 
     number: int  # that its rows of state begin with
     filed: bytes = b""  # what they are filed for; empty: nobody can say
 
 
-class KeptRows:
+class StateRows:
     """Of one open file. Methods that read raise Damaged, ValueError, StoreBroken. `known`: by component."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.components, self.journal = tables.Table("components"), tables.Table("journal")
-        self.known: dict[str, Known] = {}
+        self.components, self.journal = tables.RowTable("components"), tables.RowTable("journal")
+        self.known: dict[str, StateComponent] = {}
         self._is_whole = False  # whether no row of state was missing when one was read first
 
     def load(self) -> None:
         """Which rows the journal has, and components' numbers: what is in them is read by the others."""
         for key, body in tables.loaded(self._database, self.components):
-            self.known[packing.component_of(key)] = Known(int.from_bytes(body[:2], "big"), body[2:])
+            self.known[packing.component_of(key)] = StateComponent(int.from_bytes(body[:2], "big"), body[2:])
         for _ in tables.known(self._database, self.journal):
             pass
 
     def all(self, digest: int) -> LoadedStates:
         """Everything, in one pass; `digest` is that of all rows of state."""
-        again = tables.Table("journal")
+        again = tables.RowTable("journal")
         found = [packing.journal_of(key, body) for key, body in tables.loaded(self._database, again)]
         if again.rows != self.journal.rows:
             raise Damaged("rows of the journal are not those that were there")
@@ -87,7 +87,7 @@ class KeptRows:
 
     # -- within a transaction
 
-    def put_states(self, writing: tables.Writing, known: dict[str, Known], change: StateChange) -> None:
+    def put_states(self, writing: tables.Writing, known: dict[str, StateComponent], change: StateChange) -> None:
         """`known` is what holds once the transaction does."""
         one = self._known(writing, known, change.component)
         state_table.write(self._database, one.number, change.rows)
@@ -98,7 +98,9 @@ class KeptRows:
             raise ValueError(f"the journal's row {row.number} was used before; the next one is {next_journal}")
         writing.put(self.journal, packing.journal_key(row.number), packing.packed_journal(row))
 
-    def put_filed(self, writing: tables.Writing, known: dict[str, Known], filed: Mapping[str, bytes | None]) -> None:
+    def put_filed(
+        self, writing: tables.Writing, known: dict[str, StateComponent], filed: Mapping[str, bytes | None]
+    ) -> None:
         """What these components' rows are filed for from now on; None: there are none, nor will be."""
         for name, what in filed.items():
             if what is None:
@@ -106,25 +108,27 @@ class KeptRows:
                 continue
             self._note(writing, known, name, self._known(writing, known, name)._replace(filed=what))
 
-    def put_in_place(self, writing: tables.Writing, known: dict[str, Known], component: str, filed: bytes) -> None:
+    def put_in_place(
+        self, writing: tables.Writing, known: dict[str, StateComponent], component: str, filed: bytes
+    ) -> None:
         """The staged rows of a component are its own, and its former ones are replaced."""
         before = known.get(component)
         after = self._known(writing, known, STAGED + component)
         self._drop(writing, known, STAGED + component)
         self._note(writing, known, component, after._replace(filed=filed))
         if before is not None:
-            self._note(writing, known, REPLACED + component, Known(before.number))
+            self._note(writing, known, REPLACED + component, StateComponent(before.number))
 
-    def _known(self, writing: tables.Writing, known: dict[str, Known], name: str) -> Known:
+    def _known(self, writing: tables.Writing, known: dict[str, StateComponent], name: str) -> StateComponent:
         if name not in known:
-            self._note(writing, known, name, Known(max((one.number for one in known.values()), default=0) + 1))
+            self._note(writing, known, name, StateComponent(max((one.number for one in known.values()), default=0) + 1))
         return known[name]
 
-    def _drop(self, writing: tables.Writing, known: dict[str, Known], name: str) -> None:
+    def _drop(self, writing: tables.Writing, known: dict[str, StateComponent], name: str) -> None:
         writing.remove(self.components, packing.component_key(name))
         known.pop(name, None)
 
-    def _note(self, writing: tables.Writing, known: dict[str, Known], name: str, one: Known) -> None:
+    def _note(self, writing: tables.Writing, known: dict[str, StateComponent], name: str, one: StateComponent) -> None:
         writing.put(self.components, packing.component_key(name), one.number.to_bytes(2, "big") + one.filed)
         known[name] = one
 

@@ -33,7 +33,7 @@ from topology.storage.sqlite.errors import can_not_open, check_plain, in_use, is
 from topology.storage.sqlite.header import Own, Owner, durable_by, read_own, too_late, write_own
 from topology.storage.sqlite.letter_rows import LetterRows
 from topology.storage.sqlite.schema import FORMAT, SINCE_2, add_tables
-from topology.storage.sqlite.state_rows import KeptRows, Known
+from topology.storage.sqlite.state_rows import StateComponent, StateRows
 from topology.storage.sqlite.wal import commits_passed_over
 from topology.storage.store import StoreBroken, StoreFull
 from topology.storage.values import (
@@ -65,7 +65,7 @@ class _Draft:
 
     rows: tables.Writing
     own: Own
-    known: dict[str, Known]
+    known: dict[str, StateComponent]
 
 
 class SqliteStore:
@@ -229,7 +229,7 @@ class SqliteStore:
             return self._kept.all(self._own.states) if self._format >= 2 else LoadedStates({}, [])
 
     @property
-    def known(self) -> Mapping[str, Known]:
+    def known(self) -> Mapping[str, StateComponent]:
         """What is known of each component that there is something of, or was."""
         return self._kept.known
 
@@ -315,7 +315,7 @@ class SqliteStore:
         positions = self._load_positions()
         self._letters = LetterRows(self._database)
         held = self._letters.load(checked=checked)
-        self._kept = KeptRows(self._database)
+        self._kept = StateRows(self._database)
         if self._format >= 2:
             self._kept.load()
         memory = self._floors, self._kept.components, self._kept.journal
@@ -336,7 +336,7 @@ class SqliteStore:
 
     def _load_positions(self) -> _Positions:
         names = ("marks", "begun", "trials", "floors")
-        self._marks, self._begun, self._trials, self._floors = map(tables.Table, names)
+        self._marks, self._begun, self._trials, self._floors = map(tables.RowTable, names)
         floors = tables.loaded(self._database, self._floors) if self._format >= 2 else ()
         return {
             "marks": tuple(packing.mark_of(body) for _, body in tables.loaded(self._database, self._marks)),

@@ -19,7 +19,7 @@ SUM_BYTES: Final = 16
 ROW_BYTES_MAX: Final = 512 * 1024 * 1024  # of a row's content; SQLite's own limit is a little under 1 GB
 
 
-class Row(NamedTuple):
+class RowPlace(NamedTuple):
     """Where a row is, and its checksum."""
 
     number: int
@@ -27,11 +27,11 @@ class Row(NamedTuple):
 
 
 @dataclass
-class Table:
+class RowTable:
     """What is known of one table: `rows` by key, in the order in which they came."""
 
     name: str
-    rows: dict[bytes, Row] = field(default_factory=dict)
+    rows: dict[bytes, RowPlace] = field(default_factory=dict)
 
 
 def create(database: Database, name: str) -> None:
@@ -42,29 +42,29 @@ def create(database: Database, name: str) -> None:
     )
 
 
-def loaded(database: Database, table: Table) -> Iterator[tuple[bytes, bytes]]:
+def loaded(database: Database, table: RowTable) -> Iterator[tuple[bytes, bytes]]:
     """Key and content of each row as it is read, in the order in which they came; `table` knows them afterwards.
     Raises Damaged, StoreBroken."""
     for number, key, body, found in database.each(f"SELECT number, key, body, sum FROM {table.name} ORDER BY number"):
-        row = Row(number, _checked(table.name, number, key, body, found))
+        row = RowPlace(number, _checked(table.name, number, key, body, found))
         if key in table.rows:
             raise Damaged(f"{table.name} has a row twice")
         table.rows[key] = row
         yield key, body
 
 
-def known(database: Database, table: Table) -> Iterator[int]:
+def known(database: Database, table: RowTable) -> Iterator[int]:
     """As `loaded`, without the contents, which are checked once they are read: yields how long each one is."""
     for number, key, found, size in database.each(
         f"SELECT number, key, sum, length(body) FROM {table.name} ORDER BY number"
     ):
         if key in table.rows:
             raise Damaged(f"{table.name} has a row twice")
-        table.rows[key] = Row(number, int.from_bytes(found, "little"))
+        table.rows[key] = RowPlace(number, int.from_bytes(found, "little"))
         yield size
 
 
-def read(database: Database, table: Table, key: bytes) -> bytes:
+def read(database: Database, table: RowTable, key: bytes) -> bytes:
     """The content of one row that is there. Raises Damaged, StoreBroken."""
     row = table.rows[key]
     found = database.rows(f"SELECT key, body, sum FROM {table.name} WHERE number = ?", (row.number,))
@@ -73,7 +73,7 @@ def read(database: Database, table: Table, key: bytes) -> bytes:
     return bytes(found[0][1])
 
 
-def digest(found: Iterable[Table]) -> int:
+def digest(found: Iterable[RowTable]) -> int:
     """Of all rows of these tables."""
     whole = 0
     for table in found:
@@ -90,9 +90,9 @@ class Writing:
         self._database = database
         self.digest = digest
         self.next_number = next_number
-        self._changed: dict[tuple[str, bytes], tuple[Table, bytes, Row | None]] = {}
+        self._changed: dict[tuple[str, bytes], tuple[RowTable, bytes, RowPlace | None]] = {}
 
-    def put(self, table: Table, key: bytes, body: bytes) -> None:
+    def put(self, table: RowTable, key: bytes, body: bytes) -> None:
         """The row of this key has this content now. Raises ValueError where it is too long to be stored."""
         if len(body) > ROW_BYTES_MAX:
             raise ValueError(f"{len(body):,} bytes are too many for a row of {table.name}; at most {ROW_BYTES_MAX:,}")
@@ -107,9 +107,9 @@ class Writing:
             self._database.run(f"UPDATE {table.name} SET key = ?, body = ?, sum = ? WHERE number = ?", values)
             self.digest ^= before.sum
         self.digest ^= value
-        self._changed[table.name, key] = (table, key, Row(number, value))
+        self._changed[table.name, key] = (table, key, RowPlace(number, value))
 
-    def remove(self, table: Table, key: bytes) -> None:
+    def remove(self, table: RowTable, key: bytes) -> None:
         """There is no such row any more; nothing, where there was none."""
         before = self._row(table, key)
         if before is not None:
@@ -117,7 +117,7 @@ class Writing:
             self.digest ^= before.sum
             self._changed[table.name, key] = (table, key, None)
 
-    def remove_all(self, table: Table, keys: Iterable[bytes]) -> None:
+    def remove_all(self, table: RowTable, keys: Iterable[bytes]) -> None:
         """The same for many, in one statement."""
         there = {key: row for key in keys if (row := self._row(table, key)) is not None}
         if there:
@@ -135,7 +135,7 @@ class Writing:
             else:
                 table.rows[key] = row
 
-    def _row(self, table: Table, key: bytes) -> Row | None:
+    def _row(self, table: RowTable, key: bytes) -> RowPlace | None:
         changed = self._changed.get((table.name, key))
         return changed[2] if changed is not None else table.rows.get(key)
 

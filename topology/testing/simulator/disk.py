@@ -17,7 +17,7 @@ ROOT: Final = Path("/simulated")
 
 
 @dataclass(eq=False)
-class Node:
+class FileNode:
     """A file, whatever its names. `unsynced` are the writes since its last sync: an offset and bytes, or, with None,
     the length that it was cut to."""
 
@@ -26,13 +26,13 @@ class Node:
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
 
 
-Change = dict[str, Node | None]  # names in one directory: what each stands for now, None for nothing
+Change = dict[str, FileNode | None]  # names in one directory: what each stands for now, None for nothing
 
 
 @dataclass
 class Directory:
-    names: dict[str, Node] = field(default_factory=dict)
-    durable: dict[str, Node] = field(default_factory=dict)
+    names: dict[str, FileNode] = field(default_factory=dict)
+    durable: dict[str, FileNode] = field(default_factory=dict)
     unsynced: list[Change] = field(default_factory=list)  # in their order
 
 
@@ -64,7 +64,7 @@ class SimulatedDisk:
         self.directory(path.parent)
         self._directories[path] = Directory()  # its own name is taken for durable: it is made once, before a run
 
-    def node(self, path: Path) -> Node | None:
+    def node(self, path: Path) -> FileNode | None:
         found = self._directories.get(path.parent)
         return found.names.get(path.name) if found is not None else None
 
@@ -78,7 +78,7 @@ class SimulatedDisk:
                 directory.names[name] = node
         directory.unsynced.append(changed)
 
-    def write(self, node: Node, offset: int, data: bytes) -> None:
+    def write(self, node: FileNode, offset: int, data: bytes) -> None:
         """Raises OSError (ENOSPC) where the disk is full."""
         if self.full and offset + len(data) > len(node.content):
             self.hits["full"] += 1
@@ -86,11 +86,11 @@ class SimulatedDisk:
         _apply(node.content, offset, data)
         node.unsynced.append((offset, data))
 
-    def truncate(self, node: Node, size: int) -> None:
+    def truncate(self, node: FileNode, size: int) -> None:
         _apply(node.content, size, None)
         node.unsynced.append((size, None))
 
-    def sync(self, node: Node) -> None:
+    def sync(self, node: FileNode) -> None:
         """Raises OSError (EIO) where that fails; what was to be synced is not, and a later sync says nothing of it."""
         if self.failing_syncs:
             self.failing_syncs -= 1
@@ -125,7 +125,7 @@ class SimulatedDisk:
             directory.names = dict(directory.durable)
             directory.unsynced.clear()
 
-    def _lose(self, node: Node) -> None:
+    def _lose(self, node: FileNode) -> None:
         chance = self._random.choice([0.0, 0.5, 0.9])
         for offset, data in node.unsynced:
             if self._random.random() < chance:

@@ -101,7 +101,7 @@ class _Without:
 
 
 def _leave_out(names: Collection[Name], worker: Worker) -> None:
-    for one in worker.spoutings.values():
+    for one in worker.spout_tasks.values():
         one.source = _Without(one.source, {id for spout, id in names if spout == one.component})
 
 

@@ -73,7 +73,7 @@ def draw_strikes(
     return sorted(strikes, key=lambda one: one.after), {one: links[one] for one in chosen}
 
 
-class Links:
+class FaultyLinks:
     """`memory.Faults`: what becomes of each frame, until `healed`."""
 
     def __init__(self, random: Random, chances: dict[Hazard, float], hits: Counter[Hazard]) -> None:

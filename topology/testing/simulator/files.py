@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import apsw
 
-from topology.filesystem.files import Lock, Look, Opened
-from topology.testing.simulator.disk import Node, SimulatedDisk
+from topology.filesystem.files import FileStatus, Lock, Opened
+from topology.testing.simulator.disk import FileNode, SimulatedDisk
 
 _numbers: Final = count()
 _JOURNALS: Final = ("-wal", "-journal")
@@ -54,13 +54,13 @@ class SimulatedFiles:
 
     # -- `files.Files`
 
-    def look(self, path: Path) -> Look | None:
+    def look(self, path: Path) -> FileStatus | None:
         if self.disk.is_directory(path):
-            return Look("directory", os.geteuid(), ours=True, shared=False, links=1, size=0)
+            return FileStatus("directory", os.geteuid(), ours=True, shared=False, links=1, size=0)
         node = self.disk.node(path)
         if node is None:
             return None
-        return Look("file", os.geteuid(), ours=True, shared=False, links=1, size=len(node.content))
+        return FileStatus("file", os.geteuid(), ours=True, shared=False, links=1, size=len(node.content))
 
     def make_directory(self, path: Path, mode: int) -> None:
         self.disk.make_directory(path)
@@ -68,7 +68,7 @@ class SimulatedFiles:
     def create(self, path: Path, content: bytes) -> None:
         if self.look(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        node = Node()
+        node = FileNode()
         self.disk.change(path.parent, {path.name: node})
         self.disk.write(node, 0, content)
         self.disk.sync(node)
@@ -100,11 +100,11 @@ class SimulatedFiles:
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
         if self.disk.node(path) is None:
-            self.disk.change(path.parent, {path.name: Node()})
+            self.disk.change(path.parent, {path.name: FileNode()})
         self._locks[path] = held = _Held(self._locks, path)
         return held
 
-    def _there(self, path: Path) -> Node:
+    def _there(self, path: Path) -> FileNode:
         node = self.disk.node(path)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -112,7 +112,7 @@ class SimulatedFiles:
 
 
 class _Opened:
-    def __init__(self, disk: SimulatedDisk, node: Node) -> None:
+    def __init__(self, disk: SimulatedDisk, node: FileNode) -> None:
         self._disk, self._node = disk, node
 
     def sync(self) -> None:
@@ -142,13 +142,13 @@ class _Vfs(apsw.VFS):
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> Any:
         path = Path(str(name.filename() if isinstance(name, apsw.URIFilename) else name or ""))
         disk = self._files.disk
-        node = Node() if name is None else disk.node(path)
+        node = FileNode() if name is None else disk.node(path)
         if node is None:
             if not flags[0] & apsw.SQLITE_OPEN_CREATE:
                 raise apsw.CantOpenError(f"there is no {path}")
             if disk.full:
                 raise apsw.FullError("no space left on device")
-            disk.change(path.parent, {path.name: (node := Node())})
+            disk.change(path.parent, {path.name: (node := FileNode())})
         flags[1] = flags[0]
         self._files.opened.append(file := _File(path, node, self._files))
         return file
@@ -173,7 +173,7 @@ class _Vfs(apsw.VFS):
 class _File:
     """`apsw.VFSFile`, of its own kind. `dead`: what is done to it does nothing."""
 
-    def __init__(self, path: Path, node: Node, files: SimulatedFiles) -> None:
+    def __init__(self, path: Path, node: FileNode, files: SimulatedFiles) -> None:
         self.path = path
         self.dead = False
         self._node = node

@@ -22,7 +22,7 @@ from topology.runtime.links.memory import MemoryNetwork
 from topology.runtime.links.protocol import Frame
 from topology.runtime.os_process.restarts import SILENT_S
 from topology.runtime.run import startup
-from topology.runtime.state.keyed_executor import OneAKey
+from topology.runtime.state.keyed_executor import SerialByKeyExecutor
 from topology.runtime.telemetry.stall import held
 from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.subtrees import SubTree
@@ -31,11 +31,11 @@ from topology.storage.directory.state_dir import StateDir
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store, StoreBroken
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
-from topology.testing.simulator.faults import Hazard, Links, Strike
+from topology.testing.simulator.faults import FaultyLinks, Hazard, Strike
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.virtual_time.crashing_run import CrashingRun
 from topology.testing.virtual_time.mortal_worker import MortalWorker
-from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.process import SimulatedProcess
 
 STATE_DIR: Final = ROOT / "state"
 SYNC_S: Final = 0.02  # that an operation of the disk takes at most
@@ -48,7 +48,7 @@ class Fate:
     random: Random
     strikes: list[Strike]  # that are to come, in their order
     by_hand: list[int]  # after how many messages all dead letters are replayed by hand
-    links: Links
+    links: FaultyLinks
     hits: Counter[Hazard]
     disk: SimulatedDisk
     files: SimulatedFiles
@@ -100,9 +100,9 @@ class SimulatedNetwork(MemoryNetwork):
     """Frames of who has died since may arrive, as those of a zombie do (A15), or be lost with it. `lives` are those of
     the workers, by owner."""
 
-    def __init__(self, links: Links, random: Random) -> None:
+    def __init__(self, links: FaultyLinks, random: Random) -> None:
         super().__init__(links)
-        self.lives: dict[int, Life] = {}
+        self.lives: dict[int, SimulatedProcess] = {}
         self._random = random
         self._outside = copy_context()  # of no worker's life: what was sent is on its way
 
@@ -123,7 +123,7 @@ class SimulatedWorker(MortalWorker):
 
     def start(self, *, killed: bool = False) -> None:
         for executor in self.executors.values():
-            if isinstance(executor, OneAKey):
+            if isinstance(executor, SerialByKeyExecutor):
                 executor.refuse = partial(self._refuses, executor.refuse)  # type: ignore[method-assign]
         super().start(killed=killed)
 
@@ -141,7 +141,7 @@ class SimulatedWorker(MortalWorker):
 class SimulatedRun(CrashingRun):
     """As `CrashingRun`, whose worker's stores are on `fate`'s disk. `killed` is set once all of it is dead."""
 
-    def __init__(self, *args: Any, fate: Fate, life: Life, **settings: Any) -> None:
+    def __init__(self, *args: Any, fate: Fate, life: SimulatedProcess, **settings: Any) -> None:
         super().__init__(
             *args, crashes=(), faults=fate.links, state_dir=STATE_DIR, begins=lambda text: None, **settings
         )
@@ -212,11 +212,11 @@ class SimulatedRun(CrashingRun):
 
     def acked(self) -> int:
         """How many messages are done, with those of the runs before."""
-        return self._fate.acked + sum(int(one.acked) for worker in self.workers for one in worker.spoutings.values())
+        return self._fate.acked + sum(int(one.acked) for worker in self.workers for one in worker.spout_tasks.values())
 
     def _balance(self) -> None:
         for worker in self.workers:
-            for one in worker.spoutings.values():
+            for one in worker.spout_tasks.values():
                 if one.emitted != one.acked + one.dead + one.pending:
                     counts = f"{one.emitted} emitted, {one.acked} acked, {one.dead} dead, {one.pending} pending"
                     raise Broken(f"spout {one.component!r} does not add up: {counts}")
@@ -269,7 +269,7 @@ class SimulatedRun(CrashingRun):
     def _free(self) -> None:
         self._fate.disk.full = False
 
-    def _looked_at(self, worker: MortalWorker, life: Life) -> None:
+    def _looked_at(self, worker: MortalWorker, life: SimulatedProcess) -> None:
         if life.paused and not life.over:
             self._doomed.append((worker, "was silent for too long"))
 
@@ -303,7 +303,7 @@ class SimulatedRun(CrashingRun):
         fate.paths["a worker died"] += 1
         if not self.complete:
             fate.paths["a worker died while another was away"] += 1
-        fate.acked += sum(one.acked for one in worker.spoutings.values())
+        fate.acked += sum(one.acked for one in worker.spout_tasks.values())
         fate.memory_lost = True
         super()._died(worker, why, killed=killed)
         if fate.random.random() < 0.5:

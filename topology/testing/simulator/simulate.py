@@ -19,7 +19,7 @@ from topology.checks.instance_state import kept
 from topology.dead_letters import DeadLetter
 from topology.errors import StartError
 from topology.plan import plan
-from topology.runtime.run.component_files import Folder
+from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.run.report import Report
 from topology.storage.dead_questions import DeadAsk
 from topology.storage.directory.state_dir import StateDir
@@ -28,12 +28,12 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.testing.captured import Captured
 from topology.testing.simulator.disk import SimulatedDisk
 from topology.testing.simulator.expected import Peace, captured_of, deliveries, quiet, timed_out
-from topology.testing.simulator.faults import ALL, Hazard, Links, draw_strikes
+from topology.testing.simulator.faults import ALL, FaultyLinks, Hazard, draw_strikes
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.graph import above, is_drawn_before, is_kept_before, is_lost_before
 from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
 from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
-from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import Dead, Watch
 from topology.topology import Topology
 
@@ -115,7 +115,7 @@ def simulate(
     disk, hits = SimulatedDisk(Random(random.getrandbits(64))), Counter[Hazard]()
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
-    links = Links(Random(random.getrandbits(64)), chances, hits)
+    links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
     by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
     fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files)
     try:
@@ -157,10 +157,10 @@ async def _lived(
     asked = False
     made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths, "refused": fate.refused})
     kind = partial(made, watch=watch, seed=seed)
-    folder = Folder()  # of all runs; a real one, from which no loss of power takes anything
+    folder = ComponentFolder()  # of all runs; a real one, from which no loss of power takes anything
     try:
         for number in range(1, RUNS_MAX + 1):
-            life = Life()
+            life = SimulatedProcess()
             run = SimulatedRun(
                 topology,
                 fate=fate,
@@ -202,7 +202,7 @@ def _rescaled(topology: Topology, fate: Fate) -> int:
     return workers
 
 
-async def _one(run: SimulatedRun, life: Life, fate: Fate) -> Report | None:
+async def _one(run: SimulatedRun, life: SimulatedProcess, fate: Fate) -> Report | None:
     """One run, up to its end; None where it was killed, or could not begin."""
     loop = asyncio.get_running_loop()
     finishing = life.task(run.finish())

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from topology.codes.runtime import TOO_MANY_WORKER_DEATHS
 from topology.errors import KedgeError, WorkerError
-from topology.runtime.control.completion import Crew
+from topology.runtime.control.completion import Workers
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.os_process.restarts import LOOK_S, Restarts
 from topology.runtime.poison.trials import Fallen
@@ -25,11 +25,11 @@ from topology.runtime.poison.turns import TurnsOfAll
 from topology.runtime.run.report import Report
 from topology.runtime.supervisor.deaths import PART_S, Parting
 from topology.runtime.supervisor.fleet import RELINK_S
-from topology.runtime.supervisor.metrics import Figures
+from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.telemetry.metrics import Snapshot
 from topology.storage.store import Store
 from topology.testing.virtual_time.loop import VirtualLoop
-from topology.testing.virtual_time.mortal_worker import MortalCrew, MortalWorker
+from topology.testing.virtual_time.mortal_worker import MortalWorker, MortalWorkers
 from topology.testing.virtual_time.worker import Death, Watch
 from topology.user_frames import described
 
@@ -95,7 +95,7 @@ class CrashingRun(EmbeddedRun):
         self._watching = watch.workers
         self._orders = orders
         self._restarts = Restarts(self._plan.config.max_restarts)
-        self._counts = Figures(self._plan)
+        self._counts = WorkerMetrics(self._plan)
         self._partings: dict[int, Parting] = {}  # owner → who may send to it still
         self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
         self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
@@ -117,9 +117,9 @@ class CrashingRun(EmbeddedRun):
         worker.trials.turns = self._turns.of(worker.owner)
         return worker
 
-    def _crew_of_all(self) -> Crew:
+    def _crew_of_all(self) -> Workers:
         self._built = True
-        return MortalCrew(self._plan, self)
+        return MortalWorkers(self._plan, self)
 
     def _join(self) -> None:
         for one in self.workers:
@@ -260,8 +260,8 @@ class CrashingRun(EmbeddedRun):
         self._counts.died(worker.worker)
         self._deaths.append(Death(worker.worker, at_s, self.in_flight()))
         self._loop.kill(worker.life)
-        if worker.keeper.store is not None:
-            self._let_go(worker, worker.keeper.store)
+        if worker.group_commit.store is not None:
+            self._let_go(worker, worker.group_commit.store)
         self._dead.append(worker)
         worker.gone.set()
         self._network.detach(worker.worker)

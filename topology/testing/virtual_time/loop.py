@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from topology.testing.virtual_time.process import Life, life_of
+from topology.testing.virtual_time.process import SimulatedProcess, life_of
 
 T = TypeVar("T")
 
@@ -105,8 +105,10 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._free_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # executor → when it is done with all it has
         self._numbers = count()
         self._killed = False  # whether a life has ended
-        self._paused: dict[Life, list[asyncio.Handle]] = {}  # what was due meanwhile
-        self._begun: WeakKeyDictionary[Any, Life] = WeakKeyDictionary()  # tasks and generators that a life has begun
+        self._paused: dict[SimulatedProcess, list[asyncio.Handle]] = {}  # what was due meanwhile
+        self._begun: WeakKeyDictionary[Any, SimulatedProcess] = (
+            WeakKeyDictionary()
+        )  # tasks and generators that a life has begun
         self._asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         self._clock_resolution = RESOLUTION_S
         self._ready: deque[asyncio.Handle]
@@ -177,7 +179,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.set_exception_handler(lambda loop, context: None)
         self.close()
 
-    def kill(self, life: Life) -> None:
+    def kill(self, life: SimulatedProcess) -> None:
         """Ends a life as SIGKILL does: no callback, timer, task or generator of it runs again, not even to clean up.
         Called from `between_turns`. What it has opened, files and threads say, stays open."""
         life.over = self._killed = True
@@ -191,13 +193,13 @@ class VirtualLoop(base_events.BaseEventLoop):
             if isinstance(one, asyncio.Task):
                 _close_unbegun(one.get_coro())
 
-    def pause(self, life: Life) -> None:
+    def pause(self, life: SimulatedProcess) -> None:
         """Has a life stand still, as SIGSTOP does a process: what becomes due of it waits for `wake`. Called from
         `between_turns`."""
         life.paused = True
         self._paused[life] = []
 
-    def wake(self, life: Life) -> None:
+    def wake(self, life: SimulatedProcess) -> None:
         """It goes on: what was due meanwhile is so now. Does nothing for a life that is over."""
         life.paused = False
         self._ready.extend(self._paused.pop(life, []))

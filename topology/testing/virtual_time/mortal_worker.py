@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from topology.plan import Plan
-from topology.runtime.control.completion import Status
+from topology.runtime.control.completion import WorkerStatus
 from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Frame
 from topology.runtime.poison.trials import Fallen
 from topology.runtime.tasks.pending import Pending
 from topology.runtime.worker.recovery import Told
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
-from topology.testing.virtual_time.process import Life
+from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import WatchedWorker
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class MortalWorker(WatchedWorker):
     a worker does has to wait for `gone` beside it."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.life = Life()
+        self.life = SimulatedProcess()
         self.gone = asyncio.Event()
         self.started = False
         self.life.call(super().__init__, *args, **settings)
@@ -93,9 +93,9 @@ class MortalWorker(WatchedWorker):
         clean up (`VirtualLoop.kill`), and from them hangs the whole run, with all that was sent and captured."""
         for part in (
             *self.executors.values(),
-            *self.spoutings.values(),
+            *self.spout_tasks.values(),
             self.peers,
-            self.keeper,
+            self.group_commit,
             self.trials,
             self.dead_letters,
             self,
@@ -118,7 +118,7 @@ class Herd(Protocol):
         """Returns once this holds; asked again whenever something has become of a worker."""
 
 
-class MortalCrew:
+class MortalWorkers:
     """As `crew.WorkerCrew`: waits for workers that are away, and for sources that a replacement reads again."""
 
     def __init__(self, plan: Plan, herd: Herd) -> None:
@@ -131,7 +131,7 @@ class MortalCrew:
     def _sources_ended(self) -> bool:
         return self._herd.complete and all(one.sources_ended.is_set() for one in self._herd.workers)
 
-    async def probe(self) -> list[Status]:
+    async def probe(self) -> list[WorkerStatus]:
         herd = self._herd
         await herd.until(lambda: herd.complete if herd.drains else self._sources_ended())
         return [worker.status() for worker in herd.workers]

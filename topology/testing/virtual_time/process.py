@@ -12,10 +12,10 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LIFE: Final[ContextVar["Life | None"]] = ContextVar("kedge_life", default=None)
+_LIFE: Final[ContextVar["SimulatedProcess | None"]] = ContextVar("kedge_life", default=None)
 
 
-class Life:
+class SimulatedProcess:
     """`over` is set by `VirtualLoop.kill`, and never taken back; `ending` by code of its own that has crashed; `paused`
     by the loop's `pause`, until its `wake`."""
 
@@ -43,7 +43,7 @@ class Life:
         return asyncio.get_running_loop().create_task(work, context=self._context.copy())
 
 
-def life_of(context: Context | None = None) -> Life | None:
+def life_of(context: Context | None = None) -> SimulatedProcess | None:
     """The life that a context belongs to, the current one unless given; None where it is nobody's."""
     return _LIFE.get() if context is None else context.get(_LIFE)
 

@@ -11,12 +11,12 @@ from typing import Any
 from acker.identity import MessageId
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.state.committed import CommittingExecutor
-from topology.runtime.state.in_memory import KeyedExecutor
+from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.spout_task import Spouting
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.worker import Worker
 from topology.storage.encoding import state
@@ -82,9 +82,9 @@ class Watch:
 
 
 def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
-    if isinstance(task, KeyedExecutor):
+    if isinstance(task, MemoryStateExecutor):
         yield from task.values.items()
-    elif isinstance(task, CommittingExecutor) and task.codec is not None:
+    elif isinstance(task, CommittedStateExecutor) and task.codec is not None:
         for key in task.keys:
             if (value := state.value_of(task.keys.content(key))) is not None:
                 yield key, task.codec.decode(value)
@@ -133,7 +133,7 @@ class WatchedWorker(Worker):
             random = Random(self._seed)
             for executor in self.executors.values():
                 executor.hand_on = random.random() < 0.5
-            self.keeper.here &= random.random() < 0.5
+            self.group_commit.here &= random.random() < 0.5
         self._watch.before(self)
         super().start(killed=killed)
 
@@ -145,10 +145,10 @@ class WatchedWorker(Worker):
             ]
             for tree in again:
                 self._repeated[id(tree)] = tree
-                tree.spouting.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spouting.component))
+                tree.spout_task.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spout_task.component))
         if trees:
             super().completed(trees)
 
-    def died(self, spouting: Spouting, tree: Pending, failure: Failure, letter: str = "") -> None:
-        self._watch.dead.append(Dead(spouting.component, tree.message.id, tree.message.record, failure))
-        super().died(spouting, tree, failure, letter)
+    def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str = "") -> None:
+        self._watch.dead.append(Dead(spout_task.component, tree.message.id, tree.message.record, failure))
+        super().died(spout_task, tree, failure, letter)
