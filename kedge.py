@@ -1,7 +1,7 @@
-"""What a topology is written with: `from kedge import Bolt, FileTail, Record`; and the command, by `python -m kedge`.
+"""The public names of Kedge: `from kedge import Bolt, FileTail, Record`; and the command, by `python -m kedge`.
 
-All public names of `topology`, `spouts` and `bolts` are here, and each is imported when it is asked for. Importing this
-module has those packages, and what they use, be found beside this file: a file or folder of the user's that has one of
+All public names of `topology`, `spouts` and `bolts` are here, and each is imported when it is first used. Once this
+module is imported, those packages and what they import are found beside this file. A user's file or folder with one of
 these everyday names never takes their place, nor does a folder that an earlier install has left.
 """
 
@@ -114,11 +114,11 @@ _WHERE: Final = {
     "Tick": "spouts",
     "Ticker": "spouts",
     "first_mtime": "spouts",
-}  # all others are of `topology`
+}  # all other names are in `topology`
 
 
 class _Beside:
-    """Finds our packages, and what is in them, beside this file, whatever the import path has before it."""
+    """Finds our packages and their modules beside this file, whatever the import path has before it."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in _PACKAGES:
@@ -127,16 +127,16 @@ class _Beside:
 
 
 def _begin() -> None:
-    """Has our packages be found from now on. A second import of this file, under another name, changes nothing."""
+    """Let our packages be found from now on. A second import of this file, under another name, changes nothing."""
     if not any(
-        type(one).__qualname__ == _Beside.__qualname__ and type(one).__module__ in ("kedge", "__main__")
-        for one in sys.meta_path
+        type(finder).__qualname__ == _Beside.__qualname__ and type(finder).__module__ in ("kedge", "__main__")
+        for finder in sys.meta_path
     ):
         sys.meta_path.insert(0, _Beside())
 
 
 def _strangers() -> str:
-    """What is wrong where something else has been imported under the name of a package of ours; empty where nothing."""
+    """Return an error text if another module has been imported under the name of one of our packages, else ""."""
     for name in _PACKAGES:
         module = sys.modules.get(name)
         found = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
@@ -152,8 +152,10 @@ def _strangers() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or `kedge.__version__`. Asked for late, so that `import kedge` takes no time. Raises ImportError
-    where a module of the user's is there already under the name of one of our packages."""
+    """Return a public name, or `kedge.__version__`. It is looked up late, so that `import kedge` takes no time.
+
+    Raises ImportError if a module of the user's is already imported under the name of one of our packages.
+    """
     if name == "__version__":
         from topology.version import version
 
@@ -173,7 +175,7 @@ def __dir__() -> list[str]:
 
 
 def _interrupted(number: int, frame: object) -> None:
-    """A signal before there is a run to drain: one sentence, not a traceback out of an import."""
+    """End on a signal that comes before there is a run to drain: print one sentence, not a traceback of an import."""
     import os
 
     text, terminal = "kedge: interrupted before anything ran", sys.modules.get("topology.cli.output.terminal")
@@ -184,15 +186,15 @@ def _interrupted(number: int, frame: object) -> None:
 
 
 def main() -> None:
-    """The command. With `python -m` the current folder comes first on the import path, and nothing of it is in our
-    way."""
+    """The command. By `python -m` the current folder is first on the import path, and none of its files replaces
+    ours."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     sys.modules.setdefault(
         "kedge", sys.modules[__name__]
-    )  # by `python -m` it is "__main__": the user's code has this one
+    )  # `python -m` names this module "__main__"; user code must import the same module
     if wrong := _strangers():
         print(f"kedge: {wrong}   (K130: `kedge explain K130`)", file=sys.stderr)
         sys.exit(2)

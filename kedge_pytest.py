@@ -1,8 +1,9 @@
-"""The test kit as a pytest plugin: its calls as fixtures, with a seed from the command line, told where a test fails.
+"""The test kit as a pytest plugin: its calls as fixtures, a seed from the command line, and a report of failed tests'
+runs.
 
-Every pytest run of an environment that has Kedge imports this file, and most of them know nothing of Kedge. So it
-imports nothing but pytest, prints nothing and changes nothing, until a test asks for a fixture. It is at the root since
-a module in `topology` would import that. `pytest -p no:kedge` leaves it out.
+Every pytest run of an environment that has Kedge imports this file, and most of these suites do not use Kedge. So this
+file imports nothing but pytest, prints nothing and changes nothing until a test asks for a fixture. It is at the root,
+because a module in `topology` would import that package. `pytest -p no:kedge` leaves it out.
 """
 
 import secrets
@@ -19,18 +20,21 @@ if TYPE_CHECKING:
 
     from topology.testing.fixtures import NewCaptured, RunBolt, RunProcesses, RunTopology, VirtualTime
 
-SEED: Final = 0  # unless told: a suite that is green stays so until its code changes; "random" is for looking further
-SHARED: Final = "kedge_seed"  # what processes of pytest-xdist are told it by
-JOURNAL: Final = "topology.testing.history"  # there where a test has used the kit, by fixtures or not
+# the default: a suite that passes keeps passing until its code changes; "random" explores further seeds
+SEED: Final = 0
+SHARED: Final = "kedge_seed"  # the key by which processes of pytest-xdist get the seed
+JOURNAL: Final = "topology.testing.history"  # imported only if a test has used the kit, by fixtures or not
 
 
-# -- fixtures: of the session where they keep nothing, so that Hypothesis, and fixtures of any scope, can take them
+# -- fixtures: session-scoped if they keep nothing, so that Hypothesis and fixtures of any scope can use them
 
 
 @pytest.fixture(scope="session")
 def kedge_seed(pytestconfig: pytest.Config) -> int:
-    """The seed of this run's fixtures: 0, or that of `--kedge-seed`. For randomness of a test's own. A test that tries
-    several seeds gives them to the calls: `run_topology(build(words), seed=seed)`."""
+    """The seed of this run's fixtures: 0, or the seed of `--kedge-seed`. Use it for a test's own randomness.
+
+    A test that tries several seeds passes them to the calls: `run_topology(build(words), seed=seed)`.
+    """
     return _seed(pytestconfig)
 
 
@@ -75,7 +79,7 @@ def run_processes(tmp_path: Path) -> "RunProcesses":
 
 @pytest.fixture(scope="session")
 def captured() -> "NewCaptured":
-    """Makes sinks that keep what they get: `alerts = captured(Alert)`."""
+    """Return a function that makes sinks which keep their records: `alerts = captured(Alert)`."""
     testing = _kit()
 
     kind: Any = testing.Captured
@@ -95,8 +99,8 @@ def virtual_time(kedge_seed: int) -> "VirtualTime":
 
 
 def _kit() -> Any:
-    """`topology.testing`, where a file `topology.py` of the user's is not taken for it: `kedge` sees to that."""
-    import kedge  # noqa: F401  (its import has our packages be found)
+    """Return `topology.testing`. Imports `kedge` first, so that a user's `topology.py` is not taken for it."""
+    import kedge  # noqa: F401  # the import makes our packages findable
     from topology import testing
 
     return testing
@@ -128,7 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """All processes of pytest-xdist have one seed."""
+    """Give all processes of pytest-xdist the same seed."""
     node.workerinput[SHARED] = node.config.getoption("--kedge-seed")
 
 
@@ -141,7 +145,7 @@ def _seed(config: pytest.Config) -> int:
     return SEED if given is None else int(given)
 
 
-# -- what is told where a test fails
+# -- the report of a failed test
 
 
 @pytest.hookimpl(tryfirst=True)

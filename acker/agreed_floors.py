@@ -1,12 +1,13 @@
-"""Floors where sub-trees are begun: nothing is forgotten before all who begin them refuse what it was caused by (D17).
+"""Floors for topologies with sub-trees: nothing is forgotten before all workers that begin sub-trees refuse its causes
+(D17).
 
-A sub-root makes new what is under it: nobody below can tell that its inputs are stale. So whoever begins one refuses
-stale inputs, which it can only once it has heard that they are. Would others forget before, an input that was held up
-would come under a sub-root and be counted twice. So a home's announcement ends something only when all that may begin
-sub-trees have said that they have heard it; that they have said so here tells, too, which of their sub-roots that were
-begun before are stale. What is refused is refused at once.
+A sub-root gives new roots to the tuples below it: bolts below cannot see that their inputs are stale. So a worker that
+begins sub-trees refuses stale inputs, which it can do only once it has heard that they are stale. If others forgot
+before that, a delayed input would arrive under a sub-root and be counted twice. So a home's announcement ends something
+only when all workers that may begin sub-trees have confirmed that they heard it. A confirmation that is heard here also
+shows which of their earlier sub-roots are stale. Refusals apply at once.
 
-Pure values; must not know who remembers what.
+Pure values; must not know which component remembers inputs.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,21 +18,22 @@ from acker.roots import INCARNATION_BITS, INCARNATIONS
 
 
 class AgreedFloors(Floors):
-    """`beginners`: the workers that may begin sub-trees."""
+    """Floors that all beginners agree on. `beginners`: the workers that may begin sub-trees."""
 
     def __init__(self, homes: Collection[int], beginners: Collection[int]) -> None:
         super().__init__(homes)
         self._beginners = frozenset(beginners)
         self._agreed = Floors(homes)
-        self._asked: dict[int, Progress] = {}  # by home: what is agreed next
-        self._have: dict[int, dict[int, int]] = {}  # by beginner: home → the newest of its announcements that it knows
+        self._asked: dict[int, Progress] = {}  # by home: the announcement to be agreed on next
+        # by beginner: home → its newest announcement that the beginner has heard
+        self._have: dict[int, dict[int, int]] = {}
 
     def announce(self, progress: Progress) -> bool:
         news = super().announce(progress)
         if news:
             home = progress.newest >> HOME_SHIFT
             if home in self._beginners:
-                self._have[home] = {one >> HOME_SHIFT: one for one in progress.heard}
+                self._have[home] = {announcement >> HOME_SHIFT: announcement for announcement in progress.heard}
             for other in self._heard if home in self._beginners else (home,):
                 self._agree(other)
         return news
@@ -57,15 +59,19 @@ class AgreedFloors(Floors):
         return self._agreed.has_done(first, last)
 
     def known(self) -> frozenset[int]:
-        """The newest announcement of each home that was heard here."""
+        """Return the newest announcement of each home that was heard here."""
         return frozenset(self._progress[home].announcement for home in self._heard)
 
     def _agree(self, home: int) -> None:
-        """What is asked stays until it is agreed, or where homes always have news nothing ever would be."""
+        """Ask for agreement on this home's newest announcement.
+
+        An announcement that is asked for stays until it is agreed on. Otherwise nothing would ever be agreed on while
+        homes keep announcing.
+        """
         newest = self._progress[home]
         asked = self._asked.get(home, newest)
         if asked.first != newest.first:
-            asked = newest  # nobody says any more that it has heard what an earlier life has said
+            asked = newest  # no beginner confirms announcements of an earlier life any more
         self._asked[home] = asked
         while self._all_have(home, asked.announcement):
             self._agreed.announce(asked)
@@ -74,15 +80,16 @@ class AgreedFloors(Floors):
             self._asked[home] = asked = newest
 
     def _all_have(self, home: int, announcement: int) -> bool:
-        for one in self._beginners:
-            if one != home:
-                known = self._have.get(one, {}).get(home)
+        for beginner in self._beginners:
+            if beginner != home:
+                known = self._have.get(beginner, {}).get(home)
                 if known is None or not _says_as_much(known, announcement):
                     return False
         return True
 
 
 def _says_as_much(known: int, announcement: int) -> bool:
-    """Whether who knows the one has heard what the other says: it is not older, nor of an earlier life."""
+    """Return True if a worker that knows `known` has heard the content of `announcement`: `known` is not older, nor of
+    an earlier life."""
     mine, theirs = known >> NUMBER_BITS, announcement >> NUMBER_BITS
     return known >= announcement if mine == theirs else (mine - theirs) % INCARNATIONS < AHEAD

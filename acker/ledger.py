@@ -1,31 +1,33 @@
-"""The ledger: which tuple trees are open at their home, and by one XOR each, when they are done.
+"""The ledger: the open tuple trees of one home, each with one XOR value that shows when the tree is done.
 
-Storm's acker (Nathan Marz, 2011): a tree's value is the XOR of the edges that were sent and not yet processed; each
-edge goes in twice, when it is sent and when it is processed, so the value is zero when nothing is under way.
+Storm's acker (Nathan Marz, 2011): a tree's value is the XOR of the edges that were sent and not yet processed. Each
+edge goes in twice, when it is sent and when it is processed, so the value is zero when nothing is in flight.
 
-Pure and single-threaded: no I/O and no clock of its own; time is passed in. This file must not know what a message is:
+Pure and single-threaded: no I/O and no clock; the caller passes the time. This file must not know what a message is:
 the home subclasses `Tree` to keep what it needs for a replay.
 
-Deadlines are those of Storm's RotatingMap: two generations, `young` and `old`. Every `timeout_s` what is still in
-`old` has expired, and `young` becomes `old`; progress moves a tree back to `young`. So a tree fails after
-T <= silence < 2T (A8), and at most two intervals between calls of `advance` later, at no cost to an ack. Deviations:
-time in which the caller did not run does not count (A10), and a `touch` for a tuple that waits in a queue is progress
-too (A9). The hard cap has a clock of its own, that no touch and no `shift` holds up: every `timeout_s` the ledger looks
-at all trees, and one in which it has found no ack `hard_cap` times in a row has expired.
+Deadlines are those of Storm's RotatingMap: two generations, `young` and `old`. Every `timeout_s` the trees still in
+`old` expire, and `young` becomes `old`; progress moves a tree back to `young`. So a tree fails after T <= silence < 2T
+(A8), and at most two intervals between calls of `advance` later, at no cost to an ack.
+
+There are two deviations. Time in which the caller did not run does not count (A10). A `touch` for a tuple that waits in
+a queue is progress too (A9). The hard cap has its own clock, which no touch and no `shift` delays. Every `timeout_s`
+the ledger looks at all trees, and a tree in which it has found no ack `hard_cap` times in a row expires.
 """
 
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
-STALL_S: Final = 1.0  # two calls of `advance` further apart than this: the process stood still, the trees did not
+# seconds; a longer gap between two calls of `advance` means that the process was stalled, not the trees
+STALL_S: Final = 1.0
 
 
 class CapState(msgspec.Struct, gc=False, eq=False, kw_only=True):
-    """What the hard cap needs of a tree. The ledger's own: nobody else reads or sets it."""
+    """The data that the hard cap needs per tree. Only the ledger reads and sets it."""
 
-    seen: int = 0  # the tree's value when the ledger looked last
-    idle: int = 0  # looks in a row that have found this same value: no ack between them
+    seen: int = 0  # the tree's value at the ledger's last look
+    idle: int = 0  # looks in a row that found this same value, so no ack between them
 
 
 class Tree(CapState, gc=False, eq=False):
@@ -39,10 +41,10 @@ T = TypeVar("T", bound=Tree)
 
 
 class Ledger(Generic[T]):
-    """The open trees of one home. The caller calls `advance` several times a second: STALL_S without is a stall.
+    """The open trees of one home. The caller calls `advance` several times per second: a gap of STALL_S is a stall.
 
     `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
-    `stalls` counts the times that the caller stood still. Both only grow.
+    `stalls` counts the stalls of the caller. Both only grow.
     """
 
     def __init__(self, timeout_s: float, now: float, hard_cap: int = 20) -> None:
@@ -61,27 +63,28 @@ class Ledger(Generic[T]):
 
     @property
     def cap_s(self) -> float:
-        """Seconds without an ack after which a tree expires, whatever touches it; up to about `timeout_s` later."""
+        """Seconds without an ack after which a tree expires despite touches; it may take up to about `timeout_s`
+        more."""
         return self.hard_cap * self.timeout_s
 
     def __contains__(self, root: int) -> bool:
         return root in self._young or root in self._old
 
     def begin(self, tree: T) -> None:
-        """Opens a tree; called before its first tuple leaves, so that no ack can come too early.
+        """Open a tree. Call it before the tree's first tuple is sent, so that no ack can come too early.
 
         `tree.value` is the XOR of its first edges and not zero. A root is never used twice (A7). A tree that has just
-        expired may be opened again as it is: all its deadlines begin anew.
+        expired may be opened again as it is: all its deadlines start again.
         """
         root = tree.root
         assert tree.value, "a tree begins with an open edge"
         assert not (self._old and root in self._old), "a root is begun once"
         previous = self._young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
-        tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt's
+        tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt
 
     def begin_all(self, trees: list[T]) -> None:
-        """Opens several trees at once, as `begin` does each; none of them was in a ledger before."""
+        """Open several trees at once, each as `begin` does; none of them was in a ledger before."""
         young, old = self._young, self._old
         count = len(young)
         for tree in trees:
@@ -90,7 +93,7 @@ class Ledger(Generic[T]):
         assert not (old and any(tree.root in old for tree in trees)), "a root is begun once"
 
     def ack(self, root: int, value: int) -> T | None:
-        """XORs one input's value in: its edge ^ the edges registered with this root. The tree, if it is now done.
+        """XOR one input's value in: its edge ^ the edges registered with this root. Return the tree if it is now done.
 
         Each emission is registered exactly once in each distinct root (A1).
         """
@@ -109,14 +112,15 @@ class Ledger(Generic[T]):
         return tree
 
     def fail(self, root: int) -> T | None:
-        """Ends a tree at once, and returns it; None where it is not open."""
+        """End a tree at once, and return it; None if it is not open."""
         tree = self._young.pop(root, None) or self._old.pop(root, None)
         if tree is None:
             self.unknown += 1
         return tree
 
     def touch(self, root: int) -> None:
-        """Says that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9). The cap goes on."""
+        """Report that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9). The cap keeps
+        running."""
         tree = self._old.pop(root, None)
         if tree is not None:
             self._young[root] = tree
@@ -124,15 +128,15 @@ class Ledger(Generic[T]):
             self.unknown += 1
 
     def renew(self, root: int) -> None:
-        """Says that a tuple of this tree waits in a queue that moves: not stuck, however long the queue takes (A9). As
-        `touch`, and the cap begins anew."""
+        """Report that a tuple of this tree waits in a queue that moves: not stuck, however long the queue takes (A9).
+        Works as `touch`, and the cap starts again."""
         self.touch(root)
         tree = self._young.get(root)
         if tree is not None:
             tree.idle = 0
 
     def advance(self, now: float) -> list[T]:
-        """Takes note of the time, in the caller's monotonic seconds; returns the trees that expired, now closed."""
+        """Set the time, in the caller's monotonic seconds. Return the trees that expired; they are now closed."""
         gap = now - self._last
         self._last = now
         if gap > STALL_S:
@@ -150,7 +154,7 @@ class Ledger(Generic[T]):
         return expired
 
     def _look(self) -> list[T]:
-        """Looks at all trees; ends and returns those without an ack since `hard_cap` looks ago (A9)."""
+        """Look at all trees; end and return those without an ack since `hard_cap` looks ago (A9)."""
         over: list[T] = []
         for tree in self.trees():
             if tree.value != tree.seen:
@@ -165,19 +169,19 @@ class Ledger(Generic[T]):
         return over
 
     def over_the_cap(self, tree: T) -> bool:
-        """Whether this tree, which has just expired, did so by the hard cap."""
+        """Return True if this tree, which has just expired, expired by the hard cap."""
         return tree.idle >= self.hard_cap
 
     def shift(self, seconds: float) -> None:
-        """Moves all deadlines but the hard cap: the time in which a spout was paused is not silence (A9)."""
+        """Move all deadlines except the hard cap: the time in which a spout was paused is not silence (A9)."""
         self._due += seconds
 
     def fail_all(self) -> list[T]:
-        """Ends every tree and returns them by root, so the oldest first: a worker they need has died (A11, A14)."""
+        """End every tree and return them by root, so the oldest first: a worker that they need has died (A11, A14)."""
         trees = sorted([*self._old.values(), *self._young.values()], key=lambda tree: tree.root)
         self._old, self._young = {}, {}
         return trees
 
     def trees(self) -> list[T]:
-        """The open trees, in no promised order."""
+        """Return the open trees, in no promised order."""
         return [*self._old.values(), *self._young.values()]

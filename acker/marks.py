@@ -1,9 +1,10 @@
-"""Marks: how far a task of a source has come, in every epoch of each partition, so that a next run resumes (E3, E4).
+"""Marks: the progress of a source's task in every epoch of each partition, from which a next run resumes (E3, E4).
 
-The mark of an epoch is the oldest message that was emitted and is not done, in back-off or not; what is done above it
-is kept in spans, which unfinished messages part, so there is at most one more of them. Nothing is counted: ids may have
-gaps. Who is not done, the caller says when it asks for a mark, a few times a second, and so an emission or an ack costs
-next to nothing. Pure; must not know what a message is, nor who keeps a mark.
+The mark of an epoch is its oldest message that was emitted and is not done, in back-off or not. Finished messages above
+it are kept as spans. Unfinished messages separate the spans, so there is at most one more span than unfinished
+messages. Nothing is counted: ids may have gaps. The caller passes the unfinished messages when it asks for a mark, a
+few times per second, so an emission or an ack costs next to nothing. Pure; must not know what a message is, nor where a
+mark is stored.
 """
 
 from collections import deque
@@ -21,9 +22,13 @@ Spans = tuple[tuple[MessageId, MessageId], ...]
 
 
 class Reached(NamedTuple):
-    """`position`: the oldest message that is not done, or the newest where all are. `done`: spans of what is done from
-    there on, both ends included; ids that are ints grow, so a span covers every int between, and names stand alone.
-    `newest`: that an earlier run has given, until this one has come as far again."""
+    """The progress in one epoch.
+
+    position  The oldest unfinished message, or the newest message if all are done.
+    done      Spans of finished messages from there on, both ends included. Ids that are ints grow, so a span covers
+              every int between; names stand alone.
+    newest    The newest message of an earlier run, until this run has come as far.
+    """
 
     position: MessageId
     done: Spans
@@ -31,22 +36,24 @@ class Reached(NamedTuple):
 
 
 class Lane:
-    """One epoch of one partition. The caller asks `new` before it emits, and calls `add` right after; what is not new
-    was given `before`, by this run or an earlier one.
+    """One epoch of one partition. The caller calls `new` before it emits, and `add` right after. Ids that are not new
+    were emitted `before`, by this run or an earlier one.
 
-    `loaded` is what an earlier run has reached: what it covers is passed over when the source gives it again.
+    `loaded` is the progress of an earlier run: messages that it covers are skipped when the source emits them again.
     """
 
     def __init__(self, loaded: Reached | None = None) -> None:
-        self.newest: MessageId | None = None  # that was given last, by this run
+        self.newest: MessageId | None = None  # the last id of this run
         self._loaded = loaded
         self._last: float = _LOWEST  # the highest int id in this run
         self._clear: float = _LOWEST  # ints above it are new
-        self._floor: float = _LOWEST  # ints below it were done by an earlier run,
-        self._ahead: deque[tuple[int, int]] = deque()  # and these; not those that the source has given again
+        self._floor: float = _LOWEST  # an earlier run has finished the ints below it
+        # finished by an earlier run, and not emitted again by the source yet
+        self._ahead: deque[tuple[int, int]] = deque()
         self._names: dict[MessageId, None] = {}  # names from the oldest unfinished one on, in order
-        self._names_ahead: dict[MessageId, None] = {}  # names that were done by an earlier run, as above
-        self._newest_ahead: MessageId | None = None  # the name up to which one had read, where that was not all done
+        self._names_ahead: dict[MessageId, None] = {}  # names that an earlier run has finished, as above
+        # the name up to which an earlier run had read, if not all of it was done
+        self._newest_ahead: MessageId | None = None
         if loaded is not None:
             self._load(loaded)
 
@@ -66,34 +73,35 @@ class Lane:
     # -- what the source gives
 
     def new(self, ids: Sequence[MessageId], start: int = 0) -> int:
-        """How many of these ids, from `start` on, are those of new messages: up to the first one that is not."""
+        """Return how many of these ids, from `start` on, name new messages: up to the first one that does not."""
         if start == 0 and self._all_new(ids):
             return len(ids)
         last, here = self._last, set[MessageId]()
-        for count, one in enumerate(ids[start:]):
-            if type(one) is int:
-                if one <= last or (one <= self._clear and self._covers(one)):
+        for count, message_id in enumerate(ids[start:]):
+            if type(message_id) is int:
+                if message_id <= last or (message_id <= self._clear and self._covers(message_id)):
                     return count
-                last = one
-            elif isinstance(one, _NAMES):
-                if one in here or one in self._names_ahead or one in self._names:
+                last = message_id
+            elif isinstance(message_id, _NAMES):
+                if message_id in here or message_id in self._names_ahead or message_id in self._names:
                     return count
-                here.add(one)
+                here.add(message_id)
         return len(ids) - start
 
     def _all_new(self, ids: Sequence[MessageId]) -> bool:
-        """The hot path: whether these are ints, or names, and all of them new. False where that takes a closer look."""
+        """Hot path: return True if these ids are all ints, or all names, and all new. False means that a closer look is
+        needed."""
         first: Any = ids[0]
         try:
             if type(first) is int:
                 return first > self._clear and all(map(lt, ids, islice(ids, 1, None)))
             plain = not self._names_ahead and self._names.keys().isdisjoint(ids)
-            return plain and len(set(ids)) == len(ids) and all(type(one) in _NAMES for one in ids)
-        except TypeError:  # an id that is none, or ids of both kinds
+            return plain and len(set(ids)) == len(ids) and all(type(message_id) in _NAMES for message_id in ids)
+        except TypeError:  # an invalid id, or ids of both kinds
             return False
 
     def add(self, ids: Sequence[MessageId]) -> None:
-        """These are emitted, in this order; `new` has said that they are."""
+        """Record that these ids are emitted, in this order. They must be new by `new`."""
         newest = ids[-1]
         if type(newest) is int and type(ids[0]) is int:
             self.newest = self._last = newest
@@ -102,12 +110,16 @@ class Lane:
             if self._ahead:
                 self._leave_behind(newest)
         else:
-            for one in ids:  # names, ids of both kinds, and what is no id: its message dies of that
-                self._given(one)
+            for message_id in ids:  # names, ids of both kinds, and invalid ids, whose messages fail later
+                self._given(message_id)
 
     def before(self, one: MessageId) -> bool:
-        """Whether an id that is not new is that of a message that an earlier run has done; it has its place now. Else
-        this run has emitted it, and it is under way or, where it is a name, perhaps done: then `again` makes it new."""
+        """Return True if an id that is not new names a message that an earlier run has finished; the id then has its
+        place in this run.
+
+        False: this run has emitted it, and it is in flight or, if it is a name, possibly done. `again` makes a finished
+        name new.
+        """
         if isinstance(one, int):
             if one <= self._last:
                 return False
@@ -121,7 +133,7 @@ class Lane:
         return False
 
     def again(self, name: MessageId) -> bool:
-        """Has a message that is done be emitted once more. False for an int: those grow within an epoch."""
+        """Let a finished message be emitted once more. Return False for an int: ints grow within an epoch."""
         self._names.pop(name, None)
         return not isinstance(name, int)
 
@@ -140,7 +152,7 @@ class Lane:
         return one < self._floor or any(first <= one <= last for first, last in self._ahead)
 
     def _leave_behind(self, one: int) -> None:
-        """The source has come as far as this id, and gives none before it any more."""
+        """Record that the source has come to this id, and will emit none before it."""
         while self._ahead and self._ahead[0][0] <= one:
             _, last = self._ahead.popleft()
             if last > one:
@@ -149,21 +161,21 @@ class Lane:
     # -- what is done
 
     def reached(self, unfinished: Collection[MessageId] = ()) -> Reached | None:
-        """The mark; `unfinished`: all that was added here and is not done. None where this run has given nothing yet,
-        so that what was loaded stands."""
+        """Return the mark. `unfinished`: all ids that were added here and are not done. None if this run has emitted
+        nothing yet, so that the loaded mark stays valid."""
         newest = self.newest
         if newest is None:
             return None
-        ints = sorted(one for one in unfinished if type(one) is int)
+        ints = sorted(message_id for message_id in unfinished if type(message_id) is int)
         spans: list[tuple[MessageId, MessageId]] = []
-        for one, other in pairwise(ints):
-            if other - one > 1:
-                spans.append((one + 1, other - 1))
+        for lower, higher in pairwise(ints):
+            if higher - lower > 1:
+                spans.append((lower + 1, higher - 1))
         if ints and ints[-1] < self._last:
             spans.append((ints[-1] + 1, int(self._last)))
         names = self._unfinished_names(unfinished)
-        spans += [(one, one) for one in self._names if one not in names]
-        position = ints[0] if ints else next((one for one in self._names if one in names), newest)
+        spans += [(name, name) for name in self._names if name not in names]
+        position = ints[0] if ints else next((name for name in self._names if name in names), newest)
         if not ints and not names:
             spans = [(newest, newest)]
         spans += self._ahead
@@ -176,15 +188,16 @@ class Lane:
         return Reached(position, tuple(spans), newest)
 
     def _unfinished_names(self, unfinished: Collection[MessageId]) -> set[MessageId]:
-        """Those of them that are names; what is done before the first one of them is forgotten."""
-        names: set[MessageId] = {one for one in unfinished if isinstance(one, _NAMES)}
+        """Return the unfinished ids that are names; finished names before the first of them are forgotten."""
+        names: set[MessageId] = {message_id for message_id in unfinished if isinstance(message_id, _NAMES)}
         while self._names and (oldest := next(iter(self._names))) not in names:
             del self._names[oldest]
         return names
 
 
 class Marks:
-    """Of one task of a source: its lanes, by partition and epoch; `loaded` is what an earlier run has reached."""
+    """The marks of one task of a source: its lanes, by partition and epoch. `loaded` is the progress of an earlier
+    run."""
 
     def __init__(self, loaded: Mapping[tuple[str, str], Reached] | None = None) -> None:
         self._loaded = dict(loaded or {})
@@ -192,22 +205,22 @@ class Marks:
         self._told: dict[tuple[str, str], Reached] = {}
 
     def lane(self, partition: str, epoch: str) -> Lane:
-        """That of an epoch; it begins where an earlier run has ended."""
+        """Return the lane of an epoch; it begins at the end of an earlier run."""
         at = partition, epoch
         if at not in self._lanes:
             self._lanes[at] = Lane(self._loaded.get(at))
         return self._lanes[at]
 
     def reached(self, unfinished: Mapping[tuple[str, str], Collection[MessageId]]) -> dict[tuple[str, str], Reached]:
-        """The marks that have changed since `told`."""
+        """Return the marks that have changed since `told`."""
         found = {at: lane.reached(unfinished.get(at, ())) for at, lane in self._lanes.items()}
-        return {at: one for at, one in found.items() if one is not None and one != self._told.get(at)}
+        return {at: mark for at, mark in found.items() if mark is not None and mark != self._told.get(at)}
 
     def told(
         self, marks: Mapping[tuple[str, str], Reached], current: Iterable[tuple[str, str]]
     ) -> list[tuple[str, str]]:
-        """These are kept. What is over is forgotten, and returned: all done, and not of the `current` epochs of the
-        source's partitions."""
+        """Record that these marks are stored. Forget and return the lanes that are over: all done, and not of a
+        `current` epoch of the source's partitions."""
         self._told.update(marks)
         now = set(current)
         over = [at for at, lane in self._lanes.items() if at not in now and _is_over(lane, self._told.get(at))]
@@ -218,7 +231,7 @@ class Marks:
 
 
 def _is_over(lane: Lane, kept: Reached | None) -> bool:
-    """Whether it was all done at the last commit, and has given nothing since."""
+    """Return True if the lane was all done at the last commit, and has emitted nothing since."""
     if kept is None or lane.newest != kept.newest:
         return lane.newest is None
     return kept.done[:1] == ((kept.position, kept.position),)

@@ -2,8 +2,8 @@
 
     home worker : 14 | incarnation : 12 | message number : 32 | attempt : 6
 
-An *owner* is (worker, incarnation), packed in the top 26 bits. Pure arithmetic: this file must not know who counts
-incarnations durably, nor what a message is.
+An *owner* is (worker, incarnation), packed in the top 26 bits. Pure arithmetic: this file must not know where
+incarnations are stored, nor what a message is.
 """
 
 from collections.abc import Callable
@@ -18,22 +18,23 @@ OWNER_SHIFT: Final = 38
 WORKER_SHIFT: Final = 50
 NUMBER_SHIFT: Final = 6
 
-ROOT_STEP: Final = ATTEMPTS  # between the roots of two messages that follow one another
+ROOT_STEP: Final = ATTEMPTS  # the distance between the roots of two successive messages
 
-LAST_ATTEMPT: Final = ATTEMPTS - 1  # of a message; and the only one of a sub-tree, whose root is known by it (A16)
+# the last attempt of a message, and the only attempt of a sub-tree; it marks a sub-tree's root (A16)
+LAST_ATTEMPT: Final = ATTEMPTS - 1
 
 UNTRACKED: Final = 0  # the root of a tuple that belongs to no tree
 
 
 def owner(worker: int, incarnation: int) -> int:
-    """The owner's 26 bits. `incarnation` may be any count: it is taken modulo 4,096."""
+    """Return the owner's 26 bits. `incarnation` may be any count: it is taken modulo 4,096."""
     if not 0 <= worker < WORKERS:
         raise ValueError(f"a worker's number is 0 to {WORKERS - 1}, not {worker}")
-    return worker << 12 | incarnation % INCARNATIONS
+    return worker << INCARNATION_BITS | incarnation % INCARNATIONS
 
 
 def pack(owner_bits: int, number: int, attempt: int) -> int:
-    """The root of one attempt of one message."""
+    """Return the root of one attempt of one message."""
     return owner_bits << OWNER_SHIFT | number << NUMBER_SHIFT | attempt
 
 
@@ -41,22 +42,26 @@ def worker_of(root: int) -> int:
     return root >> WORKER_SHIFT
 
 
+def worker_of_owner(owner_bits: int) -> int:
+    return owner_bits >> INCARNATION_BITS
+
+
 def attempt_of(root: int) -> int:
     return root & ATTEMPTS - 1
 
 
 def superseded(incarnation: int, current: int) -> bool:
-    """Whether `incarnation` came before `current`; both modulo 4,096, so nearer than 2,048 apart."""
+    """Return True if `incarnation` came before `current`; both are modulo 4,096 and less than 2,048 apart."""
     return 0 < (current - incarnation) % INCARNATIONS < INCARNATIONS // 2
 
 
 def message_of(root: int) -> int:
-    """The root without its attempt: the name of a message at its home."""
+    """Return the root without its attempt: the name of a message at its home."""
     return root >> NUMBER_SHIFT
 
 
 def precedes(message: int, floor: int) -> bool:
-    """Whether a message (a root without its attempt) came before `floor`, another one of the same home."""
+    """Return True if a message (a root without its attempt) came before `floor`, another one of the same home."""
     mine, theirs = message >> 32, floor >> 32
     if mine == theirs:
         return message < floor
@@ -64,10 +69,10 @@ def precedes(message: int, floor: int) -> bool:
 
 
 class RootSource:
-    """Hands out message numbers for one home worker.
+    """The source of message numbers for one home worker.
 
-    `renew()` returns the next durable incarnation; it is called once the 2**32 numbers of one are spent, which
-    500,000 messages a second do in two and a half hours. May block as `renew` does.
+    `renew()` returns the next durable incarnation. It is called once the 2**32 numbers of an incarnation are used up,
+    which takes two and a half hours at 500,000 messages per second. May block as `renew` does.
     """
 
     def __init__(self, worker: int, incarnation: int, renew: Callable[[], int], first: int = 1) -> None:
@@ -77,15 +82,15 @@ class RootSource:
         self._number = first - 1  # number 0 stays unused: a root is never 0
 
     def next_root(self) -> int:
-        """A root with attempt 0 that this home has never handed out."""
+        """Return a root with attempt 0 that this home has never used."""
         return self.take(1)
 
     def next_sub_root(self) -> int:
-        """The root of a sub-tree, with the only attempt that it has."""
+        """Return the root of a sub-tree, with its only attempt."""
         return self.take(1) | LAST_ATTEMPT
 
     def take(self, count: int) -> int:
-        """The first of `count` new roots, each ROOT_STEP above the one before."""
+        """Return the first of `count` new roots, each ROOT_STEP above the one before."""
         if self._number + count >= NUMBERS:
             self.owner = owner(self.worker, self._renew())
             self._number = 0
@@ -95,11 +100,11 @@ class RootSource:
 
     @property
     def latest(self) -> int:
-        """The root that was handed out last, or one below all of them."""
+        """The last root that was taken, or one below all of them."""
         return self.owner << OWNER_SHIFT | self._number << NUMBER_SHIFT
 
     def next_attempt(self, root: int) -> int:
-        """The root of the next attempt of the same message; a new number where its 64 attempts are spent."""
+        """Return the root of the next attempt of the same message; a new number if its 64 attempts are used up."""
         if attempt_of(root) == LAST_ATTEMPT:
             return self.next_root()
         return root + 1

@@ -1,6 +1,6 @@
-"""How many events of one key fall within a span of event time, event by event, and when that comes to a limit.
+"""Counts the events of one key within a span of event time, event by event, and finds where the count reaches a limit.
 
-Pure. Times are ints, microseconds since 1970. Must not know records of users, states' keepers, clocks or timers.
+Pure. Times are ints: microseconds since 1970. Must not know the records of users, keepers of state, clocks or timers.
 """
 
 from bisect import bisect_left
@@ -8,19 +8,22 @@ from typing import Final, NamedTuple, TypeAlias
 
 from topology.records import Record
 
-Events: TypeAlias = tuple[tuple[int, int], ...]  # (time, how many there), each time once, oldest first
+Events: TypeAlias = tuple[tuple[int, int], ...]  # (time, number of events there); each time once, oldest first
 
 
 class Window(Record):
-    """What matters of a key's events up to the newest: those within the span of it, and of these, while a burst is on,
-    only the newest that come to the limit: whether it goes on depends on no others. So there are `limit` at most."""
+    """The events of a key that still matter, up to the newest.
+
+    These are the events within the span of the newest. While a burst is on, only the newest events that add up to the
+    limit are kept: whether the burst continues depends on no other event. So there are at most `limit` entries.
+    """
 
     events: Events
-    is_on: bool  # at the newest event, those within the span came to the limit
+    is_on: bool  # True if the events within the span reached the limit at the newest event
 
 
 class Raised(NamedTuple):
-    """A burst as it begins: how many are within the span, the oldest time of them and the newest."""
+    """A burst that begins: the number of events within the span, and the oldest and newest time among them."""
 
     total: int
     first: int
@@ -31,10 +34,10 @@ EMPTY: Final = Window((), False)
 
 
 def counted(window: Window, at: int, count: int, limit: int, span: int) -> tuple[Window, Raised | None]:
-    """The window after one more event, and the burst that begins with it.
+    """Return the window after one more event, and the burst that begins with this event, or None.
 
-    An event that is older than the newest is counted where it belongs, and the count is still that of the newest's
-    span. One that is older than all of that begins a window anew: nothing in this one is near it.
+    An event that is older than the newest is counted at its own time; the total is still that of the newest event's
+    span. An event that is older than that whole span begins a new window: nothing in this window is near it.
     """
     events = window.events
     was_on = window.is_on
@@ -58,7 +61,7 @@ def counted(window: Window, at: int, count: int, limit: int, span: int) -> tuple
 
 
 def _that_matter(events: Events, total: int, limit: int) -> Events:
-    """The newest events that come to the limit, out of more."""
+    """Return the newest events that add up to the limit, out of more."""
     skipped = 0
     for _, many in events:
         if total - many < limit:

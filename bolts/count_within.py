@@ -1,9 +1,10 @@
-"""`CountWithin`: how many of a key's records fall within a span of event time, whatever order they come in.
+"""`CountWithin`: counts a key's records within a span of event time, whatever the order of their arrival.
 
-Knows records, states and clocks. How a window counts is `windows`'; must not know any store, nor what runs a timer.
+Knows records, states and clocks. `burst_window` does the counting. Must not know any store, nor what runs a timer.
 
-Raising a burst as its records arrive can't be the same for every order of arrival: a late one joins two bursts to one,
-and then the second was none. So a record waits until nothing older may come, and is counted in the order of event time.
+A burst that is raised while its records arrive depends on the order of arrival: a late record may join two bursts, and
+then the second was no burst of its own. So a record waits until no older record is expected, and records are counted in
+the order of event time.
 """
 
 from abc import ABC, abstractmethod
@@ -24,15 +25,17 @@ from topology.records import Record, decoder, encode, is_record
 
 B = TypeVar("B", bound=Record)
 
-LIMIT_MAX: Final = 100_000  # so many times a key's state may hold
+LIMIT_MAX: Final = 100_000  # the largest `limit` and `most`: entries that a key's state may hold
 SPAN_MAX_S: Final = 366 * 86_400.0
-FORGET_MIN_S: Final = 3_600.0  # after a key's last record; less than this of standing still splits no burst
-FORGET_SPANS: Final = 10  # and at least so many times the span and the lateness
+# seconds after a key's last record until the key is forgotten; a run that stands still for less splits no burst
+FORGET_MIN_S: Final = 3_600.0
+FORGET_SPANS: Final = 10  # the key is also kept for at least this many times the span plus the lateness
 DECIDE: Final = "decide"
 FORGET: Final = "forget"
 
-# A record that waits for older ones: its time, in microseconds since 1970, which of the classes that the bolt takes it
-# is of, its bytes, and how many it stands for. They are sorted so: the order of equal times is a function of the set.
+# A record that waits for older ones: its time in microseconds since 1970, the index of its class among those that the
+# bolt takes, its bytes, and its weight. Entries are sorted by all four, so the order of equal times depends only on the
+# set.
 Entry: TypeAlias = tuple[int, int, bytes, int]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,7 +43,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Burst(Record):
-    """A burst as it begins: how many there are within the span, from when to when, in UTC."""
+    """A burst that begins: the number of records within the span, and the first and last of their times, in UTC."""
 
     count: int
     first_at: datetime
@@ -48,20 +51,21 @@ class Burst(Record):
 
 
 class Counted(Record):
-    """What CountWithin keeps of a key."""
+    """The state that CountWithin keeps for a key."""
 
-    window: Window = EMPTY  # of what is decided
-    behind: Window = EMPTY  # of what came too late for that, and is older than all of it
-    waiting: tuple[Entry, ...] = ()  # in their order
-    due: int = 0  # when these are decided if nothing newer comes, in microseconds since 1970 by the wall clock
-    is_fresh: bool = True  # a record has come since the timer for forgetting looked last
-    forget: int = 0  # when that looks next: at the end of a bounded run it fires before
+    window: Window = EMPTY  # of the decided records
+    behind: Window = EMPTY  # of records that came too late for `window` and are older than all of it
+    waiting: tuple[Entry, ...] = ()  # undecided records, sorted
+    due: int = 0  # microseconds since 1970, by the wall clock: when `waiting` is decided if no newer record comes
+    is_fresh: bool = True  # True if a record has come since the timer for forgetting last fired
+    forget: int = 0  # microseconds since 1970: when that timer is due next; at the end of a bounded run it fires before
 
 
 class CountWithin(Bolt, ABC, Generic[A, B]):
-    """Counts a key's records within a span of event time, and gives a record once a burst: where `limit` or more fall
-    within `within_s` seconds, inclusive. Declare it behind `fields(…)`, and say in a subclass when a record was, and
-    what a burst is told by:
+    """Counts a key's records within a span of event time and emits one record per burst.
+
+    A burst is `limit` or more records within `within_s` seconds, inclusive. Subscribe with `fields(…)`. A subclass says
+    when a record happened, and which record reports a burst:
 
         class ManyFailures(CountWithin[Failure, Alert]):
             def at(self, failure: Failure) -> datetime:
@@ -72,33 +76,35 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
 
         topology.bolt("alerts", ManyFailures(limit=5, within_s=60), failures.fields("source_ip"))
 
-    A key's records count in the order of their event times: at each of them, those of the last `within_s` seconds. A
-    burst begins at the record where that comes to `limit` and did not at the one before; it is over where it no longer
-    does.
+    A key's records count in the order of their event times. At each record, the records of the last `within_s` seconds
+    count. A burst begins at the record where this number reaches `limit` and had not reached it at the record before.
+    The burst is over at the first record where the number is below `limit`.
 
-    So that the order in which records come makes no difference, each waits until the key has one that is `lateness_s`
-    newer: then nothing older is expected, and it is decided. Where nothing newer comes, what waits is decided
-    `lateness_s` after the last record by the wall clock, or at the end of a bounded run. Alerts come that much later.
-    With 0 nothing waits, and each record is decided as it comes: that is for records in order.
+    The order of arrival makes no difference: each record waits until the key has a record that is `lateness_s` newer.
+    Then no older record is expected, and the record is decided. If no newer record comes, the waiting records are
+    decided `lateness_s` after the last record by the wall clock, or at the end of a bounded run. Alerts are later by
+    that time. With `lateness_s=0` no record waits, and each is decided when it arrives: use 0 for records that arrive
+    in order.
 
-    A record that comes later than that counts all the same, among those of its time that are still known, and
-    `summary` tells how many there were: with them a burst may be missed, or be raised twice.
+    A record that comes later than `lateness_s` allows still counts, among the records of its time that are still known.
+    `summary` reports the number of such records: with them a burst may be missed, or raised twice.
 
-    limit       a burst has as many as this, up to 100,000
+    limit       number of records that make a burst, up to 100,000
     within_s    seconds of event time, up to 366 days
-    lateness_s  how much older than the key's newest record one may be when it comes; seconds, up to 366 days
-    most        records of a key that may wait to be decided; one more fails with EmitError (K618), and may be replayed
+    lateness_s  how much older than the key's newest record a record may be when it comes; seconds, up to 366 days
+    most        number of records of a key that may wait to be decided; one more fails with EmitError (K618), and may be
+                replayed
 
-    State of a key: the times, each once, of the newest decided records that come to `limit`, at most two such rows, and
-    the records that wait. It is forgotten after an hour without a record by the wall clock, or ten times the span and
-    the lateness where that is longer; a run that stands still or is stopped for less than that splits no burst. An
-    `open` or `process` of a subclass has to call this one's.
+    State of a key: the distinct times of the newest decided records that add up to `limit` (at most two such rows), and
+    the waiting records. A key is forgotten after an hour without a record by the wall clock, or after ten times the
+    span plus the lateness if that is longer. A run that stands still or is stopped for less than that splits no burst.
+    An `open` or `process` of a subclass must call the one of this class.
     """
 
     fires_at_end: ClassVar[bool] = True
 
     def __init__(self, limit: int, within_s: float, lateness_s: float = 0.0, *, most: int = 10_000) -> None:
-        """Raises ConfigurationError for numbers out of their limits."""
+        """Raises ConfigurationError for a number outside its limits."""
         kind = type(self).__name__
         for name, value in (("limit", limit), ("most", most)):
             if type(value) is not int or not 1 <= value <= LIMIT_MAX:
@@ -116,30 +122,30 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         self._lateness = round(lateness_s * 1_000_000)
         self._keep = timedelta(seconds=max(FORGET_MIN_S, FORGET_SPANS * (within_s + lateness_s)))
         self._late = 0  # records that came later than `lateness_s` allows
-        self._far = 0  # of these, the ones that are older than the span of the newest decided, too
+        self._far = 0  # of these, records that are also older than the span of the newest decided record
 
     # -- what a subclass says
 
     @abstractmethod
     def at(self, record: A, /) -> datetime:
-        """The record's event time, with a zone."""
+        """Return the record's event time, with a time zone."""
 
     @abstractmethod
     def raised(self, record: A, burst: Burst, /) -> B:
-        """What is given for a burst. `record` is the one with which it begins."""
+        """Return the record to emit for a burst. `record` is the record at which the burst begins."""
 
     def weight(self, record: A, /) -> int:
-        """How many the record stands for: 1. A whole number from 1 on."""
+        """Return how many records this one stands for: a whole number from 1 on. The default is 1."""
         return 1
 
     # -- what the runtime calls
 
     def open(self, task: Task) -> None:
-        """Raises ConfigurationError where records may have to wait, and their class can't be told."""
+        """Raises ConfigurationError if records may have to wait and their class is not declared."""
         self._clock = task.clock
         self._opened = task.clock.utc()
-        takes = next(iter(bindings(self, "_wait").values()), None)  # what stands for A
-        classes = [one for one in union(takes, {}) if is_record(one)]
+        takes = next(iter(bindings(self, "_wait").values()), None)  # the class, or union of classes, that A is bound to
+        classes = [member for member in union(takes, {}) if is_record(member)]
         if self._lateness and not classes:
             kind = type(self).__name__
             text = f"{kind} keeps records until they are decided, and does not say of which class they are"
@@ -148,7 +154,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         self._decoders: list[Callable[[bytes], Any]] = [decoder(cls) for cls in classes]
 
     def process(self, record: A, state: State[Counted]) -> Iterable[B]:
-        """Counts one record. Raises EmitError for one that can't be counted."""
+        """Count one record. Raises EmitError for a record that cannot be counted."""
         at, count = self._read(record)
         kept = state.get()
         if kept is None:
@@ -164,7 +170,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         return (self.raised(record, _burst(raised)),) if raised is not None else ()
 
     def on_timer(self, key: tuple[Any, ...], name: str, state: State[Counted]) -> Iterable[B]:
-        """Decides what waits, or forgets a key for which nothing has come."""
+        """Decide the waiting records, or forget a key that has had no record."""
         kept = state.get()
         if kept is None:
             return ()
@@ -172,7 +178,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
             return self._decide_all(kept, state)
         if _micros(self._clock.utc()) < kept.forget:
             state.timer(_EPOCH + kept.forget * _MICROSECOND, FORGET)
-        elif kept.is_fresh or kept.waiting:  # once more: so a timer is not moved by each record
+        elif kept.is_fresh or kept.waiting:  # look again later, so that a record need not move the timer
             forget = self._look_again(state)
             state.set(Counted(kept.window, kept.behind, kept.waiting, kept.due, is_fresh=False, forget=forget))
         else:
@@ -180,7 +186,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         return ()
 
     def summary(self) -> Iterator[str]:
-        """How many records came later than they may, where some did."""
+        """Yield a line with the number of records that came too late, if any did."""
         if self._late:
             several = "s" * (self._late != 1)
             older = f"; {self._far:,} of them older than within_s={self.within_s:g}" if self._far else ""
@@ -192,13 +198,13 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
     # -- counting
 
     def _look_again(self, state: State[Counted]) -> int:
-        """Sets the timer for forgetting, and tells for when, in microseconds."""
+        """Set the timer for forgetting and return its time, in microseconds."""
         at = self._clock.utc() + self._keep
         state.timer(at, FORGET)
         return _micros(at)
 
     def _read(self, record: A) -> tuple[int, int]:
-        """The record's time in microseconds, and how many it stands for."""
+        """Return the record's time in microseconds, and its weight."""
         at, weight = self.at(record), self.weight(record)
         try:
             micros = _micros(at)
@@ -211,7 +217,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         return micros, weight
 
     def _count_late(self, kept: Counted, at: int, count: int, state: State[Counted]) -> Raised | None:
-        """Counts one that is older than the newest that is decided, where it belongs."""
+        """Count a record that is older than the newest decided one, at its own time."""
         window, behind = kept.window, kept.behind
         self._late += 1
         if at < window.events[-1][0] - self._span:
@@ -223,7 +229,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         return raised
 
     def _wait(self, record: A, at: int, count: int, kept: Counted, state: State[Counted]) -> Iterable[B]:
-        """Puts the record to those that wait, and decides what nothing older can come for any more."""
+        """Add the record to the waiting ones, and decide every record for which no older one is expected any more."""
         waiting = [*kept.waiting]
         insort(waiting, (at, self._kinds[type(record)], encode(record), count))
         ready = bisect_left(waiting, waiting[-1][0] - self._lateness, key=_time_of)
@@ -237,8 +243,11 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         return given
 
     def _decide_all(self, kept: Counted, state: State[Counted]) -> Iterable[B]:
-        """Decides all that waits; later where it is overdue because nobody was up: what would have come comes now. At
-        the end of a run the timer fires before it is due."""
+        """Decide all waiting records.
+
+        If they are overdue because no process was up, decide them later: the records that would have come meanwhile
+        come now. At the end of a run the timer fires before it is due.
+        """
         lateness = timedelta(seconds=self.lateness_s)
         if kept.due <= _micros(self._clock.utc()) < _micros(self._opened + lateness):
             state.timer(self._opened + lateness, DECIDE)

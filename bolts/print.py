@@ -1,7 +1,7 @@
-"""`Print`: a look at a stream. Not a sink to rely on: a replay is printed again.
+"""`Print`: shows a stream. Do not rely on it as a sink: a replayed record is printed again.
 
-Knows stdout, and no store. A print waits while stdout's reader does not read, and the loop with it: a thread for each
-line would cost more than the line, and a queue of lines could only grow or drop.
+Knows stdout, and no store. A print blocks the loop while stdout's reader does not read. A thread for each line would
+cost more than the line, and a queue of lines could only grow or drop.
 """
 
 import sys
@@ -12,17 +12,18 @@ from topology.text import discard, printable, write_line
 
 
 class Print(Bolt):
-    """Prints `str(record)` for each record, one line each, control characters escaped, long ones cut.
+    """Print `str(record)` for each record, one per line, with control characters escaped and long texts cut.
 
-    At least once: what is replayed is printed again. When the reader goes away (`| head -1`), it stops printing without
-    a word, and records are still acked. Where stdout fails otherwise (a full disk), the record fails.
+    At least once: a replayed record is printed again. If the reader closes the pipe (`| head -1`), this bolt stops
+    printing without a message, and records are still acked. If stdout fails in another way (a full disk), the record
+    fails.
     """
 
     def __init__(self) -> None:
         self._reader_gone = False
 
     def process(self, record: Record) -> None:
-        """Prints one record. Blocks while stdout does. Raises OSError where stdout can't be written."""
+        """Print one record. Blocks while stdout blocks. Raises OSError if stdout cannot be written."""
         if self._reader_gone:
             return
         try:

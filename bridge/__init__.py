@@ -1,8 +1,8 @@
-"""Spark: what needs a cluster is handed over here, and results come back. The only package that imports pyspark.
+"""Run parts of a topology in Spark: hand records over to a cluster and read the results back.
 
-A topology declares `queries`; a run hands records over by `handover`, in `files` that the `driver` reads. Names are
-imported when they are asked for, as Spark's own Python processes import this package often. Must not know the runtime's
-insides.
+A topology declares `queries`. A run hands records over through `handover`, into `files` that the `driver` reads. Only
+this package imports pyspark. Names are imported on first access, because Spark's own Python processes import this
+package often. Must not know the runtime's insides.
 """
 
 from importlib import import_module
@@ -50,7 +50,7 @@ __all__ = [
     "windowed",
 ]
 
-_OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # what `kedge-streams[spark]` brings
+_OF_THE_EXTRA: Final = ("numpy", "pandas", "pyarrow", "pyspark")  # packages that `kedge-streams[spark]` installs
 _WHERE: Final = {
     "Spark": "queries.query",
     "spark_query": "queries.query",

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """What a user has to do something about, in a sentence: the run ends with it."""
+    """An error that a user has to fix. The message is one sentence, and the run ends with it."""

@@ -1,4 +1,4 @@
-"""That what `kedge-streams[spark]` brings is not installed, in a sentence. Imports nothing of that."""
+"""The error for a missing `kedge-streams[spark]`. Imports nothing of that extra."""
 
 import sys
 
@@ -7,7 +7,7 @@ from topology.errors import ConfigurationError
 
 
 def missing(what: str, error: ImportError) -> ConfigurationError:
-    """The error of whoever can't do without it."""
+    """Return the error for `what`, a name that cannot work without Spark."""
     text = f"{what} needs Spark, which can't be imported: {error}"
     return ConfigurationError(
         text, code=SPARK_NOT_INSTALLED, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'"

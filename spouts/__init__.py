@@ -1,4 +1,4 @@
-"""Sources to use as they are, and parsers of what they read.
+"""Ready-made sources, and parsers for their lines.
 
 `file_tail` follows files; `items`, `ticker` and `paced` are for tests, demos and benchmarks. Must not know any bolt.
 """

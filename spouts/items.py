@@ -14,11 +14,13 @@ from topology.records import encode
 
 
 class Items(Spout, Generic[R]):
-    """Emits the records, each once, and ends. With n tasks, task i emits every n-th from the i-th on.
+    """Emits the records, each once, and ends. With n tasks, task i emits every n-th record from the i-th on.
 
-    A message's id is the record's index. The epoch is a hash of all records, their classes and their order: the same
-    items in a second run have the same identities, and sinks drop them; other items have others, and none is taken for
-    an item of the first run (C2). `open` raises ConfigurationError where a record can't be encoded.
+        words = topology.spout("words", Items([Word("to"), Word("be")]))
+
+    A message's id is the record's index. The epoch is a hash of all records, their classes and their order. So the same
+    items in a second run have the same identities, and sinks deduplicate them. Other items have other identities, and
+    are not mistaken for items of the first run (C2). `open` raises ConfigurationError if a record cannot be encoded.
     """
 
     shared_ids = True
@@ -30,15 +32,15 @@ class Items(Spout, Generic[R]):
         self._step = 1
 
     def emits(self) -> tuple[type[R], ...]:
-        """The classes of the items, in the order in which they first appear."""
+        """Return the classes of the items, in the order in which they first appear."""
         return tuple(dict.fromkeys(type(record) for record in self._records))
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Begins at the position, the index of the first record that is not done, or at the first one."""
+        """Begin at the position, the index of the first unfinished record, or at the first record."""
         at = positions if isinstance(positions, Positions) else Positions(positions)
         epoch = self._content_hash()
         self._epochs = {"": epoch}
-        known = at.of("", epoch)  # what was done of other items says nothing of these (C2)
+        known = at.of("", epoch)  # progress in other items does not apply to these (C2)
         position = 0 if known is None else known
         if type(position) is not int or position < 0:
             raise no_position(position, "a position in items is an index")
@@ -46,18 +48,19 @@ class Items(Spout, Generic[R]):
         self._next = position + (task.index - position) % task.tasks
 
     async def poll(self, limit: int) -> list[Message[R]]:
-        """The next items, up to `limit`; never waits."""
+        """Return the next items, up to `limit`; never waits."""
         indexes = range(self._next, len(self._records), self._step)[:limit]
         self._next += len(indexes) * self._step
         records = self._records
         return [Message(records[index], index) for index in indexes]
 
     def partitions(self) -> Mapping[str, str]:
-        """One partition; its epoch is the hash of the items."""
+        """Return one partition; its epoch is the hash of the items."""
         return self._epochs
 
     def _content_hash(self) -> str:
-        """Of each record's class and bytes; none is the beginning of another, so no two lists have the same bytes."""
+        """Return a hash of each record's class and bytes. No record's bytes are a prefix of another's, so no two lists
+        have the same bytes."""
         hasher = xxh3_128()
         for index, record in enumerate(self._records):
             try:

@@ -1,6 +1,6 @@
-"""Lines: the record that text sources emit, and how the bytes between two line ends become one.
+"""Lines: the record that text sources emit, and its construction from the bytes between two line ends.
 
-Pure. Knows no file: where the bytes come from, and at which offset, is passed in.
+Pure. Knows no file: the bytes and their offset are passed in.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from topology.records import Record
 
 
 class Line(Record):
-    """One line of text, without its line end (LF or CRLF); NULs and all else are kept.
+    """One line of text, without its line end (LF or CRLF); NULs and all other characters are kept.
 
-    `raw` is None where the line's bytes were UTF-8. Where they were not, it holds them as they were, without the line
-    end, and `text` has replacement characters (U+FFFD) in place of what could not be read.
+    `raw` is None if the line's bytes were valid UTF-8. Otherwise `raw` has the bytes, without the line end, and `text`
+    has replacement characters (U+FFFD) for the invalid ones.
     """
 
     text: str
@@ -21,7 +21,7 @@ class Line(Record):
 
 
 def line_of(content: bytes) -> Line:
-    """The line with these bytes, which have no line end."""
+    """Return the line with these bytes, which have no line end."""
     try:
         return Line(content.decode())
     except UnicodeDecodeError:
@@ -29,14 +29,16 @@ def line_of(content: bytes) -> Line:
 
 
 def split(block: bytes) -> list[str] | list[bytes]:
-    """The lines of a block that ends with a newline, each without its own. As text where all of it is ASCII: then a
-    character is a byte, and one decode serves all lines. A carriage return at the end of a line is still there."""
+    """Return the lines of a block that ends with a newline, each without its newline. They are text if the whole block
+    is ASCII: then a character is a byte, and one decode serves all lines. A carriage return at the end of a line is
+    kept."""
     body = block[:-1]
     return body.decode("ascii").split("\n") if body.isascii() else body.split(b"\n")
 
 
 def messages(lines: Sequence[str] | Sequence[bytes], offset: int, partition: str) -> tuple[list[Message[Line]], int]:
-    """The messages of lines as `split` gives them, the first of which starts at `offset`; and the offset behind them.
+    """Return the messages of lines that `split` returned, and the offset behind them. The first line starts at
+    `offset`.
 
     A message's id is the offset of its line's first byte.
     """
@@ -49,8 +51,8 @@ def messages(lines: Sequence[str] | Sequence[bytes], offset: int, partition: str
 
 
 def piece_end(block: bytes, longest: int) -> int:
-    """Where to cut the first piece off a line that is longer than `longest` bytes: there, or up to three bytes before,
-    so that no character of UTF-8 is cut in two. Never 0."""
+    """Return the place to cut the first piece off a line that is longer than `longest` bytes: at `longest`, or up to
+    three bytes before, so that no UTF-8 character is cut in two. Never 0."""
     for end in range(longest, max(longest - 4, 0), -1):
         if block[end] & 0xC0 != 0x80:  # not a byte that continues a character
             return end

@@ -1,17 +1,20 @@
-"""Tells of a parser that matches nothing of what it reads: a log of another form, say. Knows no source, no parser."""
+"""Report of a parser that matches nothing of its input, for example a log in another format. Knows no source, no
+parser."""
 
 import logging
 from typing import Final
 
 logger = logging.getLogger("kedge")
 
-FIRST: Final = 1000  # messages after which nothing matched is worth a line
-SHOWN_MAX: Final = 120  # characters of the first one
+FIRST: Final = 1000  # messages without a match after which the report is logged
+SHOWN_MAX: Final = 120  # characters of the first message that are shown
 
 
 class Matching:
-    """To be kept by a bolt that parses: a log line says once that nothing of its first 1,000 messages has matched, or,
-    when the run ends, nothing of fewer. Else "no alerts" looks the same as a file that was never understood.
+    """A check for a bolt that parses: it logs once that none of its first 1,000 messages has matched, or, at the end of
+    the run, none of fewer.
+
+    Without it, "no alerts" looks the same as a file that was never understood.
 
         def process(self, line: Line) -> Iterator[Login]:
             if self.matching.seen(match := LOGIN.match(line.text), line.text):
@@ -20,8 +23,8 @@ class Matching:
         def close(self) -> None:
             self.matching.end()
 
-    `name` is what the parser looks for, in the plural: "failed logins". A task counts for itself, from the start of its
-    process. Costs nothing that counts once something has matched.
+    `name` is what the parser looks for, in the plural: "failed logins". Each task counts for itself, from the start of
+    its process. The cost is negligible once something has matched.
     """
 
     def __init__(self, name: str, first: int = FIRST) -> None:
@@ -29,7 +32,8 @@ class Matching:
         self._read, self._matched, self._example = 0, False, ""
 
     def seen(self, matched: object, text: str) -> bool:
-        """Counts a message; `text` is what was looked at, and `matched` whether it was what is wanted. Returns that."""
+        """Count a message and return True if it matched. `text` is the text of the message; `matched` is true if it is
+        a wanted one."""
         if matched:
             self._matched = True
             return True
@@ -41,14 +45,14 @@ class Matching:
         return False
 
     def end(self) -> None:
-        """No more comes: tells where nothing has matched, and that was not told before."""
+        """End the input: log the report if nothing has matched and it was not logged before."""
         if not self._matched and 0 < self._read < self.first:
             self._say()
 
     def _say(self) -> None:
         count = f"{self._read:,} lines" if self._read > 1 else "one line"
         logger.warning(
-            "no %s in the first %s: is the log of a form that the parser does not know? It begins: %.*r",
+            "no %s in the first %s: is the log in a format that the parser does not know? It begins: %.*r",
             self.name,
             count,
             SHOWN_MAX,

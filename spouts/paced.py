@@ -1,4 +1,4 @@
-"""`Paced`: another source, no faster than it is told. Knows the contracts, and no source in particular."""
+"""`Paced`: another source at a limited rate. Knows the contracts, and no source in particular."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -12,41 +12,43 @@ from topology.records import Record
 from topology.runtime.tasks.polling import Polling, polling
 from topology.signatures import of_spout
 
-TOGETHER_S: Final = 0.01  # messages that are due within this time come in one poll
-CATCH_UP_S: Final = 0.1  # of messages that may come faster, after they could not come in time
+TOGETHER_S: Final = 0.01  # messages that are due within this many seconds come in one poll
+CATCH_UP_S: Final = 0.1  # seconds of delay that may be caught up by sending faster
 
 
 class Paced(Spout, Generic[R]):
-    """The messages of `spout`, at most `rate` of them a second, all tasks together: a short log gives time to watch,
-    a slow service is spared. Ids, partitions, epochs, event times and positions are those of `spout`, so are `ack`,
-    `fail` and `summary`: pacing it changes no identity.
-
-    Time that was lost, to a full topology say, is caught up for a tenth of a second. Replays are not held back.
-    Raises ConfigurationError for what is no rate, or no spout.
+    """The messages of `spout`, at most `rate` per second for all tasks together. Use it to watch a short log, or to
+    spare a slow service.
 
         topology.spout("lines", Paced(FileTail(path), rate=1200))
+
+    Ids, partitions, epochs, event times and positions are those of `spout`, and so are `ack`, `fail` and `summary`:
+    pacing changes no identity.
+
+    If messages are delayed, for example by a full topology, up to a tenth of a second is caught up. Replays are not
+    delayed. Raises ConfigurationError for an invalid rate or spout.
     """
 
     def __init__(self, spout: Records[R] | Polls[R], rate: float) -> None:
         if not 0 < rate < float("inf"):
             raise ConfigurationError(
-                f"Paced: rate is a number of messages a second above 0, not {rate:g}", code=INVALID_PACED_RATE
+                f"Paced: rate is a number of messages per second above 0, not {rate:g}", code=INVALID_PACED_RATE
             )
         if problems := of_spout(spout)[1]:
             raise ConfigurationError(f"Paced: {'; '.join(problems)}", code=problems[0].code)
         wrapped: Any = spout
         self.spout = wrapped
         self.rate = rate
-        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class,
-        vars(self)["given_again"] = wrapped.handle_repeated  # as these are
+        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class, as the next two are
+        vars(self)["given_again"] = wrapped.given_again
         vars(self)["shared_ids"] = wrapped.shared_ids
 
     def emits(self) -> Sequence[type[Record]]:
-        """The classes that `spout` emits."""
+        """Return the classes that `spout` emits."""
         return of_spout(self.spout)[0]
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> Awaitable[None] | None:
-        """Opens `spout`; this task's share of the rate is the same as the others'."""
+        """Open `spout`; all tasks have equal shares of the rate."""
         self._clock = task.clock
         self._task_rate = self.rate / task.tasks
         self._next_at = 0.0  # when the next message may come, in the clock's seconds
@@ -55,7 +57,7 @@ class Paced(Spout, Generic[R]):
         return opened
 
     async def poll(self, limit: int) -> Sequence[Message[R]]:
-        """As that of `spout`, when the next message's time has come. Cancelling it loses nothing."""
+        """Poll `spout` when the next message is due. Cancelling it loses nothing."""
         await asyncio.sleep(self._next_at - self._clock.monotonic())
         messages = await self._source.poll(min(limit, max(1, int(self._task_rate * TOGETHER_S))))
         earliest = self._clock.monotonic() - CATCH_UP_S
@@ -64,11 +66,11 @@ class Paced(Spout, Generic[R]):
 
     @property
     def polling_within(self) -> Polling:
-        """Where the messages come from: what its generator has yielded is emitted before a drain ends."""
+        """The source of the messages: those that its generator has yielded are emitted before a drain ends."""
         return self._source
 
     def partitions(self) -> Mapping[str, str]:
-        """Those of `spout`, as they were when it gave the last messages."""
+        """Return the partitions of `spout`, as they were at its last messages."""
         return self._source.epochs
 
     def ack(self, id: MessageId) -> None:
@@ -82,7 +84,7 @@ class Paced(Spout, Generic[R]):
         return lines
 
     def close(self) -> Awaitable[None] | None:
-        """Closes `spout`, after its generator has been ended where it has one."""
+        """Close `spout`, after the end of its generator if it has one."""
         if hasattr(self.spout, "poll") or not hasattr(self, "_source"):
             closed: Awaitable[None] | None = self.spout.close()
             return closed

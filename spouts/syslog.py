@@ -1,6 +1,6 @@
-"""Syslog's times: the classic ones, `Dec 10 06:55:46`, have no year and no zone; ISO times of today have both.
+"""Syslog's times. The classic ones, `Dec 10 06:55:46`, have no year and no zone; modern ISO times have both.
 
-Knows no file but by the time of its last change.
+Knows no file except by the time of its last change.
 """
 
 import os
@@ -17,26 +17,27 @@ from topology.errors import ConfigurationError, Reject
 
 TIME: Final = re.compile(r"([A-Z][a-z]{2}) ([ 0-9][0-9]) ([0-9]{2}):([0-9]{2}):([0-9]{2})", re.ASCII)
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-LEAP_YEARS_APART: Final = 8  # at most: 1896 and 1904
+LEAP_YEARS_APART: Final = 8  # years between two leap years, at most: 1896 and 1904
 HALF_A_YEAR: Final = timedelta(days=182)
-CACHED_MAX: Final = 1024  # times that were read last, as texts of 15 characters
+CACHED_MAX: Final = 1024  # the last times that were read, as texts of 15 characters
 
 
 class SyslogTimes:
-    """Turns such times into datetimes in UTC, for one log; to be kept by the bolt that parses it.
-
-    An ISO time, `2026-11-23T21:00:00.123456+00:00`, says all by itself; without a zone it is taken as UTC. The others
-    are taken as UTC, too, and their year is found so:
-
-    The year is the latest that puts a line not after a reference. That is `reference`, an ISO time, or without one when
-    the file at `path` was last changed, as first seen, and half a year later where it is followed: so years are right
-    for lines of half a year to come. It is noted, so that a replay, or a second run, gives the same years.
+    """Converts syslog times to datetimes in UTC, for one log. The bolt that parses the log keeps this object.
 
         def open(self, task: Task) -> None:
             self.times.open(task)
 
-    `at(text)` is the time that a text says; it raises Reject where that says none, RuntimeError before `open` has
-    decided. Raises ConfigurationError where `reference` is no time.
+    An ISO time, `2026-11-23T21:00:00.123456+00:00`, is complete; without a zone it is taken as UTC. Classic times are
+    taken as UTC, too. Their year is the latest that puts a line not after a reference.
+
+    The reference is `reference`, an ISO time. Without it, the reference is the time of the last change of the file at
+    `path` when the file was first seen. For a file that is followed it is half a year later, so years are right for
+    lines of the next half year. The reference is stored in the task's notes, so that a replay, or a second run, gives
+    the same years.
+
+    `at(text)` returns the time of a text. It raises Reject for a text that is no time, and RuntimeError before `open`.
+    The constructor raises ConfigurationError if `reference` is no time.
     """
 
     def __init__(self, path: str | os.PathLike[str], reference: str = "", *, follow: bool = False) -> None:
@@ -49,14 +50,14 @@ class SyslogTimes:
             self._decide(utc_time(reference))
 
     def open(self, task: Task) -> None:
-        """Decides the reference, where none was given; blocks for a note's fsync. Raises ConfigurationError where the
-        file is missing; NotYet where it is to be followed."""
+        """Choose the reference, if none was given; blocks for a note's fsync. Raises ConfigurationError if the file is
+        missing; NotYet if it is to be followed."""
         if self.reference is None:
             self._decide(first_mtime(self.path, task.notes, follow=self.follow) + self.leeway)
 
     def _decide(self, reference: datetime) -> None:
         self.reference = reference
-        self.at = lru_cache(CACHED_MAX)(partial(syslog_time, reference=reference))  # lines come many a second
+        self.at = lru_cache(CACHED_MAX)(partial(syslog_time, reference=reference))  # there may be many lines per second
 
 
 def _undecided(text: str) -> Never:
@@ -64,8 +65,8 @@ def _undecided(text: str) -> Never:
 
 
 def syslog_time(text: str, reference: datetime) -> datetime:
-    """The time in the latest year that puts it not after `reference`; Feb 29 is in a leap year. An ISO time is what it
-    says. Raises Reject."""
+    """Return the time in the latest year that puts it not after `reference`; Feb 29 is in a leap year. An ISO time is
+    returned as it is. Raises Reject."""
     if text[:4].isdecimal():
         return _iso_time(text)
     if (match := TIME.fullmatch(text)) and match[1] in MONTHS:
@@ -89,7 +90,7 @@ def _iso_time(text: str) -> datetime:
 
 
 def utc_time(text: str) -> datetime:
-    """An ISO time, UTC unless it says otherwise. Raises ConfigurationError."""
+    """Return an ISO time; UTC if it has no zone. Raises ConfigurationError."""
     try:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

@@ -14,11 +14,11 @@ from topology.records import Record
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
-LONGEST_SLEEP_S: Final = 1.0  # the wall clock may be set while we wait
+LONGEST_SLEEP_S: Final = 1.0  # the wall clock may be set during the sleep
 
 
 class Tick(Record):
-    """A multiple of the ticker's period has come. `at` is when it was due, in UTC."""
+    """A multiple of the ticker's period. `at` is the time at which it was due, in UTC."""
 
     at: datetime
 
@@ -26,15 +26,17 @@ class Tick(Record):
 class Ticker(Spout):
     """Emits a `Tick` at each multiple of `every_s` seconds since 1970 in UTC, `count` of them, or without end.
 
+        ticks = topology.spout("minutes", Ticker(60.0))
+
     A message's id is its due time in microseconds since 1970, so that after a restart, or after the clock was set back,
-    another tick never has the id of an earlier one (C2). Ids only grow: while the clock is behind the last tick, there
-    is none. Missed ticks are skipped: after a pause only the latest that was due comes, late, and what was due while no
-    run was under way does not come at all, unless a position says that the last one was not done.
+    another tick never has the id of an earlier one (C2). Ids only grow: while the clock is behind the last tick, the
+    ticker emits none. Missed ticks are skipped: after a pause only the latest due tick comes, late. Ticks that were due
+    while no run was active do not come at all, unless a position says that the last one was not done.
 
     One task. Raises ConfigurationError for a period under a millisecond, a count under 1, or several tasks.
     """
 
-    handle_repeated = "never"
+    given_again = "never"
 
     def __init__(self, every_s: float, count: int | None = None) -> None:
         if not 0.001 <= every_s < float("inf"):
@@ -49,19 +51,19 @@ class Ticker(Spout):
         self._emitted = 0
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Begins with the next tick that is due, or with the one at the position."""
+        """Begin with the next due tick, or with the one at the position."""
         alone(task, "is a clock")
         self._clock = task.clock
         position = positions.get("")
         if position is None:
-            self._last = self._now() - 1  # a tick that is due at this very moment comes
+            self._last = self._now() - 1  # a tick that is due right now is emitted
         elif type(position) is int:
             self._last = position - 1
         else:
             raise no_position(position, "a position of a ticker is a number of microseconds")
 
     async def poll(self, limit: int) -> list[Message[Tick]]:
-        """Waits for the next tick. Cancelling it skips none."""
+        """Wait for the next tick. Cancelling it skips none."""
         if self._emitted == self.count:
             return []
         while True:
@@ -76,5 +78,5 @@ class Ticker(Spout):
             await asyncio.sleep(min((next_due - now) / 1_000_000, LONGEST_SLEEP_S))
 
     def _now(self) -> int:
-        """Microseconds since 1970."""
+        """Return microseconds since 1970."""
         return (self._clock.utc() - EPOCH) // MICROSECOND

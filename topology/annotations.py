@@ -1,4 +1,4 @@
-"""Small steps through annotations: unions, the X of `Iterator[X]`, and what stands for a type variable.
+"""Small steps through annotations: unions, the X of `Iterator[X]`, and the types bound to type variables.
 
 Pure. Knows `typing`, and nothing of records, bolts or graphs.
 """
@@ -20,7 +20,7 @@ from collections.abc import (
 )
 from typing import Any, Final, Never, NoReturn, TypeAlias, TypeVar
 
-Bindings: TypeAlias = Mapping[Any, Any]  # type variable → what a subclass, or `Base[X](…)`, puts in its place
+Bindings: TypeAlias = Mapping[Any, Any]  # type variable → the type that a subclass, or `Base[X](…)`, puts in its place
 
 MANY: Final = frozenset(
     [Iterable, Iterator, Generator, AsyncIterable, AsyncIterator, AsyncGenerator, Sequence, Collection, list, frozenset]
@@ -31,13 +31,13 @@ NOTHING: Final = (None, type(None), Never, NoReturn)
 
 
 def argument(kind: Any, *origins: Any) -> Any:
-    """X of an `Origin[X]`; None where `kind` is not one of these."""
+    """Return X of an `Origin[X]`; None if `kind` is not one of these."""
     args = typing.get_args(kind)
     return args[0] if args and typing.get_origin(kind) in origins else None
 
 
 def union(kind: Any, bound: Bindings) -> tuple[Any, ...]:
-    """The parts of a union, or the one type; type variables replaced where something stands for them."""
+    """Return the parts of a union, or the one type. Bound type variables are replaced."""
     parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     found: list[Any] = []
     for part in parts:
@@ -49,14 +49,14 @@ def union(kind: Any, bound: Bindings) -> tuple[Any, ...]:
 
 
 def named(kind: Any) -> str:
-    """A type as its user writes it."""
+    """Return a type as its user writes it."""
     return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
 
 
 def bindings(component: Any, method: str) -> Bindings:
-    """What stands for the type variables of the class that defines `method`: `class Mine(Base[Failure])`."""
+    """Return the types bound to the type variables of the class that defines `method`: `class Mine(Base[Failure])`."""
     cls = type(component)
-    owner = next((one for one in cls.__mro__ if method in vars(one)), None)
+    owner = next((base for base in cls.__mro__ if method in vars(base)), None)
     if owner is None:
         return {}
     made_as = typing.get_args(getattr(component, "__orig_class__", None))
@@ -64,7 +64,7 @@ def bindings(component: Any, method: str) -> Bindings:
 
 
 def _passed_on(cls: type, owner: type, known: Bindings) -> Bindings:
-    """`known` of `cls`, handed on from base to base until `owner`."""
+    """Return `known` of `cls`, passed on from base to base up to `owner`."""
     if cls is owner:
         return known
     for base in vars(cls).get("__orig_bases__", cls.__bases__):

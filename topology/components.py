@@ -1,8 +1,8 @@
-"""The contracts: what a spout and a bolt are, and what they are given.
+"""The contracts of spouts and bolts, and the objects that the runtime passes to them.
 
-Knows no graph, no executor and no concrete spout or bolt. The typing follows three facts: a typed `process` on `Bolt`
-would break Liskov for every subclass, an untyped one would let every wrong stream pass, so `Bolt` declares neither
-`process` nor `execute`, and the protocols `Processes`, `KeepsState` and `Executes` say which shapes there are.
+Knows no graph, no executor and no concrete spout or bolt. `Bolt` declares neither `process` nor `execute`: a typed
+`process` would break Liskov for every subclass, and an untyped one would let every wrong stream pass. The protocols
+`Processes`, `KeepsState` and `Executes` state the allowed shapes.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,9 +28,11 @@ S = TypeVar("S")
 
 
 class Message(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
-    """What a spout emits: a record and the id that names it within its partition, after a restart too.
+    """A message that a spout emits: a record, and an id that names it within its partition, even after a restart.
 
-    `at` is its event time, in UTC, where the source knows one.
+    `at` is the event time, in UTC, if the source knows one.
+
+        Message(Line(text), id=offset, partition="access.log")
     """
 
     record: RC
@@ -40,19 +42,20 @@ class Message(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a tuple came from: the subscription that delivered it to this task."""
+    """The origin of a tuple: the subscription that delivered it to this task."""
 
     component: str
     stream: str
-    tag: int = 0  # mixed into the identity to make this delivery's edge; 0: the identity is the edge
-    key: Callable[[Any], Any] | None = None  # record → the key of its state; None where it goes by its identity
+    tag: int = 0  # mixed into the identity to make the edge of this delivery; 0: the identity is the edge
+    # record → the key of its state; None if the tuple is routed by its identity
+    key: Callable[[Any], Any] | None = None
 
 
 class Tuple(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
-    """A record and where it hangs. Compared by identity of the object: one delivery is one tuple.
+    """A record and its position in tuple trees. Compared by identity of the object: one delivery is one tuple.
 
-    `root` is the tree it belongs to, 0 where it belongs to none; `others` are further trees, after a join.
-    (`origin`, `identity`) is the same for every replay: the key under which an idempotent sink knows it.
+    `root` is the tree that the tuple belongs to, or 0 if it belongs to none. `others` are further trees, after a join.
+    (`origin`, `identity`) is the same for every replay: an idempotent sink deduplicates by this key.
     """
 
     record: RC
@@ -64,14 +67,15 @@ class Tuple(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """All trees that it belongs to."""
+        """All trees that the tuple belongs to."""
         return (self.root, *self.others) if self.root else self.others
 
 
 class Collector(Protocol[IN]):
-    """What `execute` and `flush` emit through. Bound to one task, usable until its `close`, on the loop only.
+    """The object through which `execute` and `flush` emit. Bound to one task; usable until its `close`, on the loop
+    only.
 
-    `emit` raises EmitError for what can't be sent, and TupleStateError on a finished tuple.
+    `emit` raises EmitError for an invalid emission, and TupleStateError for a finished tuple.
     """
 
     def emit(
@@ -81,31 +85,39 @@ class Collector(Protocol[IN]):
         key: MessageId | None = None,
         task: int | None = None,
     ) -> None:
-        """Sends a record. `anchors`: None for the tuple being executed, () for none (at most once, a random identity).
-        `key` names the emission in place of its ordinal. `task` is the target for the readers by direct(); others have
-        the record by their groupings. Raises EmitError where a task is named and nobody reads by direct(), or where
-        somebody does and none is named."""
+        """Send a record.
+
+        anchors  None: the tuple that is being executed. (): no tuple; the record then has a random identity and is
+                 delivered at most once.
+        key      Names the emission in place of its ordinal.
+        task     The target task for subscribers by direct(). Other subscribers get the record by their groupings.
+
+        Raises EmitError if `task` is set and no subscriber reads by direct(), or if one does and `task` is None.
+        """
 
     def ack(self, tup: Tuple[Any]) -> None:
-        """Says that this input is done. Raises TupleStateError the second time."""
+        """Mark this input as done. Raises TupleStateError the second time."""
 
     def fail(self, tup: Tuple[Any], reason: str) -> None:
-        """Fails this input's trees: the message is replayed. Raises TupleStateError where it is finished."""
+        """Fail the trees of this input: the message is replayed. Raises TupleStateError if the input is finished."""
 
     def touch(self, tup: Tuple[Any]) -> None:
-        """Says that this held input is still wanted: its deadline starts anew, and so does the hard cap of 20 timeouts.
-        The runtime touches held inputs too, so `tree_timeout_s` alone ends none of them; only this call renews the cap.
-        Raises TupleStateError where the input is finished."""
+        """Report that this held input is still wanted: its deadline and its hard cap of 20 timeouts start again.
+
+        The runtime touches held inputs too, so `tree_timeout_s` alone ends none of them. Only this call renews the cap.
+        Raises TupleStateError if the input is finished.
+        """
 
     async def drain(self) -> None:
-        """Waits until the queues that this task feeds have room: call it now and then in an unbounded fan-out."""
+        """Wait until the queues that this task feeds have room. Call it now and then in an unbounded fan-out."""
 
 
 class State(Protocol[S]):
-    """One value for the key of the record being processed; immutable, of the types that a record's field may have.
+    """The state of one key, that of the record being processed: one immutable value, of the types that a record's field
+    may have.
 
-    Changes take effect when `process` returns, and not at all when it raises (D9). They are kept in the state directory
-    before anything that `process` has returned leaves; `Bolt.recovery` says otherwise.
+    Changes take effect when `process` returns, and not at all if it raises (D9). Kedge stores them in the state
+    directory before it sends any output of `process`, unless `Bolt.recovery` says otherwise.
     """
 
     @overload
@@ -113,25 +125,29 @@ class State(Protocol[S]):
     @overload
     def get(self, default: S) -> S: ...
     def get(self, default: Any = None) -> Any:
-        """The value, or `default` where the key has none."""
+        """Return the value, or `default` if the key has none."""
 
     def set(self, value: S) -> None:
-        """Sets the whole value."""
+        """Set the whole value."""
 
     def clear(self) -> None:
-        """Forgets the key's value. Its timers stay."""
+        """Delete the key's value. Its timers stay."""
 
     def timer(self, at: datetime | None, name: str = "") -> None:
-        """Has `on_timer` called for this key at `at`, by the wall clock, or at once where that is past. A key has one
-        timer of each name: setting it again moves it, and None takes it away. A timer is a part of the state: it is
-        kept with it, and fires once, after a crash too (B10). Raises EmitError for a time without a zone, for more than
-        100 timers of a key, and in a bolt without `on_timer`."""
+        """Schedule a call of `on_timer` for this key at the wall-clock time `at`, or at once if `at` is past.
+
+        A key has one timer per name: setting the timer again moves it, and None removes it. A timer is a part of the
+        state: it is stored with the state, and fires once, even after a crash (B10). Raises EmitError for a time
+        without a zone, for more than 100 timers of a key, and in a bolt without `on_timer`.
+        """
 
 
 class Positions(dict[str, MessageId]):
-    """Where to resume: partition → the id of the oldest message that was emitted and is not done, or of the newest
-    where all are done; empty for a new run. `epochs` says of each partition which epoch that id belongs to (C2): in
-    another one it means nothing, and `of` gives None."""
+    """The points to resume at: partition → message id. Empty for a new run.
+
+    The id is that of the oldest message that was emitted and is not done, or of the newest message if all are done.
+    `epochs` has the epoch of each partition's id (C2). In another epoch the id means nothing, and `of` returns None.
+    """
 
     def __init__(
         self, positions: Mapping[str, MessageId] | None = None, epochs: Mapping[str, str] | None = None
@@ -140,50 +156,54 @@ class Positions(dict[str, MessageId]):
         self.epochs: Mapping[str, str] = dict(epochs or {})
 
     def of(self, partition: str, epoch: str) -> MessageId | None:
-        """Where to resume in this epoch of the partition; None where it was never read, or only in another epoch."""
+        """Return the id to resume at in this epoch of the partition. None: it was never read, or only in another
+        epoch."""
         return self.get(partition) if self.epochs.get(partition, epoch) == epoch else None
 
 
 class Clock(Protocol):
-    """Both times that a component may ask for. Virtual in tests."""
+    """The two times that a component may ask for. Virtual in tests."""
 
     def monotonic(self) -> float:
-        """Seconds that never step back; its zero means nothing."""
+        """Return seconds that never step back; their zero has no meaning."""
         ...
 
     def utc(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time, in UTC."""
         ...
 
 
 class Notes(Protocol):
-    """Small texts that survive a restart: a source's generations, a time decided once. Kept in the state directory,
-    or in memory where the run has none. At most 64 KiB in all; for configuration-sized facts, not for data."""
+    """Small texts that survive a restart, for example the generations of a source or a time that was chosen once.
+
+    Kept in the state directory, or in memory if the run has none. At most 64 KiB in all: for facts of the size of a
+    configuration, not for data.
+    """
 
     def get(self, name: str) -> str | None:
-        """The text noted under this name by any run, or None."""
+        """Return the text that any run has stored under this name, or None."""
 
     def set(self, name: str, text: str) -> None:
-        """Notes a text. Blocks for one fsync; durable when it returns. Raises NotesAway where it can't be written
-        now, and may be later, and StartError where it can't at all."""
+        """Store a text. Blocks for one fsync; the text is durable on return. Raises NotesAway if it cannot be written
+        now but may be later, and StartError if it cannot be written at all."""
 
 
 class MakesFolder(Protocol):
-    """Gives the run's folder for files of components; makes it, where it is not there."""
+    """Return the run's folder for files of components; create the folder if it does not exist."""
 
     def __call__(self) -> Path: ...
 
 
 def no_folder() -> Path:
-    """`Task.folder` of a task that was made outside of a run."""
+    """Raise RuntimeError: the default of `Task.folder_of`, for a task that was made outside of a run."""
     raise RuntimeError("this task was made without a folder: Task(…, folder_of=lambda: path)")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What `open` is given: which task this is, and all that it may take from its surroundings.
+    """The argument of `open`: the identity of this task, and everything that the task may use from its surroundings.
 
-    `floors` say which messages are done: a bolt that `remembers` its inputs asks them what it may forget.
+    `floors` know which messages are done: a bolt that `remembers` its inputs asks them which inputs it may forget.
     """
 
     topology: str
@@ -193,17 +213,19 @@ class Task:
     clock: Clock
     random: Random  # seeded for this task
     notes: Notes
-    known_as: str = ""  # the name to file notes under, where the component has had another one (`renamed_from`)
+    known_as: str = ""  # the name to file notes under: `renamed_from` if the component was renamed
     floors: Floors = field(default_factory=lambda: Floors(()))
-    folder_of: MakesFolder = field(default_factory=lambda: no_folder)  # `folder`, which is made when it is asked for
+    folder_of: MakesFolder = field(default_factory=lambda: no_folder)  # makes `folder` on first use
 
     @property
     def folder(self) -> Path:
-        """A folder that is there, for files that components keep: one for all of the run, on all workers, so each
-        component uses a folder of its own name in it. It is kept in the state directory, and emptied by --fresh and by
-        another --run-id; without a state directory it is a temporary one, which goes when the run has ended. What is
-        in it is the components' own matter: durable is what they have synced. Raises StartError where it can't be
-        made."""
+        """An existing folder for files of components: one for the whole run, on all workers. A component uses a
+        subfolder of its own name.
+
+        The folder is kept in the state directory, and emptied by --fresh and by another --run-id. Without a state
+        directory it is a temporary folder, which is deleted when the run has ended. Components own its content: only
+        files that they have synced are durable. Raises StartError if the folder cannot be created.
+        """
         return self.folder_of()
 
 
@@ -211,64 +233,80 @@ Outputs: TypeAlias = Iterable[RC] | AsyncIterable[RC] | Awaitable[Iterable[RC] |
 
 
 class Component:
-    """What spouts and bolts share. The object given to the topology is a prototype: each task gets its own copy."""
+    """The common part of spouts and bolts. The object given to the topology is a prototype: each task gets its own
+    copy."""
 
     def close(self) -> Awaitable[None] | None:
-        """Gives back what `open` took. Called once, after the last input, also when `open` raised."""
+        """Release the resources that `open` took. Called once, after the last input, also if `open` raised."""
         return None
 
     def summary(self) -> Iterable[str]:
-        """What people should know of this task at the end of a run: where things are stored, say. Lines of text, told
-        by `kedge run` and kept in the Report. Called once, on the loop, after the last input and before `close`: it
-        may look at what `open` took, and should be quick. What it raises is logged, and changes nothing."""
+        """Return lines of text about this task for the end of a run, for example the place of its stored records.
+
+        `kedge run` prints them, and the Report keeps them. Called once, on the loop, after the last input and before
+        `close`. The method may use the resources that `open` took, and should be quick. An exception in it is logged
+        and changes nothing.
+        """
         return ()
 
 
 class Bolt(Component):
     """A step: subclasses define `process(record)`, `process(record, state)` or `execute(tup, out)`.
 
-    `process` returns or yields records, or None; it may be async. What it returns leaves when it has returned, anchored
-    to its input, which is then acked; if it raises, nothing leaves and the input fails. `execute` controls all of it.
-    `tick(now)`, where defined, is called every `every` with the time, in UTC. It returns or yields records as `process`
-    does, and may be async; the classes that its annotation names are streams of the bolt, too. What it raises is told,
-    and changes nothing. `flush(out)` is called once when all inputs of a bounded run have ended, and again only if a
-    replay has brought the bolt inputs after that; not when a run drains. What they emit without an anchor, as all of a
-    `tick`, has a random identity, at most once.
+        class Count(Bolt):
+            def process(self, word: Word, state: State[int]) -> Iterator[Total]:
+                count = state.get(0) + 1
+                state.set(count)
+                yield Total(word.text, count)
 
-    A bolt with state may have timers, which `state.timer` sets: `on_timer(key, name, state)` is called once for each
-    that is due, with the key as a tuple of the values of its grouping's fields. It returns or yields records as
-    `process` does, and is no coroutine. Where it raises, it is called again after a while. What it emits belongs to no
-    message: it is kept, and sent until it is processed.
+        topology.bolt("count", Count(), words.fields("text"), tasks=2)
 
-    deterministic  False: what `process` gives is not a function of its input (and state) alone. What it has given is
-            then kept until the message is done, and a replay sends the same again (B2).
-    recovery  what becomes of a bolt's state when its worker dies. 'checkpoint': it is kept in the state directory, with
-            what it has put out, and has changed once for each input. 'replay': it is in memory alone; inputs stay
-            unacked until their key is cleared, so they are given again and it is rebuilt (A19); refused for a bolt
-            with timers, which no input sets again. 'none': it begins empty.
-    holds_max  with 'replay': inputs that a task may hold unacked; the sources wait there. Of all tasks less than
-            max_pending.
-    remembers  True: a bolt with `execute` knows by itself which inputs it has had, in files or elsewhere, until
-            `task.floors.are_over(messages, origin)` says of one that none of its messages can come again (messages: of
-            `tup.roots`, by `acker.roots.message_of`). What is stale is then not given to it any more, so that it does
-            not take what it has forgotten for new (D5); and what `shuffle` deals to it goes by identity, so that a
-            replay meets the task that it has met before.
-    fires_at_end  whether the timers that are left fire, in their order, when all inputs of a bounded run have ended.
-            Else they stay, and the next run has them, as it has those whose `on_timer` raises too often
-            (max_replays; five times unless set).
-    may_be_split  True: what it keeps in its attributes is a matter of each copy of it alone, such as a table that was
-            loaded, so there may be any number of copies, begun anew at any time: what an engine asks that deals them to
-            processes of its own (`kedge run --engine`).
-    blocking  True: `process` computes or waits for long, so it is called in a thread, one input at a time in each task,
-            or as many as the topology's `concurrency` says; the event loop goes on. What it uses has to bear that: its
-            attributes are changed in another thread than the loop's, and of several where concurrency is more than 1.
-            What it returns leaves, and what it raises fails its input, as ever. An input over `process_timeout_s`
-            fails, and its thread is free when `process` has returned, which nothing can force; at the end of a run
-            such a thread is left behind. For `process(record)` without state, and not async.
-    away    Set by the bolt while something that it depends on is away: why, for people. As long as it is not empty, the
-            inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43), and whoever asks
-            what holds the run up is told. The bolt has to ask again by itself, and to set it to "" once it can go on.
-    broken  Set by the bolt where this process can't go on: the runtime ends the process without another ack (F18).
+    `process` returns or yields records, or None; it may be async. Its outputs are sent after it has returned, anchored
+    to its input, which is then acked. If `process` raises, nothing is sent and the input fails. `execute` controls all
+    of this itself.
+
+    `tick(now)`, if defined, is called every `every` with the time, in UTC. It returns or yields records as `process`
+    does, and may be async. The classes in its annotation are streams of the bolt too. An exception in `tick` is logged
+    and changes nothing.
+
+    `flush(out)` is called once when all inputs of a bounded run have ended. It is called again only if a replay has
+    brought inputs to the bolt after that. It is not called when a run drains. Records emitted without an anchor, as all
+    of a `tick` are, have a random identity and are delivered at most once.
+
+    A bolt with state may have timers, which `state.timer` sets. `on_timer(key, name, state)` is called once for each
+    due timer; `key` is a tuple of the values of the grouping's fields. It returns or yields records as `process` does,
+    and must not be a coroutine. If it raises, it is called again after a while. Its outputs belong to no message: they
+    are stored, and sent until they are processed.
+
+    deterministic  False: the output of `process` is not a function of its input (and state) alone. The output is then
+                   stored until the message is done, and a replay sends the same output again (B2).
+    recovery  Recovery of the bolt's state after the death of its worker. 'checkpoint': the state directory has the
+              state and the outputs, and each input has changed the state once. 'replay': the state is in memory only.
+              Inputs stay unacked until their key is cleared, so they are replayed and rebuild the state (A19). Kedge
+              refuses 'replay' for a bolt with timers, because no input sets them again. 'none': the state begins empty.
+    holds_max  With 'replay': the inputs that a task may hold unacked; at this many the sources wait. The sum over all
+               tasks must be less than max_pending.
+    remembers  True: a bolt with `execute` itself knows which inputs it has had, in files or elsewhere. It remembers an
+               input until `task.floors.are_over(messages, origin)` says that none of its messages can come again. The
+               messages are those of `tup.roots`, by `acker.roots.message_of`. The runtime then withholds stale inputs,
+               so that the bolt does not take a forgotten input for a new one (D5). `shuffle` routes to such a bolt by
+               identity, so that a replay reaches the same task as before.
+    fires_at_end  True: when all inputs of a bounded run have ended, the remaining timers fire in their order. False:
+                  they stay, and the next run has them. Timers whose `on_timer` raises too often (max_replays; five
+                  times unless set) stay as well.
+    may_be_split  True if copies of this bolt are independent: its attributes hold only per-copy data, such as a table
+                  that was loaded. Any number of copies may then be started and restarted at any time. `kedge run
+                  --engine` requires this from an engine that runs bolts in its own processes.
+    blocking  True: `process` computes or waits for long, so it is called in a thread and the event loop goes on. Each
+              task runs one input at a time, or as many as the topology's `concurrency` says. The bolt must be safe for
+              this: `process` changes attributes in another thread than the loop's, and in several if concurrency is
+              more than 1. Outputs and exceptions are handled as usual. An input over `process_timeout_s` fails, but its
+              thread is free only when `process` has returned, which nothing can force. At the end of a run such a
+              thread is left behind. Only for `process(record)` without state, and not async.
+    away  Set by the bolt while something that it depends on is away: the reason, for people. While `away` is not empty,
+          inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43). Reports of stalls
+          show the reason. The bolt must check again by itself, and set `away` to "" when it can continue.
+    broken  Set by the bolt if this process cannot continue: the runtime ends the process without another ack (F18).
     """
 
     deterministic: ClassVar[bool] = True
@@ -282,57 +320,71 @@ class Bolt(Component):
     broken: BaseException | None = None
 
     def open(self, task: Task) -> Awaitable[None] | None:
-        """Takes resources; may be async. Raises ConfigurationError for what the user has to mend, and NotYet for what
-        may well come: it is called again then."""
+        """Take resources; may be async. Raises ConfigurationError for a fault that the user has to fix. Raises NotYet
+        if something is missing that may appear later: `open` is then called again."""
         return None
 
 
 class Spout(Component):
     """A source: subclasses define `records()`, an async generator of messages, or `poll(limit)`.
 
-    `poll` waits until there is at least one message and returns up to `limit`; an empty list says that the source has
-    ended, and it is not asked again. A cancelled `poll` has lost nothing: the next one returns what it would have.
+        class Numbers(Spout):
+            def open(self, task: Task, positions: Positions) -> None:
+                self.first = positions.get("", 0)  # resume here
 
-    What it emits is read from the annotation, `-> list[Message[Line]]`; a union of classes is as many streams. A
-    generic spout, whose annotation has a type variable, is made as `Lines[Line]()`, is the base of a `class
-    Mine(Lines[Line])`, or defines `emits(self)`, which returns the record classes, and is called when it is declared.
+            async def records(self) -> AsyncIterator[Message[Number]]:
+                for value in range(self.first, 1_000):
+                    yield Message(Number(value), id=value)
 
-    given_again  what becomes of messages that it has given and that are not done when its worker dies or the run ends.
-            'same': it gives them again, under the ids that they had. 'other ids': it gives them again, and nobody can
-            tell that they are the same, so what they have caused may be stored twice (C2). 'never': they are lost, as
-            those of a clock are. Saying so changes nothing but what `kedge check --guarantees` tells.
-    ends_last  True: what it reads is made of what bolts of this run have put elsewhere, as a query's results are. All
-            other sources end first; bolts that are not below this one are then flushed, and what they put out in that
-            may be what it has waited for. It ends by itself, as any source does: `poll` returns an empty list.
-    shared_ids  whether an id (of a partition) names one message whichever task gives it: True for tasks that divide
-            one set of messages, as where each takes every n-th row of a table. Else each task has ids of its own: an id
-            that two tasks give names two messages (B14).
-    reads_ahead  how many messages `records` may have yielded that are not emitted yet, at least 1; of each task. A run
-            that drains emits them before it ends, and asks the generator for no more.
+    `poll` waits until there is at least one message and returns up to `limit`. An empty list means that the source has
+    ended, and it is not polled again. A cancelled `poll` must lose nothing: the next `poll` returns the same messages.
+
+    The annotation, such as `-> list[Message[Line]]`, declares the streams: each class of a union is one stream. A
+    generic spout has a type variable in its annotation. Make it as `Lines[Line]()`, or derive a class from it: `class
+    Mine(Lines[Line])`. Or define `emits(self)`, which returns the record classes; it is called when the spout is
+    declared.
+
+    given_again  The fate of messages that were emitted and are not done when their worker dies or the run ends.
+                     'same': the source emits them again under the same ids. 'other ids': the source emits them again
+                     under other ids, so their effects may be stored twice (C2). 'never': they are lost, as those of a
+                     clock are. This value only changes the output of `kedge check --guarantees`.
+    ends_last  Set to True for a source that reads data written by bolts of the same run, such as query results. Kedge
+               ends all other sources first, and then flushes the bolts that are not below this source, because their
+               last output may be the data that this source waits for. The source ends by itself, as any source does:
+               `poll` returns an empty list.
+    shared_ids  True if an id (of a partition) names one message, whichever task emits it. This holds for tasks that
+                divide one set of messages, for example if each task takes every n-th row of a table. False: each task
+                has its own ids, and an id that two tasks emit names two messages (B14).
+    reads_ahead  The number of messages per task that `records` may have yielded and that are not emitted yet, at least
+                 1. A run that drains emits them before it ends, and does not ask the generator for more.
+    outside_ids  True if outsiders choose the message ids; the ids are then hashed with a key (S19).
     """
 
-    handle_repeated: ClassVar[Literal["same", "other ids", "never"]] = "same"
+    given_again: ClassVar[Literal["same", "other ids", "never"]] = "same"
     ends_last: ClassVar[bool] = False
     shared_ids: ClassVar[bool] = False
     reads_ahead: ClassVar[int] = 128
-    outside_ids: ClassVar[bool] = False  # True: strangers choose the message ids, so they are hashed with a key (S19)
+    outside_ids: ClassVar[bool] = False
 
     def open(self, task: Task, positions: Positions) -> Awaitable[None] | None:
-        """Takes resources; may be async. `positions`: where to resume, see `Positions`. What a source gives again from
-        there on the runtime passes over where it is done already. Raises as that of a bolt."""
+        """Take resources; may be async. `positions`: the points to resume at, see `Positions`. If the source emits
+        messages again from there, the runtime skips those that are done. Raises as `Bolt.open` does."""
         return None
 
     def partitions(self) -> Mapping[str, str]:
-        """Partition → epoch. An epoch changes when the partition's ids start again (C2): a file's generation, a topic's
-        id. Asked after every poll, so that all messages of one poll are of one epoch of their partition; the same
-        object says that nothing has changed."""
+        """Return partition → epoch. An epoch changes when the ids of its partition start again (C2): for example a
+        file's generation, or a topic's id.
+
+        Called after every poll, so all messages of one poll belong to one epoch of their partition. Returning the same
+        object means that nothing has changed.
+        """
         return ONE_PARTITION
 
     def ack(self, id: MessageId) -> None:
-        """The message with this id has been processed, its whole tree."""
+        """Called when the message with this id, and its whole tree, has been processed."""
 
     def fail(self, id: MessageId) -> None:
-        """The message with this id is dead: it will not be replayed again."""
+        """Called when the message with this id is dead: it will not be replayed again."""
 
 
 ONE_PARTITION: Mapping[str, str] = {"": ""}

@@ -1,4 +1,4 @@
-"""How a topology is run: one frozen value, checked when it is made. Units are in the names.
+"""The settings of a run: one frozen value, checked when it is made. Units are in the names.
 
 Knows nothing of graphs or of the runtime, which reads it.
 """
@@ -13,33 +13,42 @@ from topology.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one topology; `dataclasses.replace` makes a changed copy. Raises ConfigurationError.
+    """Settings of one topology; `dataclasses.replace` makes a changed copy. Raises ConfigurationError for an invalid
+    value.
 
-    guarantee          'at-least-once' follows every tuple tree; 'at-most-once' follows none: nothing is replayed.
-    max_pending        open trees a spout task; it waits at that many.
-    tree_timeout_s     a tree without progress fails after this long, and before about twice as long.
-    process_timeout_s  one input that `process` or `execute` works on for longer is failed; only where it awaits, or
-                       runs in a thread: write `blocking = True` on a bolt whose `process` computes or waits for long
-                       without `await`. Its thread goes on until it returns, and takes one of its places.
-    retry_for_s        how long a message whose own tuples fail is tried again, with a back-off of up to 30 s; then it
-                       is dead. A mistake of the code makes it dead sooner (docs/how-to/dead-letters.md).
-    max_replays        replays of such a message, in place of retry_for_s; None: as retry_for_s says.
+        topology = Topology("alerts", Config(max_pending=500, tree_timeout_s=10.0))
+
+    guarantee          'at-least-once' tracks every tuple tree and replays what fails. 'at-most-once' tracks none, and
+                       nothing is replayed.
+    max_pending        Open trees per spout task. A spout task with this many waits.
+    tree_timeout_s     Seconds without progress after which a tree fails. It fails at the latest after about twice as
+                       long.
+    process_timeout_s  Seconds that `process` or `execute` may work on one input; then the input fails. This applies
+                       only to a bolt that awaits or runs in a thread. Set `blocking = True` on a bolt whose `process`
+                       computes or waits for long without `await`. Its thread goes on until `process` returns, and takes
+                       one of the bolt's places.
+    retry_for_s        Seconds for which a message whose own tuples fail is tried again, with a back-off of up to 30 s.
+                       Then the message is dead. A mistake in the code makes it dead sooner
+                       (docs/how-to/dead-letters.md).
+    max_replays        Replays of such a message, in place of retry_for_s. None: retry_for_s applies.
     on_dead            'continue', or 'stop': the first dead message ends the run.
-    max_dead           dead letters that are kept; at that many the sources wait until some are replayed or dropped.
-    max_lag            messages that a task of a spout may be ahead of its oldest one that is not done; there it waits.
-                       Where ids are str or bytes 20,000, or twice max_pending if that is more, at most: each that is
-                       done is written with every commit.
-    durability         of state: 'disk' waits for the disk before what an input has put out leaves; 'process' does not:
-                       what was changed last may be lost with the power, though never with a process.
-    max_remembered_bytes  of memory that a task with state may take to remember inputs, and what they have put out,
-                       until their messages are done; at that many the sources wait.
-    start_timeout_s    how long a task may wait at the start for what is not there yet, a server or a followed file;
-                       then the run ends with exit status 3. Mistakes are not waited for.
-    drain_timeout_s    how long open trees may take to finish once the run is asked to stop.
-    max_restarts       restarts within a minute, of all workers together; one death more ends the run. 0: none.
-    blocked_timeout_s  a worker process whose event loop one call blocks for longer is killed and replaced.
-    check_types        True checks the fields of each record that is emitted; a wrong type fails the input. This takes
-                       some microseconds a record. Without it a wrong type passes within one worker, and fails between
+    max_dead           Dead letters that are kept. At this many the sources wait until some are replayed or dropped.
+    max_lag            Messages that a spout task may be ahead of its oldest unfinished message; the task waits there.
+                       For ids that are str or bytes, the limit is at most 20,000, or twice max_pending if that is more,
+                       because every commit writes each finished id above the oldest unfinished one.
+    durability         Durability of state. 'disk' (default) syncs state to disk before the output of an input is sent.
+                       'process' does not wait for the disk: a power failure can lose the most recent changes, a process
+                       crash cannot.
+    max_remembered_bytes  Bytes of memory that a task with state may use to remember inputs and their outputs until
+                          their messages are done. At this many the sources wait.
+    start_timeout_s    Seconds that a task may wait at the start for something that is missing, such as a server or a
+                       followed file. Then the run ends with exit status 3. Kedge does not wait for mistakes.
+    drain_timeout_s    Seconds that open trees may take to finish once the run is asked to stop.
+    max_restarts       Restarts within a minute, of all workers together. One death more ends the run. 0: no restart.
+    blocked_timeout_s  Seconds for which one call may block a worker's event loop. Then the worker process is killed and
+                       replaced.
+    check_types        True checks the fields of each emitted record, and a wrong type fails the input. The check takes
+                       some microseconds per record. Without it, a wrong type passes within one worker and fails between
                        two.
     """
 

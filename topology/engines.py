@@ -1,8 +1,10 @@
-"""Engines: what runs a topology's bolts in place of Kedge's own workers; another dataflow system, say.
+"""Engines: other systems that run a topology's bolts in place of Kedge's own workers, for example another dataflow
+system.
 
-An engine makes another topology of the one that was declared: its spouts as they are, and whatever hands their messages
-on. A package brings one by an entry point of the group `kedge.engines`, NAME = "module:attribute", an object of a class
-that is an Engine; its module is imported where `--engine NAME` is given. Pure; must not know any engine.
+An engine derives another topology from the declared one: the same spouts, and bolts that hand their messages on to the
+engine. A package brings an engine by an entry point of the group `kedge.engines`, NAME = "module:attribute". The
+attribute is an object of an Engine class; its module is imported if `--engine NAME` is given. Pure; must not know any
+engine.
 """
 
 from abc import ABC, abstractmethod
@@ -18,25 +20,28 @@ GROUP: Final = "kedge.engines"  # the group of entry points
 
 
 class Engine(ABC):
-    """Another way to run a topology. `name` is what `--engine` calls it by."""
+    """Another way to run a topology. `name` is its name for `--engine`."""
 
     name: str
 
     @abstractmethod
     def mistakes(self, topology: Graph) -> list[Mistake]:
-        """All that this engine can't run of a topology that is valid, each with its reason and what to do. Runs and
+        """Return everything in a valid topology that this engine cannot run, each with its reason and a fix. Runs and
         starts nothing."""
 
     @abstractmethod
     def derived(self, topology: Graph, again: Mapping[str, Any]) -> Graph:
-        """What Kedge's workers run in its place. `again`: arguments by which `topology.loading.load.again` makes the
-        declared topology once more, in another process. Called in each worker process, too."""
+        """Return the topology that Kedge's workers run in its place. Called in each worker process, too.
+
+        `again`: arguments by which `topology.loading.load.again` makes the declared topology once more, in another
+        process.
+        """
 
 
 def engine_of(name: str, called: str = "--engine") -> Engine:
-    """The engine of this name, from the entry points of installed packages. `called`: how the user named it. Raises
-    ConfigurationError if there is none of that name, or if it can't be imported."""
-    entries = {one.name: one for one in entry_points(group=GROUP)}
+    """Return the engine of this name, from the entry points of installed packages. `called`: the name that the user
+    gave. Raises ConfigurationError if there is none of that name, or if it cannot be imported."""
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in entries:
         known = ", ".join(sorted(entries)) or "none"
         text = f"{called} {name!r:.80} is no engine{did_you_mean(name, entries)}; there is {known}"
@@ -50,5 +55,5 @@ def engine_of(name: str, called: str = "--engine") -> Engine:
 
 
 def derived(topology: Graph, name: str, again: Mapping[str, Any]) -> Graph:
-    """The same in another process, which need not check it."""
+    """Return the derived topology in another process, which need not check it."""
     return engine_of(name).derived(topology, again)

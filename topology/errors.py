@@ -1,7 +1,7 @@
-"""Every exception that Kedge raises on purpose, named by who is at fault and what the caller can do.
+"""Every exception that Kedge raises on purpose, named by its cause and the caller's options.
 
-Knows the catalogue of codes, and nothing of the rest. What a user's own code raises is not wrapped: it reaches logs
-with its own traceback.
+Knows the catalogue of codes, and nothing else of Kedge. Exceptions of the user's own code are not wrapped: they reach
+logs with their own traceback.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,15 @@ from topology.user_frames import users_frames
 
 
 class KedgeError(Exception):
-    """The base of all of them. Its text is one or more whole sentences about what is wrong, for who has to act.
+    """The base class of all of them. Its text is one or more whole sentences about the fault, for the person who has to
+    act.
 
-    code   Its kind; all of ours have one. A user's own need none.
-    next   What to do now, where something better can be said than by the code itself.
-    trace  The user's traceback as text, of an error that came from another process.
+    code   Its kind; all of Kedge's errors have one. A user's own error needs none.
+    next   The next step, if there is a better one than the code's own.
+    trace  The user's traceback as text, for an error that came from another process.
 
-    Code and advice are a note besides, advice without a code too: a traceback ends in them.
+    The code and the next step are also added as a note, with which a traceback ends. A next step is added without a
+    code too.
     """
 
     code: Code | None = None
@@ -38,27 +40,28 @@ class KedgeError(Exception):
             self.add_note(advice(self.next, code))
 
     def users_trace(self) -> str:
-        """The traceback of what user code has raised, where this was made of that; else empty."""
+        """Return the traceback of the user code that caused this error; empty if there is none."""
         if self.trace or self.__cause__ is None or self.code is None or not self.code.traced:
             return self.trace
         return users_frames(self.__cause__)
 
 
 def advice(text: str, code: Code | None) -> str:
-    """The line below an error: what to do next, and where there is more about it."""
+    """Return the line below an error: the next step, and the command that explains the code."""
     more = f"   ({code}: `kedge explain {code}`)" if code is not None else ""
     return f"  next: {text.rstrip('.')}{more}"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """The end of a sentence: `; did you mean 'source_ip'?`, or nothing where no known word is like the wrong one."""
+    """Return the end of a sentence: `; did you mean 'source_ip'?`, or nothing if no known word is like the wrong
+    one."""
     words = {word.lower(): word for word in known}
     close = get_close_matches(wrong[:200].lower(), words, n=1, cutoff=0.6)
     return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 
 class Problem(str):
-    """A sentence about a mistake of a declaration, with the code of its kind. A text, where that does not matter."""
+    """A sentence about a mistake of a declaration, with the code of its kind. It can be used as a plain text."""
 
     code: Code
 
@@ -68,13 +71,13 @@ class Problem(str):
         return made
 
     def of(self, what: str) -> "Problem":
-        """The same, said of something: `'parse': …`."""
+        """Return the same problem, said of something: `'parse': …`."""
         return Problem(self.code, f"{what}: {self}")
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake of a declaration: what is wrong, the file and line of the call that declared it, and its kind."""
+    """One mistake of a declaration: the fault, the file and line of the call that declared it, and its kind."""
 
     text: str
     file: str = ""
@@ -87,7 +90,7 @@ class Mistake:
 
 
 class DeclarationError(KedgeError):
-    """The topology can't be run as it is declared. `mistakes` has all of them, in the order of the source."""
+    """The topology cannot be run as it is declared. `mistakes` has all mistakes, in the order of the source."""
 
     def __init__(self, topology: str, mistakes: Sequence[Mistake]) -> None:
         self.topology = topology
@@ -100,40 +103,48 @@ class DeclarationError(KedgeError):
 
 
 class ConfigurationError(KedgeError):
-    """A setting, a file or an address that the user gave can't be used; raised by constructors and `open`."""
+    """A setting, a file or an address that the user gave is unusable. Raised by constructors and `open`."""
 
 
 class StartError(KedgeError):
-    """The run could not start for a reason outside the topology: a locked or unwritable state directory, say."""
+    """The run could not start for a reason outside the topology, for example a locked or unwritable state directory."""
 
 
 class NotYet(StartError):
-    """Raised by `open` of a spout or bolt: what it needs is not there yet, and may well come, as a server that is still
-    starting. `open` is called again, on the same object, until it returns, or `start_timeout_s` have passed; the run
-    then ends with exit status 3. So an `open` that raises it gives back first what it has taken. Not for a mistake, a
-    wrong password say, which no wait mends: that is a ConfigurationError."""
+    """Raised by `open` of a spout or bolt if something is missing that may appear later, such as a server that is still
+    starting.
+
+    `open` is called again, on the same object, until it returns or `start_timeout_s` have passed. The run then ends
+    with exit status 3. So an `open` must release what it has taken before it raises NotYet. Do not raise it for a
+    mistake that waiting does not fix, such as a wrong password: raise ConfigurationError.
+    """
 
 
 class NotesAway(StartError):
-    """A note could not be kept now: the state directory has no room, or may not be written at the moment. Nothing is
-    lost by it; the same note may be set again later."""
+    """A note could not be stored now: the state directory is full, or not writable at the moment. Nothing is lost; the
+    same note may be set again later."""
 
 
 class WorkerError(KedgeError):
-    """What the workers of a run could not go on for: one that died too often, or a source in one that raised."""
+    """A run could not continue because of its workers: one died too often, or a source in one raised."""
 
 
 class TupleStateError(KedgeError):
-    """A bolt emitted on, acked or failed a tuple that is finished already (A3, A4). A mistake in that bolt."""
+    """A bolt emitted on, acked or failed a tuple that is already finished (A3, A4). A mistake in that bolt."""
 
 
 class EmitError(KedgeError):
-    """A bolt emitted what cannot go: an undeclared class, a repeated key, a target out of range. Fails its input."""
+    """A bolt made an invalid emission: an undeclared class, a repeated key, a target out of range. Fails its input."""
 
 
 class RecordError(KedgeError):
-    """A record's value is not of its declared type, or can't be encoded. Fails the input that emitted it."""
+    """A record's value does not have its declared type, or cannot be encoded. Fails the input that emitted it."""
 
 
 class Reject(KedgeError):
-    """Raised by a bolt: this message can never be processed. It ends dead at once, without replays."""
+    """Raised by a bolt: this message can never be processed.
+
+        raise Reject(f"not a log line: {line.text!r:.80}")
+
+    The message ends dead at once, without replays.
+    """

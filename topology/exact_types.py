@@ -1,7 +1,8 @@
-"""Whether a value has exactly the types that its annotations name: whether its byte form keeps it as it is (B13).
+"""Check that a value has exactly the types that its annotations name, so that its byte form keeps it unchanged (B13).
 
-Between tasks of one worker a record is handed over by reference, so a field of a wrong type passes there; on its way to
-another worker it becomes bytes, and fails, or arrives as another value. Pure; must not know emission or the runtime.
+Between tasks of one worker a record is passed by reference, so a field of a wrong type passes there. On its way to
+another worker the record becomes bytes, and fails or arrives with another value. Pure; must not know emission or the
+runtime.
 """
 
 import threading
@@ -14,20 +15,22 @@ import msgspec
 from topology.errors import RecordError
 from topology.records import Record, decoder, encode, encoded, field_types
 
-_PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})  # what is the same where it is equal, and of one type
+# types whose equal values are the same, if both have one type
+_PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
 
 
 class Inexact(ValueError):
-    """A field holds what its annotation does not name, or what bytes do not keep; the sentence names the field."""
+    """A field holds a value that its annotation does not name, or that bytes do not keep. The sentence names the
+    field."""
 
 
 _decoders: dict[type[Record], Callable[[bytes], Record]] = {}
 
 
 def copies(record: Record, count: int) -> list[Record]:
-    """So many copies of a record, each decoded from its byte form; it is checked also if `count` is 0.
+    """Return `count` copies of a record, each decoded from its byte form. The record is checked even if `count` is 0.
 
-    Raises Inexact, naming the field, if the byte form does not keep the record as it is; RecordError if it has none.
+    Raises Inexact, naming the field, if the byte form does not keep the record unchanged; RecordError if it has none.
     """
     data = encode(record)
     decode = _decoders.get(type(record)) or _decoders.setdefault(type(record), decoder(type(record)))
@@ -41,16 +44,16 @@ def copies(record: Record, count: int) -> list[Record]:
 
 
 def check_when_made() -> None:
-    """From now on each record of a class that is defined later is checked as it is made: a field of another type than
-    its annotation raises TypeError at the line that makes the record.
+    """Check each record of a class that is defined from now on, when it is made. A field of another type than its
+    annotation raises TypeError at the line that makes the record.
 
-    Holds for the whole process, and can't be taken back. Classes that exist already are not checked.
+    Holds for the whole process, and cannot be undone. Classes that exist already are not checked.
     """
-    Record.__post_init__ = _check  # type: ignore[attr-defined]  # msgspec looks for it as it makes a class
+    Record.__post_init__ = _check  # type: ignore[attr-defined]  # msgspec looks for it when it makes a class
 
 
 class _Checking(threading.local):
-    now = False  # whether this thread is checking a record: the copy that it decodes is not checked in turn
+    now = False  # True while this thread checks a record: the decoded copy is not checked in turn
 
 
 _checking = _Checking()
@@ -69,7 +72,7 @@ def _check(record: Record) -> None:
 
 
 def _wrong_field(record: Record) -> str | None:
-    """The first field whose value has not the type of its annotation, in one sentence."""
+    """Return a sentence about the first field whose value does not have the type of its annotation."""
     for name, kind in field_types(type(record)).items():
         value = getattr(record, name)
         try:
@@ -83,7 +86,7 @@ def _wrong_field(record: Record) -> str | None:
 
 
 def _same(value: Any, again: Any) -> bool:
-    """Whether `difference` finds none; nearly always so, and quickly seen."""
+    """Fast check that `difference` finds none; nearly always True."""
     kind = type(value)
     if kind is not type(again):
         return False
@@ -97,7 +100,8 @@ def _same(value: Any, again: Any) -> bool:
 
 
 def difference(value: Any, again: Any, where: str) -> str | None:
-    """What of a value its byte form does not keep, in one sentence; None where `again` is the same, types and all."""
+    """Return a sentence about the part of a value that its byte form does not keep. None if `again` is the same, types
+    included."""
     if type(value) is not type(again):
         return f"{where} holds {value!r:.80}, a {type(value).__name__}; by its annotation it is {again!r:.80}"
     if isinstance(value, Record):
@@ -105,7 +109,9 @@ def difference(value: Any, again: Any, where: str) -> str | None:
         pairs = ((getattr(value, name), getattr(again, name), f"{where}.{name}") for name in fields)
         return next((found for pair in pairs if (found := difference(*pair))), None)
     if isinstance(value, tuple):
-        pairs = ((one, other, f"{where}[{index}]") for index, (one, other) in enumerate(zip(value, again, strict=True)))
+        pairs = (
+            (item, other, f"{where}[{index}]") for index, (item, other) in enumerate(zip(value, again, strict=True))
+        )
         return next((found for pair in pairs if (found := difference(*pair))), None)
     if isinstance(value, datetime) and value.utcoffset() != timedelta(0):
         return f"{where} holds {value!r}, which is not in UTC"

@@ -20,7 +20,7 @@ class FunctionBolt(Bolt, Generic[A, Out]):
             """The function."""
 
     def __call__(self, record: A) -> Outputs[Out]:
-        """The function itself, so that a decorated one can still be called and tested."""
+        """Call the function itself, so that a decorated function can still be called and tested."""
         return self.process(record)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "FunctionBolt[A, Out]":
@@ -28,9 +28,13 @@ class FunctionBolt(Bolt, Generic[A, Out]):
 
 
 def bolt(function: Callable[[A], Outputs[Out]]) -> FunctionBolt[A, Out]:
-    """Makes a bolt of a function from a record to an iterable of records, or None: a generator, most of the time. It
-    may be async.
+    """Make a bolt of a function from a record to an iterable of records, or None: usually a generator. It may be async.
 
-    Use it as a decorator, `@bolt`, and give the result to `topology.bolt(name, function, …)`.
+    Use it as a decorator, and pass the result to `topology.bolt(name, function, …)`:
+
+        @bolt
+        def split(line: Line) -> Iterator[Word]:
+            for text in line.text.split():
+                yield Word(text)
     """
     return FunctionBolt(function)

@@ -29,7 +29,8 @@ from topology.text import escaped
 B = TypeVar("B", bound=Record)
 C = TypeVar("C", bound=Record)
 
-_loading: Final = ContextVar("_loading", default="")  # what is being loaded, to be run by who loads it
+# description of the topology that is being loaded, to be run by the loader
+_loading: Final = ContextVar("_loading", default="")
 
 
 def being_loaded() -> str:
@@ -39,7 +40,8 @@ def being_loaded() -> str:
 
 @contextmanager
 def only_declaring(what: str) -> Iterator[None]:
-    """In here nothing runs: `run` and `serve` raise ConfigurationError. `what` is being imported to be run then."""
+    """Refuse runs in this context: `run` and `serve` raise ConfigurationError. `what` describes what is being imported,
+    to be run afterwards."""
     before = _loading.set(what)
     try:
         yield
@@ -65,7 +67,7 @@ class Declared:
     place: Place
     streams: Classes
     kind: str  # 'spout' or 'bolt'
-    readable: bool = True  # False: what it emits could not be told, and nothing can be said of who reads it
+    readable: bool = True  # False: its streams could not be determined, so subscriptions to it cannot be checked
     inputs: tuple["Input[Any]", ...] = ()
     takes: Classes = ()  # empty: any record
     shape: Shape = "process"
@@ -78,14 +80,15 @@ class Declared:
 
     @property
     def known_as(self) -> str:
-        """The name that its identities are made of, and that all that is kept of it is filed under: the one that it had
-        when it was first run. People see `name`."""
+        """The name that its identities are made of, and that its stored data is filed under: the one of its first run.
+        People see `name`."""
         return self.name if self.renamed_from is None else self.renamed_from
 
 
 @dataclass(frozen=True)
 class Input(Generic[RC]):
-    """One subscription: a stream of a component, and how its tuples are dealt to the subscriber's tasks."""
+    """One subscription: a stream of a component, and the grouping that distributes its tuples over the subscriber's
+    tasks."""
 
     topology: "Graph"
     component: str
@@ -96,7 +99,15 @@ class Input(Generic[RC]):
 
 
 class Stream(Generic[RC]):
-    """The handle of what a component emits. With several classes, `handle[Class]` is the stream of one of them."""
+    """The handle of a component's output.
+
+    A grouping makes it an input of a bolt:
+
+        words = topology.bolt("split", split, lines.shuffle())
+        topology.bolt("count", Count(), words.fields("text"), tasks=2)
+
+    If the component emits several classes, `handle[Class]` is the stream of one.
+    """
 
     def __init__(self, topology: "Graph", component: str, classes: Classes, dead: bool = False) -> None:
         self._topology = topology
@@ -105,49 +116,51 @@ class Stream(Generic[RC]):
         self._dead = dead
 
     def __getitem__(self, cls: type[R]) -> "Stream[R]":
-        """The stream of one record class. That the component emits it is checked with the rest."""
+        """Return the stream of one record class. `Topology.validate` checks that the component emits the class."""
         return Stream(self._topology, self._component, (cls,), self._dead)
 
     @property
     def dead(self) -> "Stream[DeadLetter]":
-        """Of a spout: its messages that have ended dead, whichever bolt has failed them, each once it is kept. Whoever
-        reads it changes nothing for the messages; a bolt that raises gets the letter again, for
-        retry_for_s, or up to max_replays times.
+        """The dead letters of a spout: its messages that have ended dead, whichever bolt failed them. Each letter is
+        sent once it is kept.
+
+        Reading them changes nothing for the messages. If the subscribed bolt raises, it gets the letter again, for
+        retry_for_s or up to max_replays times.
 
             topology.bolt("page", Page(), lines.dead.shuffle())
         """
         return Stream(self._topology, self._component, (DeadLetter,), dead=True)
 
     def shuffle(self) -> Input[RC]:
-        """One task after the other."""
+        """Send tuples to the tasks in turn."""
         return self._input(Shuffle())
 
     def local_or_shuffle(self) -> Input[RC]:
-        """Tasks of the emitter's own worker where there are any, else all of them, one after the other."""
+        """Send tuples in turn to the tasks in the emitter's own worker if it has any, otherwise to all tasks."""
         return self._input(LocalOrShuffle())
 
     def fields(self, *names: str) -> Input[RC]:
-        """Equal values of these fields go to the same task; with `state`, they are its key."""
+        """Send equal values of these fields to the same task; for a bolt with `state`, they are its key."""
         return self._input(Fields(names))
 
     def partial_key(self, name: str) -> Input[RC]:
-        """Each value of this field goes to one of two tasks, whichever had less."""
+        """Send each value of this field to one of two tasks, the one that has had fewer tuples."""
         return self._input(PartialKey(name))
 
     def all(self) -> Input[RC]:
-        """Every task gets a copy."""
+        """Send a copy to every task."""
         return self._input(All())
 
     def global_(self) -> Input[RC]:
-        """Task 0 gets everything; with `state`, there is one key."""
+        """Send everything to task 0; for a bolt with `state`, there is one key."""
         return self._input(Global())
 
     def direct(self) -> Input[RC]:
-        """The emitter names the task, in `execute`: `out.emit(record, task=n)`."""
+        """Let the emitter name the task, in `execute`: `out.emit(record, task=n)`."""
         return self._input(Direct())
 
     def custom(self, grouping: Grouping) -> Input[RC]:
-        """As `grouping.choose(record, tasks)` says."""
+        """Send each tuple to the tasks that `grouping.choose(record, tasks)` returns."""
         return self._input(Custom(grouping))
 
     def _input(self, grouping: Grouping) -> Input[RC]:
@@ -164,12 +177,17 @@ class Graph:
         self.place = _caller()
         self.components: list[Declared] = []
         self.companions: list[Companion] = []
-        self.companion_places: list[Place] = []  # where each of them was declared
+        self.companion_places: list[Place] = []  # the place where each of them was declared
 
     def spout(
         self, name: str, spout: Records[R] | Polls[R], /, *, tasks: int = 1, renamed_from: str | None = None
     ) -> Stream[R]:
-        """Declares a source. Returns the handle of what it emits. `renamed_from` as for a bolt."""
+        """Declare a source. Return the handle of its streams.
+
+            lines = topology.spout("lines", FileTail("access.log"))
+
+        `renamed_from` has the same meaning as for a bolt.
+        """
         classes, problems = signatures.of_spout(spout)
         declared = Declared(name, spout, tasks, _caller(), classes, "spout", not problems, problems=problems)
         declared.renamed_from = renamed_from
@@ -245,22 +263,31 @@ class Graph:
         renamed_from: str | None = None,
         begins_empty: bool = False,
     ) -> Stream[Any]:
-        """Declares a bolt that reads `inputs`, streams with a grouping each. Returns the handle of what it emits.
+        """Declare a bolt that reads `inputs`: streams, each with a grouping. Return the handle of its streams.
 
-        `tasks` copies share its input; `concurrency` inputs may be under way in each, where it is async; `every`
-        ("10s", "500ms", "5m") is how often `tick` is called. `renamed_from` is the name that it had when it was first
-        run on this state directory, where that was another: its identities, its state and all else that is kept of it
-        stay those of that name. Leave it there as long as the state directory lives. `begins_empty=True` says of a new
-        bolt with state that it is no other one under a new name, where such a one is gone: what is kept of that stays.
+            topology.bolt("lookup", Lookup(), words.shuffle(), tasks=2, concurrency=100)
+
+        tasks         The number of copies that share the input.
+        concurrency   The number of inputs that each task of an async or `blocking` bolt may process at once.
+        every         The interval of `tick`: "10s", "500ms", "5m".
+        renamed_from  The name under which the bolt first ran on this state directory, if it is another now. Its
+                      identities, its state and its other stored data stay those of that name. Leave it there as long as
+                      the state directory lives.
+        begins_empty  True: this bolt with state is new, and is not a renamed one whose old name is gone. The data
+                      stored under the old name stays.
         """
         signature = signatures.of_bolt(bolt)
-        read = tuple(one for one in inputs if isinstance(one, Input))
+        read = tuple(source for source in inputs if isinstance(source, Input))
         gives = signature.gives
         if signature.same:
-            gives = tuple(dict.fromkeys([*gives, *(one.cls for one in read if is_record(one.cls))]))
+            gives = tuple(dict.fromkeys([*gives, *(source.cls for source in read if is_record(source.cls))]))
         problems = [
             *signature.problems,
-            *(Problem(INVALID_BOLT_INPUT, _not_an_input(one, self)) for one in inputs if not isinstance(one, Input)),
+            *(
+                Problem(INVALID_BOLT_INPUT, _not_an_input(source, self))
+                for source in inputs
+                if not isinstance(source, Input)
+            ),
         ]
         if not inputs:
             text = 'it has no input; give it a stream with a grouping: topology.bolt("name", bolt, x.shuffle())'
@@ -272,7 +299,7 @@ class Graph:
             _caller(),
             gives,
             "bolt",
-            not signature.problems and not (signature.same and any(one.cls is None for one in read)),
+            not signature.problems and not (signature.same and any(source.cls is None for source in read)),
             inputs=read,
             takes=signature.takes,
             shape=signature.shape,
@@ -286,8 +313,8 @@ class Graph:
         return self._declare(declared)
 
     def companion(self, companion: Companion, /) -> None:
-        """Declares a process that a run of this topology starts beside itself, watches, and ends: see `Companion`. Its
-        name is its own in the topology."""
+        """Declare a process that a run of this topology starts next to itself, watches, and ends: see `Companion`. Its
+        name must be unique in the topology."""
         self.companions.append(companion)
         self.companion_places.append(_caller())
 
@@ -296,21 +323,21 @@ class Graph:
         return Stream(self, declared.name, declared.streams)
 
     def mistake(self, problem: Problem, place: Place | None = None) -> Mistake:
-        """A mistake at a place of the declaration; at the topology's own where none is given."""
+        """Return a Mistake at a place of the declaration, or at the topology's own place if none is given."""
         at = place or self.place
-        return Mistake(escaped(problem), at.file, at.line, code=problem.code)  # a name may be anything, still (S11)
+        return Mistake(escaped(problem), at.file, at.line, code=problem.code)  # a name may still be any text (S11)
 
 
 def _not_an_input(given: object, topology: Graph) -> str:
-    """What to write in place of something that was given as an input."""
+    """Return advice for an argument of the wrong kind: what to write instead."""
     if isinstance(given, Stream):
         return f"a stream is not an input yet; choose a grouping: {_said(given)}.shuffle()"
     if callable(given) and isinstance(stream := getattr(given, "__self__", None), Stream):
         return f"a grouping is called; write {_said(stream)}.{getattr(given, '__name__', 'shuffle')}()"
-    if isinstance(given, str) and any(given == one.name for one in topology.components):
+    if isinstance(given, str) and any(given == component.name for component in topology.components):
         return f"a name is not an input; use the handle of {given!r} with a grouping: {given}.shuffle()"
     if isinstance(given, list | tuple):
-        return "its inputs are given one by one, not as a list"
+        return "pass the inputs one by one, not as a list"
     return f"{type(given).__name__} is not an input; give a stream with a grouping: lines.shuffle()"
 
 
@@ -319,7 +346,7 @@ def _said(stream: Stream[Any]) -> str:
 
 
 def _caller() -> Place:
-    """The first frame outside of this file."""
+    """Return the place of the first frame outside of this file."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back

@@ -1,8 +1,8 @@
 """Groupings: pure choosers of target tasks, and the byte form of keys.
 
-Fields groupings go key → one of 1,024 slots → task, so that a key's home changes only with the number of tasks, and in
-whole slots (D7). Every type of key has a byte form of its own, fixed by golden vectors: 1, 1.0, True and "1" are four
-keys (D8). This file must not know executors, workers or links.
+Fields groupings map key → one of 1,024 slots → task. So the task of a key changes only with the number of tasks, and in
+whole slots (D7). Every type of key has its own byte form, fixed by golden vectors: 1, 1.0, True and "1" are four keys
+(D8). This file must not know executors, workers or links.
 """
 
 import copy
@@ -28,7 +28,7 @@ from topology.errors import EmitError, StartError
 from topology.records import Record
 
 SLOTS: Final = 1024
-CACHED_KEYS: Final = 65_536  # keys whose task an emitter remembers; then it begins anew
+CACHED_KEYS: Final = 65_536  # keys whose task an emitter caches; then the cache is cleared
 
 One: TypeAlias = Callable[[Any, int], int]  # (record, identity) → the index of its one target
 Many: TypeAlias = Callable[[Any], Sequence[int]]  # record → indexes, none twice
@@ -40,7 +40,8 @@ _pack_length = Struct("<I").pack
 
 
 def key_bytes(value: Any) -> bytes:
-    """The byte form of one key: a type tag and its content. Raises EmitError for NaN and for what can't be a key."""
+    """Return the byte form of one key: a type tag and its content. Raises EmitError for NaN and for a value that cannot
+    be a key."""
     kind = type(value)
     if kind is str or kind is int or kind is bytes:
         return id_bytes(value)
@@ -74,7 +75,8 @@ def _no_key(text: str) -> EmitError:
 
 
 def _decimal_text(value: Decimal) -> bytes:
-    """One text for equal numbers. Exact: `normalize` would round to the context's precision, and make keys one."""
+    """Return one text for equal numbers. Exact: `normalize` would round to the context's precision and merge different
+    keys."""
     sign, digits, exponent = value.as_tuple()
     if exponent == "F":
         return b"-Infinity" if sign else b"Infinity"
@@ -88,23 +90,24 @@ def _decimal_text(value: Decimal) -> bytes:
 
 
 def joined(parts: Iterable[bytes]) -> bytes:
-    """The byte form of several, after its tag."""
+    """Return the byte form of several parts, without a tag."""
     return b"".join(_pack_length(len(part)) + part for part in parts)
 
 
 def slot_of(key: bytes) -> int:
-    """The slot of a key's byte form. The empty key is that of `global_`, all of which task 0 gets, however many there
-    are."""
+    """Return the slot of a key's byte form. The empty key is that of `global_`; task 0 always gets its slot, however
+    many tasks there are."""
     return xxh3_64_intdigest(key) >> 54 if key else 0
 
 
 def slot_of_identity(identity: int) -> int:
-    """The slot of an identity, which is a hash already."""
+    """Return the slot of an identity, which is already a hash."""
     return identity >> 54
 
 
 def task_of_slot(slot: int, tasks: int) -> int:
-    """Which of `tasks` tasks owns a slot: whole ranges, whose sizes differ by one slot at most.
+    """Return the index of the task, out of `tasks` tasks, that owns a slot. Tasks own whole ranges of slots, whose
+    sizes differ by at most one.
 
     With one task more, half of the slots move, each to the next task or further up, none down.
     """
@@ -112,7 +115,8 @@ def task_of_slot(slot: int, tasks: int) -> int:
 
 
 def key_function(names: tuple[str, ...]) -> Callable[[Any], bytes]:
-    """record → the byte form of these fields of it; of one field its own form, of several that of a tuple."""
+    """Return a function: record → the byte form of these fields. One field has its own form; several have that of a
+    tuple."""
     if not names:
         return lambda record: b""
     get = attrgetter(*names)
@@ -125,23 +129,29 @@ def key_function(names: tuple[str, ...]) -> Callable[[Any], bytes]:
 
 
 class Grouping:
-    """Which task of a bolt a tuple goes to. Subclass it for `Stream.custom`: define `choose`.
+    """A chooser of the tasks that a tuple goes to. Subclass it for `Stream.custom` and define `choose`.
 
-    A custom grouping is a prototype like a bolt: each emitting task has a copy. `choose` may raise: the input fails.
+        class ByFirstLetter(Grouping):
+            def choose(self, record: Word, tasks: int) -> list[int]:
+                return [ord(record.text[0]) % tasks]
+
+        topology.bolt("index", Index(), words.custom(ByFirstLetter()), tasks=4)
+
+    A custom grouping is a prototype like a bolt: each emitting task has a copy. If `choose` raises, the input fails.
     """
 
     name: ClassVar[str] = "custom"
 
     def choose(self, record: Any, tasks: int) -> Sequence[int]:
-        """The indexes of the target tasks, 0 … tasks - 1; any number of them."""
+        """Return the indexes of the target tasks, 0 … tasks - 1; any number of them."""
         raise EmitError(f"{type(self).__name__} defines no `choose(record, tasks)`", code=GROUPING_WITHOUT_CHOOSE)
 
     def keys(self) -> tuple[str, ...]:
-        """The names of the fields it looks at."""
+        """Return the names of the fields that the grouping reads."""
         return ()
 
     def __str__(self) -> str:
-        """The call that made it, as in the user's source."""
+        """Return the call that made it, as in the user's source."""
         return f"{self.name}({', '.join(f'{key!r:.80}' for key in self.keys())})"
 
 
@@ -150,7 +160,7 @@ class OneTarget(Grouping):
 
     @abstractmethod
     def one(self, tasks: int, local: Sequence[int], random: Random) -> One:
-        """The chooser of one emitting task; `local` are the target tasks in its own worker."""
+        """Return the chooser of one emitting task; `local` are the target tasks in its own worker."""
 
 
 class ManyTargets(Grouping):
@@ -158,12 +168,12 @@ class ManyTargets(Grouping):
 
     @abstractmethod
     def many(self, tasks: int) -> Many:
-        """The chooser of one emitting task."""
+        """Return the chooser of one emitting task."""
 
 
 @dataclass(frozen=True)
 class Shuffle(OneTarget):
-    """One task after the other, starting at a random one."""
+    """Sends tuples to the tasks in turn, starting at a random one."""
 
     name = "shuffle"
 
@@ -173,7 +183,7 @@ class Shuffle(OneTarget):
 
 @dataclass(frozen=True)
 class LocalOrShuffle(OneTarget):
-    """The tasks in the emitter's own worker, one after the other; all of them where there is none."""
+    """Sends tuples in turn to the tasks in the emitter's own worker, or to all tasks if it has none."""
 
     name = "local_or_shuffle"
 
@@ -196,7 +206,8 @@ def _round_robin(targets: Sequence[int], random: Random) -> One:
 
 @dataclass(frozen=True)
 class ByIdentity(OneTarget):
-    """By the slot of the tuple's identity: put in place of shuffles before a non-deterministic bolt (B2)."""
+    """Sends a tuple by the slot of its identity. The plan replaces shuffles by it before a non-deterministic bolt
+    (B2)."""
 
     name = "by_identity"
 
@@ -206,7 +217,7 @@ class ByIdentity(OneTarget):
 
 @dataclass(frozen=True)
 class Fields(OneTarget):
-    """Equal values of these fields go to the same task."""
+    """Sends equal values of these fields to the same task."""
 
     names: tuple[str, ...]
     name = "fields"
@@ -234,8 +245,8 @@ class Fields(OneTarget):
 
 @dataclass(frozen=True)
 class PartialKey(OneTarget):
-    """Two candidate tasks a key, never the same one; the one that this emitter has sent less to (Nasir et al., ICDE
-    2015)."""
+    """Sends a key to one of two different candidate tasks: the one that this emitter has sent less to (Nasir et al.,
+    ICDE 2015)."""
 
     field: str
     name = "partial_key"
@@ -261,7 +272,7 @@ class PartialKey(OneTarget):
 
 @dataclass(frozen=True)
 class All(ManyTargets):
-    """Every task gets a copy."""
+    """Sends a copy to every task."""
 
     name = "all"
 
@@ -272,7 +283,7 @@ class All(ManyTargets):
 
 @dataclass(frozen=True)
 class Global(OneTarget):
-    """Task 0 gets everything."""
+    """Sends everything to task 0."""
 
     name = "global_"
 
@@ -282,14 +293,14 @@ class Global(OneTarget):
 
 @dataclass(frozen=True)
 class Direct(Grouping):
-    """The emitter names the task: `out.emit(record, task=n)`."""
+    """Sends to the task that the emitter names: `out.emit(record, task=n)`."""
 
     name = "direct"
 
 
 @dataclass(frozen=True)
 class Custom(ManyTargets):
-    """A user's own `Grouping`; what it chooses is checked."""
+    """A user's own `Grouping`; its choices are checked."""
 
     prototype: Grouping
     name = "custom"
@@ -298,7 +309,7 @@ class Custom(ManyTargets):
         return f"custom({type(self.prototype).__name__})"
 
     def many(self, tasks: int) -> Many:
-        """A copy of the user's grouping, of one emitting task. Raises StartError where it can't be copied."""
+        """Copy the user's grouping for one emitting task. Raises StartError if it cannot be copied."""
         whose = type(self.prototype).__name__
         try:
             choose = copy.deepcopy(self.prototype).choose

@@ -1,6 +1,7 @@
-"""Keys as people and `on_timer` see them: the reverse of `groupings.key_bytes`, as far as a byte form has it.
+"""Keys as people and `on_timer` see them: the reverse of `groupings.key_bytes`, as far as the byte form allows.
 
-An enum comes back as its value and a record as a tuple of its fields' values, since a key's form has no class. Pure.
+An enum comes back as its value, and a record as a tuple of its fields' values, because a key's byte form has no class.
+Pure.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def values_of(key: bytes, fields: int) -> tuple[Any, ...]:
-    """The values of a grouping's fields, of which there are so many, from the byte form of a key. Raises ValueError."""
+    """Return the values of a grouping's fields from the byte form of a key. `fields`: their number. Raises
+    ValueError."""
     if not fields:
         return ()
     value = value_of(key)
@@ -21,7 +23,7 @@ def values_of(key: bytes, fields: int) -> tuple[Any, ...]:
 
 
 def value_of(key: bytes) -> Any:
-    """One value of its byte form. Raises ValueError for bytes that are none of ours."""
+    """Return one value from its byte form. Raises ValueError for bytes that are not such a form."""
     try:
         return _value_of(key)
     except (ArithmeticError, StructError, RecursionError) as error:
@@ -58,7 +60,7 @@ def _value_of(key: bytes) -> Any:
 
 
 def parts_of(content: bytes) -> list[bytes]:
-    """The parts that the byte form of a tuple, a set or a record is made of. Raises ValueError."""
+    """Return the parts in the byte form of a tuple, a set or a record. Raises ValueError."""
     found = []
     at = 0
     while at < len(content):

@@ -1,4 +1,4 @@
-"""The plan: what a declared topology becomes before it runs. A pure function of the declaration.
+"""The plan: a declared topology, prepared to run. A pure function of the declaration.
 
 Numbers the subscriptions of each stream, chooses effective groupings, orders the components, and places tasks on
 workers. This file must not know how a task is driven or what a worker is made of.
@@ -16,15 +16,16 @@ from topology.graph import Declared, Graph
 from topology.groupings import ByIdentity, Fields, Grouping, LocalOrShuffle, Shuffle, key_function
 from topology.records import Record, schema
 
-WORKERS_MAX: Final = 64  # processes: each has a link to each other one, which says something twice a second
+WORKERS_MAX: Final = 64  # processes: each worker has a link to every other worker, and sends on each twice per second
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SECONDS_MIN: Final = 0.001  # what a loop's timers can tell apart
+_SECONDS_MIN: Final = 0.001  # the resolution of a loop's timers
 _SECONDS_MAX: Final = 366 * 86_400.0
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """One bolt's reading of one stream. `index` counts the stream's subscriptions, in order of declaration."""
+    """The subscription of one bolt to one stream. `index` counts the stream's subscriptions, in order of
+    declaration."""
 
     emitter: str
     cls: type[Record]
@@ -35,7 +36,8 @@ class Subscription:
 
     @property
     def tag(self) -> int:
-        """What makes a delivery's edge out of its identity; 0 where the identity itself is the edge (A18, B1)."""
+        """The number that turns an identity into this delivery's edge; 0 if the identity itself is the edge (A18,
+        B1)."""
         return edge_tag(self.index)
 
     @property
@@ -45,7 +47,7 @@ class Subscription:
 
     @property
     def key(self) -> Callable[[Any], bytes] | None:
-        """record → the byte form of that key; None where tuples go by their identity."""
+        """Function of a record that returns the byte form of that key; None if tuples are routed by their identity."""
         return None if isinstance(self.grouping, ByIdentity) else key_function(self.key_fields)
 
 
@@ -60,15 +62,16 @@ class Plan:
     placement: dict[tuple[str, int], int]
 
     def readers(self, emitter: str) -> list[Subscription]:
-        """Who reads what this component emits, by stream and then by index."""
-        return [one for one in self.subscriptions if one.emitter == emitter and not one.dead]
+        """Return the subscriptions to the streams of this component, by stream and then by index."""
+        return [read for read in self.subscriptions if read.emitter == emitter and not read.dead]
 
     def dead_readers(self, spout: str) -> list[Subscription]:
-        """Who reads the dead letters of this spout."""
-        return [one for one in self.subscriptions if one.emitter == spout and one.dead]
+        """Return the subscriptions to the dead letters of this spout."""
+        return [read for read in self.subscriptions if read.emitter == spout and read.dead]
 
     def below(self, component: str, *, dead: bool = False) -> set[str]:
-        """All components that what this one emits can reach; with `dead`, those that its dead letters can reach."""
+        """Return all components that the output of this one can reach; with `dead`, those that its dead letters can
+        reach."""
         found: set[str] = set()
         waiting = [component]
         while waiting:
@@ -81,23 +84,23 @@ class Plan:
 
     @property
     def known_as(self) -> dict[str, str]:
-        """Name → the name that what is kept is filed under, of all components."""
-        return {name: one.known_as for name, one in self.components.items()}
+        """Name → the name that stored data is filed under, for all components."""
+        return {name: component.known_as for name, component in self.components.items()}
 
     @property
     def workers(self) -> list[int]:
-        """The workers that have a task, in order; perhaps fewer than were asked for."""
+        """The workers that have a task, in order; possibly fewer than were asked for."""
         return sorted(set(self.placement.values()))
 
     @property
     def fingerprint(self) -> str:
-        """Equal for plans whose workers understand each other: names, streams and their fields, groupings, tasks and
-        their places. The code of bolts is not in it."""
+        """A hash that is equal for plans whose workers understand each other. It covers names, streams and their
+        fields, groupings, tasks and their places, but not the code of bolts."""
         lines = [self.topology]
-        for one in self.components.values():
+        for component in self.components.values():
             lines += [
-                f"{one.kind} {one.name} {one.known_as} {one.tasks} {one.shape}",
-                *(schema(cls) for cls in one.streams),
+                f"{component.kind} {component.name} {component.known_as} {component.tasks} {component.shape}",
+                *(schema(cls) for cls in component.streams),
             ]
         for read in self.subscriptions:
             lines.append(f"{read.emitter}[{read.cls.__qualname__}] {read.index} {read.subscriber} {read.grouping}")
@@ -106,11 +109,13 @@ class Plan:
 
 
 def plan(topology: Graph, workers: int = 1) -> Plan:
-    """Plans a topology that has been validated, for up to so many workers."""
-    components = {one.name: one for one in topology.components}
-    if topology.config.guarantee == "at-most-once":  # nothing is replayed, so nothing is written down for a replay
+    """Plan a validated topology for up to `workers` workers."""
+    components = {component.name: component for component in topology.components}
+    if topology.config.guarantee == "at-most-once":  # nothing is replayed, so no output is journaled for a replay
         plain: dict[str, Declared] = {
-            name: replace(one, shape="process") for name, one in components.items() if one.shape == "journal"
+            name: replace(component, shape="process")
+            for name, component in components.items()
+            if component.shape == "journal"
         }
         components |= plain
     ordered = {name: components[name] for name in order(list(components.values()))}
@@ -119,40 +124,45 @@ def plan(topology: Graph, workers: int = 1) -> Plan:
 
 
 def _placed(ordered: dict[str, Declared], workers: int) -> dict[tuple[str, int], int]:
-    """The worker of each task. Spouts' tasks are dealt out one after the other; a bolt's tasks begin where those of its
-    first input do, so that task i of a chain shares a worker all the way, and a chain of single tasks never leaves it:
-    a hop between workers costs more than most bolts do."""
+    """Return the worker of each task.
+
+    Spouts' tasks are dealt out in turn. A bolt's tasks begin at the worker of its first input's first task. So task i
+    of a chain stays on one worker all the way, and a chain of single tasks never leaves it: a hop between workers costs
+    more than most bolts do.
+    """
     first: dict[str, int] = {}
     dealt = 0
-    for one in ordered.values():
-        if one.inputs:
-            first[one.name] = first[one.inputs[0].component]
+    for component in ordered.values():
+        if component.inputs:
+            first[component.name] = first[component.inputs[0].component]
         else:
-            first[one.name] = dealt
-            dealt += one.tasks
+            first[component.name] = dealt
+            dealt += component.tasks
     return {
-        (one.name, task): (first[one.name] + task) % workers for one in ordered.values() for task in range(one.tasks)
+        (component.name, task): (first[component.name] + task) % workers
+        for component in ordered.values()
+        for task in range(component.tasks)
     }
 
 
 def _subscriptions(topology: Graph) -> Iterator[Subscription]:
     counts: dict[tuple[str, type[Record]], int] = {}
     for declared in topology.components:
-        for one in declared.inputs:
-            assert one.cls is not None, "validated"
-            index = counts.get((one.component, one.cls), 0)
-            counts[one.component, one.cls] = index + 1
-            grouping = one.grouping
+        for source in declared.inputs:
+            assert source.cls is not None, "validated"
+            index = counts.get((source.component, source.cls), 0)
+            counts[source.component, source.cls] = index + 1
+            grouping = source.grouping
             bolt = declared.prototype
             remembers = not getattr(bolt, "deterministic", True) or getattr(bolt, "remembers", False)
             if remembers and isinstance(grouping, Shuffle | LocalOrShuffle):
                 grouping = ByIdentity()  # so that a replay meets the same task (B2)
-            yield Subscription(one.component, one.cls, index, declared.name, grouping, one.dead)
+            yield Subscription(source.component, source.cls, index, declared.name, grouping, source.dead)
 
 
 def order(components: list[Declared]) -> list[str]:
-    """Names so that each stands behind all that it reads. What is on a circle, or behind one, is left out."""
-    reads = {one.name: {source.component for source in one.inputs} for one in components}
+    """Return names in an order that puts each behind its inputs. Leaves out names on a cycle, and names behind one."""
+    reads = {component.name: {source.component for source in component.inputs} for component in components}
     ordered: list[str] = []
     while ready := [name for name, sources in reads.items() if not sources - set(ordered)]:
         ordered += ready
@@ -162,8 +172,8 @@ def order(components: list[Declared]) -> list[str]:
 
 
 def seconds(text: str) -> float:
-    """A duration like "10s", "500ms", "5m", "1h" in seconds. Raises ValueError for anything else, for less than a
-    millisecond and for more than a year."""
+    """Convert a duration like "10s", "500ms", "5m", "1h" to seconds. Raises ValueError for any other text, for less
+    than a millisecond and for more than a year."""
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h)", text) if isinstance(text, str) else None
     if found is None:
         raise ValueError(f'a duration is a number and ms, s, m or h, like "10s", not {text!r:.80}')

@@ -1,9 +1,9 @@
-"""Records: the typed, immutable values that travel; which types their fields may have, and their byte form.
+"""Records: the typed, immutable values that travel, with the allowed types of their fields and their byte form.
 
 Pure. Knows msgspec, and nothing of graphs, tuples or the runtime.
 
-Fields are immutable because tuples between tasks of one worker are handed over by reference (B13): a list that a bolt
-changed in place would change its siblings' records and the replay's, in one process only.
+Fields are immutable because tasks of one worker pass tuples by reference (B13). If a bolt changed a list in place, the
+records of its siblings and of the replay would change too, in one process only.
 """
 
 import enum
@@ -27,8 +27,13 @@ SCALARS: tuple[type, ...] = (int, float, bool, str, bytes, datetime, Decimal, ty
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The base of all records. The class is the stream: a bolt that yields two classes has two streams.
 
-    Fields are numbers, str, bytes, datetime (UTC), Decimal, enums, records, tuples and frozensets of these, and
-    `X | None`; a mapping is a tuple of pairs. Records are compared and hashed by value.
+        class Failure(Record):
+            user: str
+            source_ip: str
+            at: datetime
+
+    Fields are numbers, str, bytes, datetime (UTC), Decimal, enums, records, tuples and frozensets of these, and `X |
+    None`. Write a mapping as a tuple of pairs. Records are compared and hashed by value.
     """
 
 
@@ -36,18 +41,19 @@ R = TypeVar("R", bound=Record)
 
 
 def is_record(kind: object) -> TypeIs[type[Record]]:
-    """Whether it is a record class, and not `Record` itself."""
+    """Return True if it is a record class, and not `Record` itself."""
     return isinstance(kind, type) and issubclass(kind, Record) and kind is not Record
 
 
 def field_types(cls: type[Record]) -> dict[str, Any]:
-    """Field name → annotation, resolved, in order. Raises NameError or TypeError where an annotation can't be."""
+    """Return field name → resolved annotation, in order. Raises NameError or TypeError if an annotation cannot be
+    resolved."""
     return {field.name: field.type for field in msgspec.structs.fields(cls)}
 
 
 def schema(cls: type[Record]) -> str:
-    """The class and its fields, with those of the records in them, as text: equal for what decodes alike. Names are
-    those within their modules, since a file may be imported under another name."""
+    """Return the class and its fields, nested records included, as text. The texts are equal if the classes decode
+    alike. Names leave out the module, because a file may be imported under another name."""
     return _schema(cls, ())
 
 
@@ -57,7 +63,7 @@ def _schema(kind: Any, seen: tuple[Any, ...]) -> str:
         fields = (f"{name}: {_schema(part, (*seen, kind))}" for name, part in field_types(kind).items())
         return f"{kind.__qualname__}({', '.join(fields)})"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return f"{kind.__qualname__}{[one.value for one in kind]}"
+        return f"{kind.__qualname__}{[member.value for member in kind]}"
     if not args:
         return kind.__qualname__ if isinstance(kind, type) else repr(kind)
     origin = typing.get_origin(kind)
@@ -65,12 +71,12 @@ def _schema(kind: Any, seen: tuple[Any, ...]) -> str:
 
 
 def record_problems(cls: type[Record]) -> list[str]:
-    """Why the wire can't carry this class; empty where it can. One sentence a field."""
+    """Return the reasons for which the wire cannot carry this class, one sentence per field. Empty if it can."""
     if not cls.__struct_config__.frozen or not cls.__struct_config__.array_like:
         return [f"{cls.__name__}: a record is frozen and array-like; derive it from Record without other options"]
     try:
         fields = field_types(cls)
-    except Exception as error:  # an annotation in quotes is code of the user's, and may raise anything
+    except Exception as error:  # an annotation in quotes is the user's code, and may raise anything
         return [f"{cls.__name__}: its annotations can't be resolved: {error}"]
     return [
         f"{cls.__name__}.{name}: {problem}"
@@ -80,7 +86,8 @@ def record_problems(cls: type[Record]) -> list[str]:
 
 
 def type_problem(kind: Any, seen: tuple[Any, ...] = ()) -> str | None:
-    """Why neither a record's field nor a state can be of this type, or None. `seen`: records on the way to it."""
+    """Return the reason for which neither a record's field nor a state can have this type, or None. `seen`: records on
+    the way to it."""
     if problem := _type_problem(kind, seen):
         return problem
     try:
@@ -91,7 +98,7 @@ def type_problem(kind: Any, seen: tuple[Any, ...] = ()) -> str | None:
 
 
 def _type_problem(kind: Any, seen: tuple[Any, ...]) -> str | None:
-    """The sentence for what is wrong with one annotation, or with a part of it."""
+    """Return a sentence about the fault of one annotation, or of a part of it; None if it has none."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if kind is None or kind in SCALARS or kind in seen:
         return None
@@ -118,7 +125,7 @@ def _advice(kind: Any, origin: Any) -> str:
     if bare is Record:
         return "name the record's class"
     if bare in (tuple, frozenset):
-        return f"say of what: {bare.__name__}[str{', ...' * (bare is tuple)}], for example"
+        return f"name its item type, for example {bare.__name__}[str{', ...' * (bare is tuple)}]"
     instead = {
         list: "a tuple[X, ...] is, because records are immutable",
         set: "a frozenset[X] is, because records are immutable",
@@ -138,7 +145,8 @@ _encoder = msgspec.msgpack.Encoder(uuid_format="bytes", decimal_format="string")
 
 
 def encode(record: Record) -> bytes:
-    """The byte form of a record: msgpack, fields in order. Raises RecordError, naming the class, where it has none."""
+    """Return the byte form of a record: msgpack, fields in order. Raises RecordError, naming the class, if it has
+    none."""
     try:
         return _encoder.encode(record)
     except _NO_FORM as error:
@@ -146,7 +154,7 @@ def encode(record: Record) -> bytes:
 
 
 def encode_all(records: Iterable[Record]) -> list[bytes]:
-    """As `encode` for each of these, in half the time. Raises RecordError where one has none."""
+    """Encode each of these records as `encode` does, in half the time. Raises RecordError if one has no byte form."""
     try:
         return [*map(_encoder.encode, records)]
     except _NO_FORM as error:
@@ -154,8 +162,8 @@ def encode_all(records: Iterable[Record]) -> list[bytes]:
 
 
 def encoded(value: object) -> bytes:
-    """The byte form of a value of the types that a record's field may have; a record's is what `encode` gives. Raises
-    RecordError where it has none."""
+    """Return the byte form of a value of the types that a record's field may have; that of a record is the one of
+    `encode`. Raises RecordError if there is none."""
     try:
         return _encoder.encode(value)
     except _NO_FORM as error:
@@ -170,7 +178,7 @@ def _no_form(what: str, error: Exception) -> RecordError:
 
 
 def decoder(cls: type[R]) -> Callable[[bytes], R]:
-    """A decoder of one class's byte form; it checks every field's type, and raises RecordError."""
+    """Return a decoder of one class's byte form. The decoder checks the type of every field, and raises RecordError."""
     decode = msgspec.msgpack.Decoder(cls).decode
 
     def decoded(data: bytes) -> R:

@@ -1,7 +1,7 @@
-"""`Secret`: a text that is never shown by accident: a password, a token, a connection string (S12).
+"""`Secret`: a text that is never shown by accident, such as a password, a token or a connection string (S12).
 
-Pure. Must not know where a secret comes from: that is `references`. A class of its own, and no kind of str: whatever
-joins, formats or encodes texts would take one that is a str.
+Pure. Must not know where a secret comes from. `Secret` is not a subclass of str: code that joins, formats or encodes
+texts would accept a str.
 """
 
 import hmac
@@ -15,26 +15,30 @@ from topology.codes.settings import UNREADABLE_SECRET
 from topology.errors import ConfigurationError
 from topology.text import printable
 
-SHOWN: Final = "Secret(…)"  # all that anybody sees of one
+SHOWN: Final = "Secret(…)"  # the only form that is ever shown
 
 
 class Secret:
-    """A text that shows nothing of itself: repr, str, format and f-strings give `Secret(…)`, its length is not told.
+    """A text that hides itself: repr, str, format and f-strings give `Secret(…)`, and its length is not shown.
 
-    `reveal()` gives the text, at the one place that needs it. Two are equal where their texts are, in a time that tells
-    nothing of how much they have in common; a Secret and a str are never equal. It is true where it is not empty. It
-    can be copied, as a component's prototype is, and not be pickled, iterated or encoded (TypeError): a component takes
-    it in its constructor, and no record has a field for it.
+        def topology(password: Secret) -> Topology: ...
 
-    A parameter of a function that makes a topology, annotated with Secret, takes `--set password=env:NAME` and
-    `--set password=file:PATH`.
+        connect(user, password.reveal())
+
+    `reveal()` returns the text, at the one place that needs it. Two secrets are equal if their texts are. The
+    comparison takes a time that does not reveal how much they have in common. A Secret and a str are never equal. A
+    Secret is true if it is not empty. It can be copied, as a component's prototype is. It cannot be pickled, iterated
+    or encoded (TypeError): a component takes it in its constructor, and no record has a field for it.
+
+    A parameter of a function that makes a topology, annotated with Secret, takes `--set password=env:NAME` and `--set
+    password=file:PATH`.
     """
 
     __slots__ = ("_text",)
     _text: str
 
     def __init__(self, text: "str | Secret") -> None:
-        """Raises TypeError for what is no text, without showing it."""
+        """Make a secret of a text. Raises TypeError for another type, without showing its value."""
         if isinstance(text, Secret):
             text = text._text
         if not isinstance(text, str):
@@ -42,7 +46,7 @@ class Secret:
         object.__setattr__(self, "_text", text)
 
     def reveal(self) -> str:
-        """The text itself. What it is put into shows it: keep that out of logs, errors and records."""
+        """Return the text itself. Keep it out of logs, errors and records."""
         return self._text
 
     def __repr__(self) -> str:
@@ -72,36 +76,36 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Secret can't be pickled: its text would be readable in whatever that is written to")
+        raise TypeError("a Secret can't be pickled: its text would be readable in the pickle")
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # a variable of the environment may have bytes that are no UTF-8
+    return text.encode("utf-8", "surrogatepass")  # a variable of the environment may have bytes that are not UTF-8
 
 
 ENV: Final = "env:"
 FILE: Final = "file:"
-BYTES_MAX: Final = 64 * 1024  # of a file with a secret; a longer one is some other file
+BYTES_MAX: Final = 64 * 1024  # of a file with a secret; a longer file is not a secret
 
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^/@]+@|(^|[?&\s])\w*password\s*=\s*\S", re.IGNORECASE)
 
-_NAMES: Final = re.compile(  # as Spark has it, and Hadoop's keys of stores in clouds
+_NAMES: Final = re.compile(  # Spark's own pattern, and Hadoop's keys of cloud stores
     r"secret|passw|token|credential|access\.?key|(account|private|encryption)\.key\b", re.IGNORECASE
 )
 
 
 def names_secret(key: str) -> bool:
-    """Whether a setting of another program's is a secret, by its name."""
+    """Return True if a setting of another program is a secret, judged by its name."""
     return _NAMES.search(key) is not None
 
 
 def is_reference(text: str) -> bool:
-    """Whether the text says where a secret is, and is none itself."""
+    """Return True if the text is a reference to a secret, and not a secret itself."""
     return text.startswith((ENV, FILE))
 
 
 def is_absent(text: str) -> bool:
-    """Whether the text is a reference to a variable or a file that is not there."""
+    """Return True if the text is a reference to a variable or a file that does not exist."""
     if text.startswith(ENV):
         return text.removeprefix(ENV) not in os.environ
     path = text.removeprefix(FILE)
@@ -109,16 +113,16 @@ def is_absent(text: str) -> bool:
 
 
 def holds_password(text: str) -> bool:
-    """Whether the text is a connection string with a password in it."""
+    """Return True if the text is a connection string with a password in it."""
     return _PASSWORD.search(text) is not None
 
 
 def resolved(text: "str | Secret", what: str) -> Secret:
-    """The secret that a reference names; of another text, or a Secret, that itself.
+    """Return the secret that a reference names. Another text, or a Secret, is returned as a Secret.
 
-    `file:` gives the file's content without one line end at its end: a regular file of UTF-8, up to 64 KiB; links are
-    followed, as secrets of an orchestrator are links. Blocks while it reads. `what` names who asked in errors,
-    "--set password=…". Raises ConfigurationError, which names variable or path and never shows a value.
+    `file:` reads the file without one line end at its end. It must be a regular file of UTF-8, up to 64 KiB. Links are
+    followed, because secrets of an orchestrator are links. Blocks while it reads. `what` names the setting in errors,
+    for example "--set password=…". Raises ConfigurationError, which names the variable or path and never shows a value.
     """
     if isinstance(text, Secret):
         return text
@@ -157,12 +161,12 @@ def _from_file(path: str, what: str) -> Secret:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise _refused(what, f"{shown} is not UTF-8") from None  # the error's own words have the bytes
+        raise _refused(what, f"{shown} is not UTF-8") from None  # the error's own text contains the bytes
     return _made(text.removesuffix("\n").removesuffix("\r"), shown, what)
 
 
 def _read(descriptor: int) -> bytes:
-    """What is there, or one byte more than there may be."""
+    """Return the content, or one byte more than the limit."""
     content = b""
     while len(content) <= BYTES_MAX and (more := os.read(descriptor, BYTES_MAX + 1 - len(content))):
         content += more

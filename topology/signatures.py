@@ -1,6 +1,6 @@
-"""What the annotations of a component say: which record classes it takes in and gives out, and how it is called.
+"""Annotations of a component, read: the record classes that it takes and emits, and the way to call it.
 
-Pure: reads annotations, runs nothing. What can't be read is returned as a sentence, never raised; `graph` collects it.
+Pure: reads annotations, runs nothing. A fault is returned as a sentence, never raised; `graph` collects it.
 """
 
 import inspect
@@ -28,7 +28,8 @@ from topology.errors import Problem
 from topology.functions import FunctionBolt
 from topology.records import Record, is_record, type_problem
 
-Shape = Literal["process", "state", "execute", "journal"]  # journal: a process whose outputs are written down first
+# journal: a process whose outputs are stored before they are sent
+Shape = Literal["process", "state", "execute", "journal"]
 Classes = tuple[type[Record], ...]
 
 LAMBDA: Final = "<lambda>"
@@ -37,26 +38,27 @@ DEFINE: Final = "write a function by def, with annotations: @bolt, def name(reco
 
 @dataclass
 class Signature:
-    """What a bolt's annotations say. `takes` is empty where any record will do; `problems` are whole sentences."""
+    """The content of a bolt's annotations. `takes` is empty if any record is accepted; `problems` are whole
+    sentences."""
 
     shape: Shape = "process"
     takes: Classes = ()
     gives: Classes = ()
-    same: bool = False  # gives what it takes, because its annotation is a type variable
+    same: bool = False  # emits the classes that it takes, because its annotation is a type variable
     waits: bool = False  # async
     problems: list[Problem] = field(default_factory=list)
 
 
 def of_bolt(bolt: Any) -> Signature:
-    """Reads `process` or `execute` of a bolt (an instance)."""
+    """Read the annotations of `process` or `execute` of a bolt (an instance)."""
     try:
         return _Reading(called(bolt)).bolt(bolt)
-    except Exception as error:  # properties and annotations are code of the user's, and may raise anything
+    except Exception as error:  # properties and annotations are the user's code, and may raise anything
         return Signature(problems=[_unreadable(bolt, error)])
 
 
 def of_spout(spout: Any) -> tuple[Classes, list[Problem]]:
-    """The record classes of a spout (an instance), read from `records` or `poll`, and what is wrong with it."""
+    """Return the record classes of a spout (an instance), read from `records` or `poll`, and its problems."""
     try:
         return _spout(spout, called(spout))
     except Exception as error:  # as above
@@ -64,26 +66,27 @@ def of_spout(spout: Any) -> tuple[Classes, list[Problem]]:
 
 
 def state_type(bolt: Any) -> Any:
-    """The X of `state: State[X]`, of a bolt whose shape is "state"; None where it names none, perhaps a type variable
-    that nothing stands for."""
+    """Return the X of `state: State[X]`, for a bolt whose shape is "state". None if it names none, for example a type
+    variable without a value."""
     *_, last = _positional(bolt.process)
     kind = argument(typing.get_type_hints(bolt.process)[last], State)
     return bindings(bolt, "process").get(kind, kind) if isinstance(kind, TypeVar) else kind
 
 
 def called(component: Any) -> str:
-    """What a component is called in sentences: its class, or the function that it was made of."""
+    """Return the name of a component for sentences: its class, or the function that it was made from."""
     name = getattr(component, "__name__", None) if isinstance(component, Component) else None
     return name if isinstance(name, str) else type(component).__name__
 
 
 def kind_problem(component: Any, wanted: type[Component]) -> Problem | None:
-    """Why this is no bolt, or no spout: a class, a function, one in place of the other. None where it is one."""
+    """Return a problem if this is no bolt, or no spout: a class, a function, or one in place of the other. None if it
+    is one."""
     return None if isinstance(component, wanted) else Problem(INVALID_COMPONENT, _instead(component, wanted))
 
 
 def _instead(component: Any, wanted: type[Component]) -> str:
-    """What was given, and what to give in its place."""
+    """Describe the object that was given, and the one to give in its place."""
     kind = "bolt" if wanted is Bolt else "spout"
     if isinstance(component, type):
         name = component.__name__
@@ -105,7 +108,7 @@ def _instead(component: Any, wanted: type[Component]) -> str:
 
 
 class _Reading:
-    """One bolt's annotations on their way into a Signature."""
+    """The reading of one bolt's annotations into a Signature."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -123,7 +126,7 @@ class _Reading:
             return signature
         if self.name == LAMBDA:
             signature.problems.append(
-                Problem(INVALID_BOLT_METHOD, f"a lambda says nothing of what it takes and emits; {DEFINE}")
+                Problem(INVALID_BOLT_METHOD, f"a lambda does not say what it takes and emits; {DEFINE}")
             )
             return signature
         process, execute = _method(bolt, "process"), _method(bolt, "execute")
@@ -176,24 +179,24 @@ class _Reading:
         return signature
 
     def takes(self, kind: Any) -> None:
-        """The class of the first parameter, several of them, or a type variable."""
+        """Read the class of the first parameter, several classes, or a type variable."""
         takes: list[type[Record]] = []
         for part in union(kind, self.bound):
             if isinstance(part, TypeVar):
                 self.taken.add(part)
             accepted = (part,) if not isinstance(part, TypeVar) else part.__constraints__ or (part.__bound__,)
-            for one in accepted:
-                if is_record(one):
-                    takes.append(one)
-                elif isinstance(part, TypeVar) or one is Record:
+            for record_class in accepted:
+                if is_record(record_class):
+                    takes.append(record_class)
+                elif isinstance(part, TypeVar) or record_class is Record:
                     return
                 else:
-                    self.problem(INVALID_INPUT_TYPE, f"takes {named(one)}, which is not a record class")
+                    self.problem(INVALID_INPUT_TYPE, f"takes {named(record_class)}, which is not a record class")
                     return
         self.signature.takes = tuple(takes)
 
     def state(self, parameter: str, kind: Any) -> None:
-        """The second parameter of `process`."""
+        """Read the second parameter of `process`."""
         value = argument(kind, State)
         if kind is not State and value is None:
             self.problem(
@@ -204,8 +207,8 @@ class _Reading:
             self.problem(INVALID_STATE_TYPE, f"keeps a state of a type that can't be stored: {wrong}")
 
     def timer(self, bolt: Any, function: Callable[..., Any], state: Any) -> None:
-        """`on_timer(key, name, state)`: what it gives are streams of the bolt, as what `process` gives is. `state`: the
-        annotation that `process` has."""
+        """Read `on_timer(key, name, state)`: its outputs are streams of the bolt, as those of `process` are. `state`:
+        the annotation in `process`."""
         if self.signature.shape != "state":
             wanted = "process(self, record: X, state: State[Z])"
             self.problem(INVALID_ON_TIMER, f"defines `on_timer`, and a timer is a part of the state; write {wanted}")
@@ -236,7 +239,7 @@ class _Reading:
         self.gives(results, "on_timer")
 
     def tick(self, bolt: Any, function: Callable[..., Any]) -> None:
-        """`tick(now)`: what it gives are streams of the bolt, too. It may wait, whatever `process` does."""
+        """Read `tick(now)`: its outputs are streams of the bolt, too. It may be async even if `process` is not."""
         wanted = "tick(self, now: datetime) -> Iterator[Y], or -> None where it gives nothing"
         if len(parameters := _positional(function)) != 1:
             self.problem(
@@ -251,7 +254,7 @@ class _Reading:
         self.gives(hints["return"], "tick")
 
     def gives(self, kind: Any, method: str = "process") -> None:
-        """The result of `process`, `on_timer` or `tick`: iterables of classes, awaitables of them, None."""
+        """Read the result of `process`, `on_timer` or `tick`: iterables of classes, awaitables of them, None."""
         article = "an" if method == "on_timer" else "a"
         for part in union(kind, self.bound):
             origin, args = typing.get_origin(part), typing.get_args(part)
@@ -260,9 +263,9 @@ class _Reading:
             if origin in LATER:
                 self.gives(args[-1], method)
             elif origin is tuple:
-                for one in args:
-                    if one is not Ellipsis:
-                        self.classes(one)
+                for member in args:
+                    if member is not Ellipsis:
+                        self.classes(member)
             elif origin in MANY:
                 self.classes(args[0])
             elif is_record(part):
@@ -275,7 +278,7 @@ class _Reading:
                 )
 
     def classes(self, kind: Any) -> None:
-        """What is emitted: classes, or a type variable of the input."""
+        """Read the emitted types: classes, or a type variable of the input."""
         signature = self.signature
         for part in union(kind, self.bound):
             if isinstance(part, TypeVar):
@@ -300,8 +303,14 @@ def _spout(spout: Any, name: str) -> tuple[Classes, list[Problem]]:
     emits = _method(spout, "emits")
     if emits is not None:
         classes = tuple(emits())
-        texts = [f"{name} emits {named(one)}; name a record class" for one in classes if not is_record(one)]
-        return tuple(one for one in classes if is_record(one)), [Problem(INVALID_SPOUT_METHOD, text) for text in texts]
+        texts = [
+            f"{name} emits {named(record_class)}; name a record class"
+            for record_class in classes
+            if not is_record(record_class)
+        ]
+        return tuple(record_class for record_class in classes if is_record(record_class)), [
+            Problem(INVALID_SPOUT_METHOD, text) for text in texts
+        ]
     function, method = (records, "records") if records else (poll, "poll")
     assert function is not None
     inner = argument(argument(typing.get_type_hints(function).get("return"), *MANY), Message)
@@ -319,28 +328,32 @@ def _method(component: Any, name: str) -> Callable[..., Any] | None:
 
 
 def _is_journalled(bolt: Any) -> bool:
-    """Whether what it puts out is written down before it leaves (B2). A sink that drops replays puts nothing out."""
+    """Return True if its outputs are stored before they are sent (B2). A sink that deduplicates replays emits
+    nothing."""
     return bolt.deterministic is False and not getattr(bolt, "drops_replays", False)
 
 
 def _said(kind: Any) -> str:
-    """State[int], without the modules."""
+    """Return a text like State[int], without the modules."""
     return f"State[{named(value)}]" if (value := argument(kind, State)) is not None else named(kind)
 
 
 def _positional(function: Callable[..., Any]) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, one in inspect.signature(function).parameters.items() if one.kind in kinds]
+    return [name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind in kinds]
 
 
 def _later(kind: Any) -> bool:
-    """Whether a result of this type is awaited, or iterated by `async for`."""
+    """Return True if a result of this type is awaited, or iterated by `async for`."""
     return any(typing.get_origin(part) in ASYNC for part in union(kind, {}))
 
 
 def _needs_arguments(cls: type) -> bool:
     parameters = inspect.signature(cls).parameters.values()
-    return any(one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
+    return any(
+        parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        for parameter in parameters
+    )
 
 
 def _unreadable(component: Any, error: Exception) -> Problem:

@@ -1,7 +1,7 @@
-"""`Topology`, what a user declares and runs: the graph, with its check, its picture and its run.
+"""`Topology`, the class that a user declares and runs: a graph with its check, its picture and its run.
 
-Must not know how any of them is done: it hands over to `topology.checks`, `topology.drawing` and `topology.runtime`,
-which load when they are called, as a declaration alone must stay light.
+The file must not know how any of these is done. It delegates to `topology.checks`, `topology.drawing` and
+`topology.runtime`, and imports each on first use, because a declaration alone must stay light.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,10 +17,38 @@ if TYPE_CHECKING:
 
 
 class Topology(Graph):
-    """A graph of spouts and bolts. Declare it in a module, then `kedge run` it, or call `run`, or await `serve`."""
+    """A graph of spouts and bolts. Declare it in a module, then run it by `kedge run`, `run` or `serve`.
+
+    A complete program, `words.py`, for `kedge run words.py`:
+
+        from collections.abc import Iterator
+
+        from bolts import SqliteSink
+        from kedge import Record, Topology, bolt
+        from spouts import FileTail, Line
+
+
+        class Word(Record):
+            text: str
+
+
+        @bolt
+        def split(line: Line) -> Iterator[Word]:
+            for text in line.text.split():
+                yield Word(text)
+
+
+        topology = Topology("words")
+        lines = topology.spout("lines", FileTail("book.txt"))
+        words = topology.bolt("split", split, lines.shuffle(), tasks=2)
+        topology.bolt("store", SqliteSink("words.db"), words.shuffle())
+
+    Methods that declare do not raise for a mistake in the graph. `validate`, and each run, report all mistakes
+    together.
+    """
 
     def validate(self) -> None:
-        """Raises DeclarationError with every mistake of the declaration; returns where there is none."""
+        """Raise DeclarationError with every mistake of the declaration; return None if there is none."""
         from topology.checks.declaration import require_valid
 
         require_valid(self)
@@ -32,25 +60,25 @@ class Topology(Graph):
         state_dir: str | Path | None = None,
         made_by: "Callable[[], Topology] | None" = None,
     ) -> "Report":
-        """Runs the topology; blocks until it has ended, or was interrupted and has drained. Returns how it ended.
+        """Run the topology. Blocks until the run has ended, or was interrupted and has drained. Returns its Report.
 
-        workers    None: in this process, in an event loop of its own. A number, 1 to 64: on so many processes, which
-                   this one starts, watches and replaces.
-        state_dir  Where positions, state and dead letters are kept for the next run. None: nowhere. Then positions and
-                   state are in memory. Sources are read from their start in each run, and again when the worker that
-                   reads them dies. State in a worker begins empty after its death, and other workers' state counts
-                   again what is read again. Dead letters are logged only.
-        made_by    Only for several processes: each makes the topology anew. Without it, it imports the module that has
-                   this topology as an attribute at its top level: the program itself, most of the time. Otherwise give
-                   a function at the top level of a module, or a functools.partial of one with plain values (None, bool,
-                   int, float, str, bytes, and lists and dicts of them).
+        workers    None: run in this process, in an event loop of its own. A number from 1 to 64: run on that many
+                   processes, which this process starts, watches and replaces.
+        state_dir  The directory that keeps positions, state and dead letters for the next run. None: nothing is kept.
+                   Positions and state are then in memory. Each run reads its sources from their start, and so does a
+                   worker that replaces a dead one. State in a worker begins empty after its death, and the state of
+                   other workers counts the records that are read again twice. Dead letters are only logged.
+        made_by    For several processes only: each process makes its own copy of the topology. Without `made_by`, a
+                   process imports the module that has this topology as an attribute at its top level, usually the
+                   program itself. Otherwise pass a function at the top level of a module, or a functools.partial of one
+                   with plain values (None, bool, int, float, str, bytes, and lists and dicts of them).
 
-        As a worker imports the program, the call of `run` stands under `if __name__ == "__main__":`.
+        Each worker imports the program, so put the call of `run` under `if __name__ == "__main__":`.
 
-        SIGINT and SIGTERM drain the run, a second one ends it now; afterwards they are handled as before. Raises
-        DeclarationError, ConfigurationError or StartError where it can't begin, and RuntimeError in a running loop:
-        await `serve` there. What goes wrong later is in the Report, and is not raised. When it returns or raises, no
-        process, socket or lock of the run is left.
+        SIGINT and SIGTERM drain the run; a second one ends it at once. Afterwards the signals are handled as before.
+        Raises DeclarationError, ConfigurationError or StartError if the run cannot begin. Raises RuntimeError in a
+        running loop: await `serve` there. A later failure is in the Report and is not raised. When `run` returns or
+        raises, no process, socket or lock of the run is left.
         """
         self._refuse_while_loading()
         from topology.runtime.launch import run
@@ -65,10 +93,11 @@ class Topology(Graph):
         stop: Awaitable[Any] | None = None,
         made_by: "Callable[[], Topology] | None" = None,
     ) -> "Report":
-        """As `run`, in the running loop; touches no signal handler. Drains once `stop` is done.
+        """Run the topology as `run` does, but in the running loop and without a signal handler.
 
-        Cancelled, it drains and closes everything before it raises CancelledError; cancelled again, it does not wait
-        for what is under way. Who wants the report ends it by `stop`.
+        The run drains once `stop` is done. If the call is cancelled, it drains and closes everything before it raises
+        CancelledError. If it is cancelled again, it does not wait for work in flight. To get the report, end the run by
+        `stop`.
         """
         self._refuse_while_loading()
         from topology.runtime.launch import serve
@@ -82,7 +111,7 @@ class Topology(Graph):
             )
 
     def _repr_svg_(self) -> str | None:
-        """What a notebook shows: a picture, or nothing while the declaration has mistakes, as an unfinished one has."""
+        """Return the picture that a notebook shows, or None while the declaration has mistakes."""
         from topology import drawing
 
         try:

@@ -1,7 +1,8 @@
-"""A user's traceback as text: from the first frame of theirs on, none of ours before it, and never without end.
+"""A user's traceback as text: it begins at the first frame of user code, and its length is limited.
 
-Knows where our packages and Python's library are, and nothing of errors or of who shows it. No locals: they may hold
-secrets (S12). What it gives is as the user's code has it: whoever shows it makes it safe (S11).
+Knows the folders of Kedge's packages and of Python's library, and nothing of errors or of the code that shows them. No
+locals: they may hold secrets (S12). The text is as the user's code made it: the code that shows it must make it safe
+(S11).
 """
 
 import os
@@ -10,9 +11,9 @@ from pathlib import Path
 from traceback import TracebackException
 from typing import Final
 
-HOME: Final = Path(__file__).resolve().parent.parent  # where all of our packages are
+HOME: Final = Path(__file__).resolve().parent.parent  # the folder of all of Kedge's packages
 PACKAGES: Final = ("acker", "bolts", "bridge", "spouts", "topology", "kedge")
-PACKAGED: Final = "-packages" + os.sep  # in the path of what is installed: the command line's own library, say
+PACKAGED: Final = "-packages" + os.sep  # in the path of installed packages, for example the command line's library
 LINES_MAX: Final = 80  # of a traceback: half of them from its beginning, half from its end
 
 _OURS: Final = tuple(f"{HOME / name}{os.sep}" for name in PACKAGES)
@@ -20,8 +21,8 @@ _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 
 
 def users_frames(error: BaseException) -> str:
-    """The traceback of what a user's code has raised, with what caused it; empty where no frame is theirs. A syntax
-    error is shown with its line, whoever has imported that file. Never raises."""
+    """Return the traceback of an exception from user code, with its causes; empty if no frame is user code. A syntax
+    error is shown with its line, whichever code imported that file. Never raises."""
     frames = error.__traceback__
     while frames is not None and _is_ours(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
@@ -31,7 +32,8 @@ def users_frames(error: BaseException) -> str:
 
 
 def users_place(error: BaseException) -> str:
-    """The last line of the user's that an error went through: "FILE:LINE, in FUNCTION"; empty where there is none."""
+    """Return the last line of user code that an error went through: "FILE:LINE, in FUNCTION". Empty if there is
+    none."""
     place, frames = "", error.__traceback__
     while frames is not None:
         code = frames.tb_frame.f_code
@@ -42,11 +44,11 @@ def users_place(error: BaseException) -> str:
 
 
 def formatted(error: BaseException, frames: types.TracebackType | None) -> str:
-    """The error with these frames, as Python prints it; without lines from the middle where there are too many."""
+    """Return the error with these frames, as Python prints it; a long text loses lines from its middle."""
     try:
         text = "".join(TracebackException(type(error), error, frames).format())
-    except Exception:  # its own __str__ may raise, and so may the source that its lines are read from
-        return f"{type(error).__name__}, whose traceback can't be told"
+    except Exception:  # its own __str__ may raise, and so may the source of its lines
+        return f"{type(error).__name__}, whose traceback can't be shown"
     lines = text.rstrip().split("\n")
     left_out = len(lines) - LINES_MAX
     if left_out > 0:
@@ -56,27 +58,28 @@ def formatted(error: BaseException, frames: types.TracebackType | None) -> str:
 
 
 def _is_ours(file: str) -> bool:
-    """Whether a frame of this file is Kedge's, or Python's own: no place that a user can mend."""
-    if file.startswith(("<frozen ", "<string>", *_OURS)):  # <string>: made by a dataclass, or evaluated of annotations
+    """Return True if a frame of this file is Kedge's or Python's own, where a user cannot fix anything."""
+    # <string>: made by a dataclass, or evaluated from annotations
+    if file.startswith(("<frozen ", "<string>", *_OURS)):
         return True
     return file.startswith(_LIBRARY) and PACKAGED not in file
 
 
 def text_of(error: BaseException) -> str:
-    """An exception's text; never raises, though the exception's own `__str__` may."""
+    """Return an exception's text; never raises, though the exception's own `__str__` may."""
     try:
         return str(error)
     except BaseException:
-        return "its text can't be told"
+        return "its text can't be shown"
 
 
 def described(error: BaseException) -> str:
-    """The class of an exception, and its text where it has one."""
+    """Return the class of an exception, and its text if it has one."""
     return ": ".join(filter(None, [type(error).__name__, text_of(error)]))
 
 
 def shown(value: object, most: int) -> str:
-    """The beginning of a value's repr; never raises, though its `__repr__` may."""
+    """Return the beginning of a value's repr; never raises, though its `__repr__` may."""
     try:
         return repr(value)[:most]
     except BaseException:

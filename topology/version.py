@@ -1,11 +1,11 @@
-"""The version of what is installed. Knows nothing else, and asks only when it is asked."""
+"""The version of the installed package. Knows nothing else, and reads the metadata on first use."""
 
 from functools import cache
 
 
 @cache
 def version() -> str:
-    """As the package's metadata have it, which are read once."""
+    """Return the version in the package's metadata, which are read once."""
     from importlib import metadata
 
     try:

@@ -1,5 +1,5 @@
-"""Idempotent sinks: a record that a replay brings again is stored once.
+"""Idempotent sinks: a record that a replay delivers again is stored once.
 
-`contract` says what a store promises, `batching` gathers inputs and acks them when they are durable; each sink has a
-file or a room. Must not know spouts.
+`contract` states what a store promises. `batching` gathers inputs and acks them when they are durable. Each sink has a
+file or a folder. Must not know spouts.
 """

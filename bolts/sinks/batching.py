@@ -1,11 +1,12 @@
-"""The half of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, words.
+"""The part of a sink that all stores share: batches, acks after the durable write, back-pressure, counts, messages.
 
-The contract that it keeps is `contract`'s. Knows tuples and the loop, and no store: a `SinkStore` writes in a thread of
-its own, so that an fsync never holds the loop up. The rule of the batches is that of a group commit: where nothing is
-being written, a tuple is written at once, alone if it is alone; those that come meanwhile are the next batch, which
-gathers until it has `batch` tuples or its first one has waited for `within_ms`. So a lone alert waits for one fsync,
-and a burst of ten thousand costs a few. (Rejected: a timer alone, which makes a lone alert wait; no timer, which under
-steady load syncs without a pause.)"""
+It keeps the contract of `contract`. Knows tuples and the loop, and no store: a `SinkStore` writes in a thread of its
+own, so an fsync never holds up the loop. Batches follow the rule of a group commit. If no write is under way, a tuple
+is written at once, even alone. Tuples that come during a write are the next batch: it gathers until it has `batch`
+tuples or its first tuple has waited for `within_ms`. So a lone alert waits for one fsync, and a burst of ten thousand
+costs a few. (Rejected: only a timer, which makes a lone alert wait; no timer, which syncs without a pause under steady
+load.)
+"""
 
 import asyncio
 import logging
@@ -28,27 +29,29 @@ from topology.records import Record
 
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
-BATCHES_HELD: Final = 2  # that may wait while one is being written; above it `execute` waits
-ANSWERED_AT_ONCE: Final = 1_000  # tuples, a millisecond or so of the loop
-OPENING_S: Final = 0.2  # of patience with a store that is away when the sink opens, before the run says that it waits
-ALL_KNOWN: Final = 100  # this many first outputs, all stored before, are worth a line (C3)
+BATCHES_HELD: Final = 2  # batches that may wait while one is being written; above that `execute` waits
+ANSWERED_AT_ONCE: Final = 1_000  # tuples acked before the loop gets a turn; about a millisecond
+OPENING_S: Final = 0.2  # seconds that `open` waits for a store that is away, before the run reports that it waits
+ALL_KNOWN: Final = 100  # if this many first outputs were all stored before, the log says so (C3)
 
 log = logging.getLogger("kedge.bolts")
 
 
 class BatchingSink(Bolt):
-    """A sink that writes batches into a store. Subclasses say which store.
+    """A sink that writes batches into a store. A subclass provides the store.
 
-    `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, replays that were dropped,
-    rows under a known identity with another content (in append mode they are in `stored` too), and tuples failed. A
-    write whose outcome was not known, and that had succeeded, counts as duplicates when it is repeated.
+    `stored`, `duplicates`, `divergent` and `refused` count outputs since `open`: new rows, dropped replays, rows under
+    a known identity with another content (in append mode `stored` includes them), and failed tuples. A write that
+    succeeded without a known outcome is repeated, and its rows then count as duplicates.
 
-    dedup        'shared': all tasks see what each has stored, so there may be several; 'task': one task only (C4).
-    remembers_s  for how long it knows what it has stored: a replay after that is stored again. None: for ever (C6).
-    durability   what an ack stands for, in a few words (C11).
+    dedup        'shared': every task sees what all tasks have stored, so there may be several; 'task': one task only
+                 (C4).
+    remembers_s  seconds for which the sink knows what it has stored; a later replay is stored again. None: for ever
+                 (C6).
+    durability   the meaning of an ack, in a few words (C11).
     """
 
-    drops_replays: ClassVar[bool] = True  # the command says so at the end of a run
+    drops_replays: ClassVar[bool] = True  # the command reports this at the end of a run
     dedup: ClassVar[Literal["shared", "task"]] = "task"
     remembers_s: float | None = None
     durability: ClassVar[str] = "an fsync of each commit"
@@ -62,22 +65,26 @@ class BatchingSink(Bolt):
         if not isinstance(within_ms, int | float) or isinstance(within_ms, bool) or not 0 <= within_ms <= 60_000:
             text = f"{kind}: within_ms is a number of milliseconds, 0 to 60000, not {within_ms!r}"
             raise ConfigurationError(text, code=INVALID_SINK_BATCHING)
-        self.upsert: Upsert | None = None  # how rows are named by fields of the user's; None in append mode
+        self.upsert: Upsert | None = None  # the user's fields that name a row; None in append mode
         self.batch = batch
         self.within_ms = within_ms
         self.stored = self.duplicates = self.divergent = self.refused = 0
         self._waiting: deque[Held] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._store: SinkStore | None = None
-        self._looked_at = -1  # how much was stored when the file was looked through last
+        self._looked_at = -1  # value of `stored` when the file was last looked through
 
     @abstractmethod
     def _make_store(self) -> SinkStore:
-        """The store, not yet open. Called by `open`, on the loop."""
+        """Return the store, not yet open. Called by `open`, on the loop."""
 
     async def open(self, task: Task) -> None:
-        """Opens the store. Raises ConfigurationError for more tasks than it may have, and for what the store can't use;
-        NotYet for one that is away for longer than OPENING_S, and the sink is closed then, to be opened again."""
+        """Open the store.
+
+        Raises ConfigurationError for more tasks than the store allows, and for anything that the store cannot use.
+        Raises NotYet for a store that is away for longer than OPENING_S; the sink is then closed, and may be opened
+        again.
+        """
         if task.tasks > 1 and self.dedup == "task":
             raise ConfigurationError(
                 f"{task.component!r} has {task.tasks} tasks, and a {type(self).__name__} writes its file from one",
@@ -87,8 +94,8 @@ class BatchingSink(Bolt):
         self._loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()  # the first tuple of a batch, or the one that fills it
         self._room = asyncio.Event()
-        self._idle = asyncio.Event()  # everything taken has been acked or failed
-        self._news = asyncio.Event()  # that is so now, or the store is away, or the writer has ended
+        self._idle = asyncio.Event()  # set if every tuple taken has been acked or failed
+        self._news = asyncio.Event()  # set once `_idle` is set, the store is away, or the writer has ended
         self._patience = RetryForever(task.component, task.random, self._tell_away)
         self._ending = self._patience.ending
         self._hurry = False
@@ -107,19 +114,21 @@ class BatchingSink(Bolt):
         self._writer.add_done_callback(self._writer_ended)
 
     def execute(self, tup: Tuple[Record], out: Collector[Never]) -> Awaitable[None] | None:
-        """Takes a tuple, to be acked when it is durable. What it returns, where the sink is full, waits for room."""
+        """Take a tuple, to be acked when it is durable. If the sink is full, return an awaitable for room."""
         if self.inputs_room() < 1:
             return self._execute_later(tup, out)
         self.take_inputs((tup,), out)
         return None
 
     def inputs_room(self) -> int:
-        """How many tuples it can take now."""
+        """Return how many tuples the sink can take now."""
         return self.batch * BATCHES_HELD - len(self._waiting)
 
     def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
-        """As `execute` for each of these tuples, at least one and no more than there is room for; where it raises, it
-        has taken none. In a run many come at once: a tenth of the time."""
+        """Do as `execute` does for each of these tuples: at least one, and no more than there is room for.
+
+        If it raises, it has taken none. A run calls it for many tuples at once, which takes a tenth of the time.
+        """
         self._check()
         waiting = self._waiting
         before = len(waiting)
@@ -132,9 +141,11 @@ class BatchingSink(Bolt):
             self._arrival.set()
 
     async def flush(self, out: Collector[Never]) -> None:
-        """Returns when everything taken has been acked or failed, and the store's file was looked through; at once
-        where the store is away: what the sink has stays open then, and so does the run. Raises WorkerError where the
-        store is broken."""
+        """Wait until every tuple taken has been acked or failed, and the store's file was looked through.
+
+        If the store is away, return at once: the sink's tuples then stay open, and so does the run. Raises WorkerError
+        if the store is broken.
+        """
         self._hurry = True
         self._arrival.set()
         while not self._idle.is_set() and not self.away and self.broken is None:
@@ -149,8 +160,10 @@ class BatchingSink(Bolt):
             await self._look_through(store)
 
     async def close(self) -> None:
-        """Finishes the write under way, fails what still waits, closes the store. After it, `execute` raises. Does not
-        wait for a store that is away; after StoreBroken, nothing is acked or failed any more."""
+        """Finish the write under way, fail the waiting tuples, and close the store.
+
+        After close, `execute` raises. Does not wait for a store that is away. After SinkStoreBroken, nothing is acked
+        or failed any more."""
         if self._store is None:
             return
         if self._writer is not None:
@@ -162,7 +175,7 @@ class BatchingSink(Bolt):
         self._store = None
 
     async def _look_through(self, store: LooksThrough) -> None:
-        """What this run calls stored can be read. Raises WorkerError where it can't (F72)."""
+        """Check that everything this run reports as stored can be read. Raises WorkerError if it cannot (F72)."""
         self._looked_at = self.stored
         try:
             whole = await self._patience.once(store.look_through)
@@ -196,15 +209,18 @@ class BatchingSink(Bolt):
         self.take_inputs((tup,), out)
 
     def _check(self) -> None:
-        """Raises where nobody would write what is taken. Where the store is broken, the process is about to end: what
-        comes meanwhile is kept as it is, since a failure would spend an attempt."""
+        """Raise RuntimeError if nothing would write the tuples taken.
+
+        If the store is broken, the process is about to end. Tuples that come meanwhile stay open, because a failure
+        would spend one of their attempts.
+        """
         if self._writer is None or self._ending.is_set():
             raise RuntimeError(f"{type(self).__name__} is not open")
         if self._writer.done() and self.broken is None:
             raise RuntimeError(f"{type(self).__name__}'s writer has ended") from self._writer.exception()
 
     def _writer_ended(self, writer: "asyncio.Task[None]") -> None:
-        """Wakes who waits, so that they see it."""
+        """Wake all waiters, so that they see the end of the writer."""
         error = None if writer.cancelled() else writer.exception()
         if error is not None and self.broken is None:
             log.error("%s: its writer ended: %r (%s)", self._component, error, SINK_WRITER_DIED, exc_info=error)
@@ -215,7 +231,7 @@ class BatchingSink(Bolt):
     # -- writing
 
     async def _write(self) -> None:
-        """The background task: batch after batch, until `close`."""
+        """Write batch after batch until `close`. Runs as a background task."""
         while not self._ending.is_set():
             await self._arrival.wait()
             self._arrival.clear()
@@ -231,7 +247,8 @@ class BatchingSink(Bolt):
         self._waiting.clear()
 
     async def _gather(self) -> None:
-        """Lets what came during a write become a batch. Returns at once where nothing came, or its time is over."""
+        """Let the tuples that came during a write become a batch. Return at once if there are none or their time is
+        over."""
         until = self._first_at + self.within_ms / 1000
         if not self._waiting or self._loop.time() >= until:
             return
@@ -244,18 +261,18 @@ class BatchingSink(Bolt):
             return
 
     async def _commit(self, batch: list[Held]) -> None:
-        """Writes one batch, then acks or fails each of it."""
+        """Write one batch, then ack or fail each of its tuples."""
         assert self._store is not None
         tuples = [tup for tup, _ in batch]
         try:
             written = await self._patience.ask(self._store.write, tuples)
-        except StoreAway as error:  # while the sink was to close: given up
+        except StoreAway as error:  # the sink is closing: give the batch up
             self._fail(batch, str(error))
             return
-        except SinkStoreBroken as error:  # said before this task is done: nothing may fail in between
+        except SinkStoreBroken as error:  # set `broken` before this task is done: nothing may fail in between
             self.broken = self._broken_by(error)
             raise
-        except Exception as error:  # a mistake of ours: nothing is acked, and the sink lives on
+        except Exception as error:  # a bug of ours: nothing is acked, and the sink stays in use
             log.exception("%s: writing %d tuples failed", self._component, len(batch))
             self._fail(batch, f"{type(error).__name__}: {error}")
             return
@@ -263,8 +280,8 @@ class BatchingSink(Bolt):
         await self._answer(batch, written.refused)
 
     async def _answer(self, batch: list[Held], refused: Mapping[int, str]) -> None:
-        """Fails those of a batch that are refused, and acks the others; a few at a time, and between them it is the
-        others' turn."""
+        """Fail the refused tuples of a batch and ack the others, a few at a time; other tasks of the loop run in
+        between."""
         if refused:
             self.refused += len(refused)
             first = next(iter(refused.values()))
@@ -279,12 +296,15 @@ class BatchingSink(Bolt):
                 for place, (tup, out) in enumerate(part, begin):
                     if place in refused:
                         self._finish(tup, partial(out.fail, tup, refused[place]))
-                part = [one for place, one in enumerate(part, begin) if place not in refused]
+                part = [held for place, held in enumerate(part, begin) if place not in refused]
             self._ack(part)
 
     def _ack(self, stored: list[Held]) -> None:
-        """The runtime's own collectors, those of one task, are alike: one acks for all, in a third of the time. Asked
-        of the class: whatever wraps a collector, be it for some of the tuples, hears each ack."""
+        """Ack the stored tuples; if they share one kind of collector that has `ack_all`, by one call.
+
+        The runtime's own collectors of one task are alike, so one acks for all, in a third of the time. The class is
+        asked, not the object: anything that wraps a collector, even for some of the tuples only, hears each ack.
+        """
         kinds = {type(out) for _, out in stored}
         if len(kinds) == 1 and hasattr(kinds.pop(), "ack_all"):
             out: Any = stored[0][1]
@@ -295,13 +315,13 @@ class BatchingSink(Bolt):
             self._finish(tup, partial(each.ack, tup))
 
     def _finish(self, tup: Tuple[Any], act: Callable[[], None]) -> None:
-        """Acks it, or fails it."""
+        """Ack or fail the tuple."""
         try:
             act()
         except TupleStateError:
             self._late(tup)
 
-    # -- telling
+    # -- reporting
 
     def _tell_away(self, why: str) -> None:
         self.away = why
@@ -315,11 +335,11 @@ class BatchingSink(Bolt):
             self._say(reason, f"failed {len(batch)} tuples: {reason}")
 
     def _late(self, tup: Tuple[Any]) -> None:
-        """The runtime had given the tuple up. If it was stored, its replay will be dropped: nothing is wrong."""
+        """Log a tuple that the runtime had given up. If it was stored, its replay will be dropped: nothing is wrong."""
         log.debug("%s: a %s was finished already when its write ended", self._component, type(tup.record).__name__)
 
     def _say(self, cause: str, sentence: str) -> None:
-        """Warns of a trouble when it begins or changes, not at each replay."""
+        """Warn of a problem when it begins or changes, not at each replay."""
         if cause != self._trouble:
             self._trouble = cause
             log.warning("%s: %s", self._component, sentence)
@@ -331,7 +351,7 @@ class BatchingSink(Bolt):
         if before < ALL_KNOWN <= self.stored + self.duplicates and not self.stored:
             log.warning(
                 "%s: the first %d outputs were all stored before, by an earlier run or a worker that was replaced, and "
-                "are dropped as duplicates; another store takes them anew",
+                "are dropped as duplicates; another store would store them",
                 self._component,
                 ALL_KNOWN,
             )

@@ -1,4 +1,4 @@
-"""Files that sinks write: checked paths, and one writer a file.
+"""Files that sinks write: checked paths, and one writer per file.
 
 Knows the operating system's calls, and nothing of records, tuples or stores. All calls block.
 """
@@ -13,10 +13,8 @@ from typing import Final
 
 from topology.codes.settings import INVALID_SINK_PATH, SINK_FILE_LOCKED
 from topology.errors import ConfigurationError
+from topology.filesystem.locks import lock_now
 from topology.filesystem.safe_files import followed, open_lock
-
-if sys.platform != "win32":
-    import fcntl
 
 # What may pass while a sink waits: no room, a limit, a failing disk, a network that is away. A missing right does not.
 PASSING: Final = frozenset(
@@ -28,8 +26,10 @@ PASSING: Final = frozenset(
 
 
 def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
-    """The absolute path, with links followed, but for a stranger's (S26). Raises ConfigurationError where it
-    can't be a sink's file, and OSError for what may pass."""
+    """Return the absolute path, with links followed unless another user owns them (S26).
+
+    Raises ConfigurationError if the path cannot be a sink's file, and OSError for an error that may pass.
+    """
     resolved = Path(path)
     try:
         resolved = followed(path)
@@ -53,8 +53,10 @@ def checked_path(path: str | os.PathLike[str], sink: str) -> Path:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Which file the name stands for now (device, inode), None where there is none: it changes when a file is moved
-    away, removed or replaced, and what is written after that is not in the file that readers look at."""
+    """Return (device, inode) of the file that the name now stands for, None if there is none.
+
+    It changes when a file is moved away, removed or replaced. Readers of the path then no longer see later writes.
+    """
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -63,7 +65,8 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def lacking(folder: Path) -> str:
-    """Why no file can be made in this folder now, if that may pass; empty where one can, or where it does not."""
+    """Return the reason why no file can be made in this folder now, if it may pass; empty if one can, or if it does
+    not."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
@@ -73,30 +76,29 @@ def lacking(folder: Path) -> str:
 
 
 def lock(fd: int, path: Path) -> None:
-    """Makes this process the file's one writer until the descriptor is closed, or says that another one is.
+    """Make this process the only writer of the file until the descriptor is closed. Raises ConfigurationError if
+    another is.
 
-    Two sinks of one process exclude each other too. Raises ConfigurationError. Windows has no such lock: there it is
-    left to the user.
+    Two sinks of one process exclude each other too. Windows has no such lock: there the user has to ensure it.
     """
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise
-            raise ConfigurationError(
-                f"{path} is being written by another sink or process", code=SINK_FILE_LOCKED
-            ) from error
+    try:
+        lock_now(fd)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        raise ConfigurationError(
+            f"{path} is being written by another sink or process", code=SINK_FILE_LOCKED
+        ) from error
 
 
 class LockFile:
-    """One writer for a file that is not ours to lock: SQLite's own locks would be lost with a descriptor closed.
+    """One writer for a file that we cannot lock itself: SQLite's own locks would be lost with a closed descriptor.
 
-    The lock is a file beside it, removed when given back. After a crash it stays, and does no harm.
+    The lock is a file next to it, removed when released. After a crash the lock file stays, and does no harm.
     """
 
     def __init__(self, path: Path) -> None:
-        """Takes the lock. Raises ConfigurationError where it is taken, OSError where it can't be made."""
+        """Take the lock. Raises ConfigurationError if it is taken, OSError if it cannot be made."""
         self._path = path.with_name(path.name + "-lock")
         while True:
             fd = open_lock(self._path)
@@ -108,10 +110,10 @@ class LockFile:
             if identity_of(self._path) == (os.fstat(fd).st_dev, os.fstat(fd).st_ino):
                 self._fd = fd
                 return
-            os.close(fd)  # its last holder removed it between our open and our lock
+            os.close(fd)  # the last holder removed the file between our open and our lock
 
     def release(self) -> None:
-        """Gives the lock back. Called once."""
+        """Release the lock. Called once."""
         if sys.platform != "win32":
-            self._path.unlink(missing_ok=True)  # while it is held, so that nobody's new lock is removed
+            self._path.unlink(missing_ok=True)  # while it is held, so that no other holder's new lock is removed
         os.close(self._fd)

@@ -1,6 +1,6 @@
-"""`JsonLinesSink`: records as lines of JSON at the end of a file, each once, whatever is replayed.
+"""`JsonLinesSink`: appends records to a file as lines of JSON, each once, also after replays.
 
-What a user declares; the batches are `batching`'s, the file is `jsonlines_store`'s.
+This is the class that a user declares; `batching` makes the batches, and `JsonLinesStore` writes the file.
 """
 
 import logging
@@ -31,23 +31,23 @@ from topology.records import Record, field_types
 _HEAD: Final = re.compile(rb'\{"_*key":"([0-9a-f]{48})",')
 _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f]{0,48}|[0-9a-f]{48}".*)', re.DOTALL)
 
-KEYS_READ: Final = 1024  # lines of a file that is opened, between two looks at how many keys are in memory
+KEYS_READ: Final = 1024  # lines of an opened file between two checks of how many keys are in memory
 
-Encode: TypeAlias = Callable[[Record], bytes]  # the line after its key
+Encode: TypeAlias = Callable[[Record], bytes]  # returns the part of the line after its key
 
 log = logging.getLogger("kedge.bolts")
 
 
 class JsonLinesStore:
-    """See `batching.SinkStore`."""
+    """The store of `JsonLinesSink`; see `contract.SinkStore`."""
 
     def __init__(self, path: str) -> None:
         self._given = path
         self._path = Path(path)
         self._fd: int | None = None
         self._file: tuple[int, int] | None = None
-        self._end = 0  # bytes of the file that are durable; what lies beyond is cut off before the next write
-        self._clean = True  # nothing lies beyond
+        self._end = 0  # durable bytes of the file; anything beyond is cut off before the next write
+        self._clean = True  # True if nothing lies beyond `_end`
         self._known = KnownKeys()
         self._encoders: dict[type[Record], tuple[bytes, Encode]] = {}
 
@@ -62,13 +62,13 @@ class JsonLinesStore:
         try:
             self._begin(fd)
         except BaseException:
-            os.close(fd)  # and the lock with it, so that it can be taken when this is asked again
+            os.close(fd)  # the lock goes too, so the next call of `open` can take it
             raise
         self._fd = fd
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
-        self._known.make_room(self._path.parent)  # before anything is written: it may have to be asked again
+        self._known.make_room(self._path.parent)  # before any write, as the call may have to be repeated
         lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
         for place, tup in enumerate(tuples):
             try:
@@ -102,7 +102,7 @@ class JsonLinesStore:
                 log.warning("%s was not closed cleanly: %s", self._path, error)
 
     def look_through(self) -> bool:
-        """As `contract.LooksThrough`: that each line matches its key, and that none is missing at the end."""
+        """Check that each line matches its key and that none is missing at the end; see `contract.LooksThrough`."""
         fd = self._fd
         assert fd is not None
         try:
@@ -122,22 +122,22 @@ class JsonLinesStore:
     # -- the file
 
     def _begin(self, fd: int) -> None:
-        """Locks the file, reads it, and makes sure of what it has. Raises ConfigurationError and StoreAway."""
+        """Lock the file, read it, and make its content durable. Raises ConfigurationError and StoreAway."""
         try:
             lock(fd, self._path)
             self._recover(fd)
         except OSError as error:
             raise self._unusable(error) from error
         try:
-            # Lines of an earlier process are believed from here on, and it may have died before its sync.
+            # Lines of an earlier process count from here on, and that process may have died before its sync.
             sync_file(fd)
             sync_folder(self._path.parent)
             self._file = identity_of(self._path)
-        except OSError as error:  # it is not asked again: a second sync would prove nothing (F18)
+        except OSError as error:  # not tried again: a second sync would prove nothing (F18)
             raise self._refused(error) from error
 
     def _unusable(self, error: OSError) -> Exception:
-        """What an error of the system means while the file is opened."""
+        """Return the exception for an error of the system while the file is opened."""
         if error.errno in PASSING:
             return StoreAway(f"{self._path} can't be opened: {error.strerror}")
         return self._refused(error)
@@ -146,7 +146,8 @@ class JsonLinesStore:
         return ConfigurationError(f"JsonLinesSink: {self._path} can't be used: {error}", code=JSON_LINES_UNUSABLE)
 
     def _append(self, data: bytes) -> None:
-        """Writes and syncs. Raises StoreAway or StoreBroken, and the file then ends where it did before, or will."""
+        """Write and sync. Raises StoreAway or SinkStoreBroken; the file then ends where it did before, now or at the
+        next write."""
         fd = self._fd
         assert fd is not None
         try:
@@ -160,14 +161,14 @@ class JsonLinesStore:
             raise StoreAway(f"{self._path} can't be written: {error.strerror}") from error
         try:
             sync_file(fd)
-        except OSError as error:  # the pages count as clean now, so that a second sync would prove nothing (F18)
+        except OSError as error:  # the pages count as clean now, so a second sync would prove nothing (F18)
             self._cut_back(fd)
             raise SinkStoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
         self._end += len(data)
         self._clean = True
 
     def _check_file(self, fd: int) -> None:
-        """Makes sure that the file is still ours, and ends where we have left it. Raises StoreAway, OSError."""
+        """Check that the file is still ours and ends where we left it. Raises StoreAway, OSError."""
         if identity_of(self._path) != self._file:
             raise StoreAway(f"{self._path} was removed or replaced while the sink was writing")
         if not self._clean:
@@ -176,11 +177,11 @@ class JsonLinesStore:
         if (size := os.fstat(fd).st_size) != self._end:
             raise StoreAway(
                 f"{self._path} has {size} bytes and the sink left it with {self._end}: another program changed it; "
-                f"start the run anew"
+                f"restart the run"
             )
 
     def _cut_back(self, fd: int) -> None:
-        """Takes what a failed write has left off the file; the next write tries again where that can't be."""
+        """Cut off the remains of a failed write. If that fails, the next write tries again."""
         try:
             os.ftruncate(fd, self._end)
             self._clean = True
@@ -188,8 +189,10 @@ class JsonLinesStore:
             log.debug("%s can't be cut back yet: %s", self._path, error)
 
     def _recover(self, fd: int) -> None:
-        """Reads the keys of all lines, and cuts the torn tail off. Raises ConfigurationError for a damaged line, and
-        StoreAway where there is no room for the index of the keys."""
+        """Read the keys of all lines and cut off the torn tail.
+
+        Raises ConfigurationError for a damaged line, and StoreAway if there is no room for the index of the keys.
+        """
         self._known.clear()
         offset, torn_at, torn_number = 0, -1, 0
         with open(fd, "rb", closefd=False) as file:
@@ -229,7 +232,10 @@ class JsonLinesStore:
 
 
 def _line_encoder(cls: type[Record]) -> tuple[bytes, Encode]:
-    """How a class's lines begin, up to the key, and what makes the rest. Raises BadValue; so does the function."""
+    """Return the beginning of the class's lines, up to the key, and the function that encodes the rest.
+
+    Raises BadValue; so does the function.
+    """
     fields = field_types(cls)
     try:
         converts = [(name, plain(annotation)) for name, annotation in fields.items()]
@@ -252,7 +258,7 @@ def _line_encoder(cls: type[Record]) -> tuple[bytes, Encode]:
 
 
 def _key_of(line: bytes) -> bytes | None:
-    """The key of a whole line, None where it is not whole."""
+    """Return the key of a whole line, None if the line is not whole."""
     head = _HEAD.match(line)
     if head is None or not line.endswith(b"\n"):
         return None
@@ -262,33 +268,38 @@ def _key_of(line: bytes) -> bytes | None:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether a line that is not whole is what a crash leaves of one of ours: its beginning, or, after a power loss,
-    zeros in it. A whole line that is wrong is something else, and so is somebody's text without a line end."""
+    """Return True if an incomplete line is what a crash leaves of a line of ours.
+
+    Such a line is the beginning of one, or has zeros in it after a power loss. A whole line that is wrong is not torn,
+    and neither is another program's text without a line end.
+    """
     begun, zero, _ = line.partition(b"\0")
     return (bool(zero) or not line.endswith(b"\n")) and _CUT.fullmatch(begun) is not None
 
 
 class JsonLinesSink(BatchingSink):
-    """Appends each record as `{"key": "…", "record": "BruteForce", …its fields}`, and acks it when that is durable.
+    """Append each record as `{"key": "…", "record": "BruteForce", …its fields}`, and ack it when the line is durable.
 
-    The key, 48 hexadecimal digits (see `bolts.sinks.keys`), is inside the line, so file and keys can't disagree (C7). A
-    replay has the key of its line and is dropped, in any later run on the same file too: `open` reads all lines. One
+    The key, 48 hexadecimal digits (see `bolts.sinks.keys`), is inside the line, so file and keys cannot disagree (C7).
+    A replay has the key of its line and is dropped, also in any later run on the same file: `open` reads all lines. One
     emission that arrives by two subscriptions is one line (C5). A field called `key` or `record` keeps its name, and
-    the member that is ours gets an underscore. datetimes are ISO 8601 in UTC, bytes base64, Decimals texts, enums their
-    values, records objects, tuples and frozensets lists. Lines are never replaced: there is no upsert mode.
+    our member gets an underscore. datetimes are ISO 8601 in UTC, bytes base64, Decimals texts, enums their values,
+    records objects, tuples and frozensets lists. Lines are never replaced: there is no upsert mode.
 
-    `open` cuts a torn last line off, as a crash leaves it, and says so; a line damaged or edited is a
-    ConfigurationError that names it. A value that a store would change fails alone, as in `SqliteSink`. Where the disk
-    is full, or the file was moved or changed, the sink waits and asks again, for as long as it takes, and nothing
-    fails; where an fsync fails, the process ends.
+    `open` cuts off a torn last line, as a crash leaves it, and logs a warning. A damaged or edited line is a
+    ConfigurationError that names the line. A value that a store would change fails alone, as in `SqliteSink`. If the
+    disk is full, or the file was moved or changed, the sink waits and asks again until the file is back, and nothing
+    fails. If an fsync fails, the process ends.
 
-    No key is forgotten. The newest are in memory, up to 131,072, about 150 bytes each. Older ones are in an index on
-    the disk, about 40 bytes each: a file without a name in the same folder, or, if nothing may be made there, in the
-    system's folder for temporary files. It goes when the sink is closed, or its process dies. So the keys take 90 MB of
-    memory at most, however many lines there are. Where the index has no room, the sink waits as for the file; at
-    `open`, it is a ConfigurationError. `open` takes some microseconds a line.
+    No key is forgotten. The newest are in memory: up to 131,072, about 150 bytes each. Older ones are in an index on
+    the disk, about 40 bytes each: a file without a name in the same folder or, if no file may be made there, in the
+    system's folder for temporary files. The index goes when the sink is closed or its process dies. So the keys take at
+    most 90 MB of memory, however many lines there are. If the index has no room, the sink waits as for the file; at
+    `open`, that is a ConfigurationError. `open` takes some microseconds per line.
 
     One task, one sink, one process writes a file, under a lock. `batch` and `within_ms`: as in `SqliteSink`.
+
+        topology.bolt("store", JsonLinesSink("alerts.jsonl"), alerts)
     """
 
     def __init__(
@@ -303,7 +314,7 @@ class JsonLinesSink(BatchingSink):
         self.path = fspath(path)
 
     def summary(self) -> Iterable[str]:
-        """What was stored, and where."""
+        """Yield the number of stored lines, and the path."""
         yield f"{self.stored:,} lines stored in {self.path}, {self.duplicates:,} known already"
 
     def _make_store(self) -> SinkStore:

@@ -1,8 +1,8 @@
-"""The key of an append sink's rows: 24 bytes that name an output for ever, and its content besides (B2 iv).
+"""The key of an append sink's rows: 24 bytes that name an output for ever, and its content too (B2 iv).
 
 Pure. Must not know any store. The first 16 bytes are (origin, identity), the same for every replay; the last eight are
-a hash of the content. A replay has all 24 in common with its row and is dropped. A bolt that is not deterministic gives
-the same 16 bytes another content: that is a row of its own, stored and counted as divergent, never dropped.
+a hash of the content. A replay has all 24 bytes in common with its row and is dropped. A bolt that is not deterministic
+gives the same 16 bytes another content. That is a row of its own, stored and counted as divergent, never dropped.
 
 C5: the key does not name the input. A sink that reads one emission through two subscriptions stores it once.
 """
@@ -14,19 +14,19 @@ from typing import Final
 
 from acker.identity import content_hash
 
-PAIR_BYTES: Final = 16  # origin and identity, big-endian, so that hexadecimal reads as the two numbers
+PAIR_BYTES: Final = 16  # bytes: origin and identity, big-endian, so that the hexadecimal form reads as the two numbers
 KEY_BYTES: Final = 24
 
 _pack = Struct(">QQQ").pack
 
 
 def sink_key(origin: int, identity: int, content: bytes) -> bytes:
-    """The key of one output. `content` is the canonical byte form of what is stored."""
+    """Return the key of one output. `content` is the canonical byte form of what is stored."""
     return _pack(origin, identity, content_hash(content))
 
 
 def key_name(taken: Iterable[str]) -> str:
-    """What the key's column is called: `key`, with underscores before it where a field has that name.
+    """Return the name of the key's column: `key`, with underscores before it if a field has that name.
 
     ASCII case is ignored, as in SQL.
     """
@@ -39,11 +39,11 @@ def key_name(taken: Iterable[str]) -> str:
 
 @dataclass
 class WriteCounts:
-    """What became of the outputs of one write: new rows, replays, and rows that diverge (which are new rows too)."""
+    """The result of one write: new rows, replays, and rows that diverge (which are new rows too)."""
 
     stored: int = 0
     duplicates: int = 0
-    divergent: list[str] = field(default_factory=list)  # "table key" of each
+    divergent: list[str] = field(default_factory=list)  # "table key" of each row
 
     def add(self, other: "WriteCounts") -> None:
         self.stored += other.stored

@@ -2,9 +2,9 @@
 
 Knows SQLite and files; must not know lines, tuples or the loop. Every call blocks; one thread makes them.
 
-The index says nothing that the lines don't say, so it is never synced and never believed by another process: it is made
-of a file that has no name any more as soon as it is open, the system frees it when the process ends, and whoever opens
-the lines next reads their keys again. The index is made only if there are more keys than the memory holds.
+The index holds nothing that the lines do not hold, so it is never synced, and no other process uses it. Its file loses
+its name as soon as it is open, and the system frees it when the process ends. The next process that opens the lines
+reads their keys again. The index is made only if there are more keys than the memory holds.
 """
 
 import shutil
@@ -19,10 +19,10 @@ from typing import Final
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
 
-IN_MEMORY: Final = 1 << 17  # keys, of about 150 bytes each: 20 MB
-MOVED: Final = 1 << 13  # keys that go into the index at once; SQLite holds a page of 4 KiB at most for each meanwhile
-CACHE_KIB: Final = 16 << 10  # of the index's pages, in this process
-MARKS: Final = 1 << 27  # bits, 16 MB: a new key is looked up in vain once in thirteen if the index has ten million
+IN_MEMORY: Final = 1 << 17  # keys held in memory, about 150 bytes each: 20 MB
+MOVED: Final = 1 << 13  # keys moved into the index at once; meanwhile SQLite holds at most one page of 4 KiB for each
+CACHE_KIB: Final = 16 << 10  # KiB of the index's pages that this process caches
+MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in the index, one new key in thirteen is looked up in vain
 
 _FIRST: Final = bytes(KEY_BYTES - PAIR_BYTES)
 _LAST: Final = b"\xff" * (KEY_BYTES - PAIR_BYTES)
@@ -32,23 +32,23 @@ _PASSING: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.
 class KnownKeys:
     """All keys that were added since `clear`.
 
-    Memory: `in_memory` keys (20 MB), and those added since `make_room`; with an index, its cache and the marks, 16 MB
-    each, and up to 32 MB while keys are moved. Disk: about 40 bytes a key in the index.
+    Memory: `in_memory` keys (20 MB), and the keys added since `make_room`. With an index, also its cache and the marks,
+    16 MB each, and up to 32 MB while keys are moved. Disk: about 40 bytes per key in the index.
     """
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._max = in_memory
-        self._contents: dict[bytes, int] = {}  # pair → the content's hash, the newest last
-        self._divergent: set[bytes] = set()  # whole keys, where a pair has further contents
+        self._contents: dict[bytes, int] = {}  # pair → the hash of its content, newest last
+        self._divergent: set[bytes] = set()  # whole keys of pairs that have further contents
         self._index: sqlite3.Connection | None = None
-        self._marks = bytearray()  # a bit by the hash of a pair, set if the index has it: most keys are not in there
+        self._marks = bytearray()  # one bit per hash of a pair, set if the index has it; most keys are not in the index
 
     def __len__(self) -> int:
-        """How many keys are in memory."""
+        """Return how many keys are in memory."""
         return len(self._contents) + len(self._divergent)
 
     def holds(self, key: bytes) -> bool:
-        """Whether this key was added. Raises StoreAway and StoreBroken, for the index."""
+        """Return True if this key was added. Raises StoreAway and SinkStoreBroken, for the index."""
         known = self._contents.get(key[:PAIR_BYTES])
         if known is not None and known == int.from_bytes(key[PAIR_BYTES:], "big"):
             return True
@@ -60,7 +60,11 @@ class KnownKeys:
         return bool(self._marks[place >> 3] >> (place & 7) & 1) and self._looked_up(self._index, key)
 
     def add(self, key: bytes) -> bool:
-        """Whether its pair was known already, with another content, as far as `holds` was asked for the key before."""
+        """Add a key. Return True if its pair was known already with another content.
+
+        Only contents in memory are compared, so call `holds` for the key first: it loads the pair's contents from the
+        index.
+        """
         content = int.from_bytes(key[PAIR_BYTES:], "big")
         if self._contents.setdefault(key[:PAIR_BYTES], content) == content:
             return False
@@ -68,9 +72,11 @@ class KnownKeys:
         return True
 
     def make_room(self, folder: Path) -> None:
-        """Moves the oldest keys into the index, where memory holds too many. The index is made in this folder, or, if
-        nothing may be made there, in the system's for temporary files. Raises StoreAway, and has moved none then that
-        memory does not hold still; and StoreBroken."""
+        """Move the oldest keys into the index while memory holds too many.
+
+        The index is made in this folder or, if no file may be made there, in the system's folder for temporary files.
+        Raises StoreAway, and memory then still holds all keys; also raises SinkStoreBroken.
+        """
         while len(self) > self._max:
             with _errors(folder):
                 if self._index is None:
@@ -89,7 +95,7 @@ class KnownKeys:
             self._divergent.difference_update(moved)
 
     def clear(self) -> None:
-        """Forgets all keys, and gives the index's room back. Does not raise."""
+        """Forget all keys, and free the index. Does not raise."""
         self._contents.clear()
         self._divergent.clear()
         self._marks = bytearray()
@@ -98,26 +104,27 @@ class KnownKeys:
             index.close()
 
     def _looked_up(self, index: sqlite3.Connection, key: bytes) -> bool:
-        """Whether the index has it. All contents of its pair come into memory again, so that `add` knows of them."""
+        """Return True if the index has the key. Loads all contents of its pair into memory, so `add` knows them."""
         pair = key[:PAIR_BYTES]
         with _errors(None):
             rows = index.execute("SELECT key FROM keys WHERE key BETWEEN ? AND ?", (pair + _FIRST, pair + _LAST))
             found = [row[0] for row in rows]
-        for one in found:
-            self.add(one)
+        for known_key in found:
+            self.add(known_key)
         return key in found
 
 
 def _made_in(folder: Path) -> sqlite3.Connection:
-    """An empty index in a file without a name. Raises OSError and sqlite3.Error."""
+    """Return an empty index in a file without a name. Raises OSError and sqlite3.Error."""
     try:
-        private = tempfile.mkdtemp(prefix=".kedge-keys-", dir=folder)  # only this user may look or write there
+        private = tempfile.mkdtemp(prefix=".kedge-keys-", dir=folder)  # only this user may read or write there
     except PermissionError:
         private = tempfile.mkdtemp(prefix="kedge-keys-")
     try:
         index = sqlite3.connect(Path(private) / "keys", check_same_thread=False)
         try:
-            # The journal undoes a move that had no room; it is in memory, as the file's folder is gone by then.
+            # The journal undoes a move that had no room. It is in memory, because the folder of the file is gone by
+            # then.
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = MEMORY", "synchronous = OFF"):
                 index.execute(f"PRAGMA {pragma}").fetchall()
             index.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

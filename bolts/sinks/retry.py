@@ -1,4 +1,4 @@
-"""Asking a store that is away again and again: how long to wait between two tries, and what people are told meanwhile.
+"""Calls of a store that are repeated while the store is away, the wait between two tries, and the messages meanwhile.
 
 Knows the loop, a thread for the store's calls and the log; must not know tuples, batches or what a store is.
 """
@@ -15,20 +15,24 @@ from topology.codes.runtime import SINK_STORE_AWAY
 
 T = TypeVar("T")
 
-RETRY_FIRST_S: Final = 0.01  # before a store that is away is asked again; doubled each time …
-RETRY_LAST_S: Final = 2.0  # … up to this; each between half of it and all, so that many sinks do not ask in step
-TOLD_S: Final = 1.0  # a store that is away for longer is worth a line; a lock of some milliseconds is not
-AGAIN_S: Final = 30.0  # between two more of these lines
+RETRY_FIRST_S: Final = 0.01  # seconds before the first repeated call; doubled each time …
+# … up to this many seconds; each wait is between half of it and all, so that many sinks do not ask in step
+RETRY_LAST_S: Final = 2.0
+TOLD_S: Final = 1.0  # seconds; a longer outage is logged, a lock of some milliseconds is not
+AGAIN_S: Final = 30.0  # seconds between two log lines of one outage
 
 log = logging.getLogger("kedge.bolts")
 
 
 class RetryForever:
-    """Of one task of a sink. Made in a running loop. `tell` is given `Bolt.away`: empty once the store answers."""
+    """Repeats the calls of one task of a sink. Create it in a running loop.
+
+    `tell` receives the text for `Bolt.away`; the text is empty once the store answers.
+    """
 
     def __init__(self, component: str, random: Random, tell: Callable[[str], None]) -> None:
-        self.retries = 0  # so far, over all outages
-        self.ending = asyncio.Event()  # once set, nothing is asked again
+        self.retries = 0  # number of repeated calls, over all outages
+        self.ending = asyncio.Event()  # once set, no call is repeated
         self._component = component
         self._random = random
         self._tell = tell
@@ -36,8 +40,10 @@ class RetryForever:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kedge-{component}")
 
     async def ask(self, call: Callable[..., T], *args: Any, limit_s: float | None = None) -> T:
-        """Runs a call in the thread, again and again while it raises StoreAway. Raises it after `limit_s`, or once
-        `ending` is set; and whatever else the call raises, at once."""
+        """Run a call in the thread, and repeat it while it raises StoreAway.
+
+        Raises StoreAway after `limit_s`, or once `ending` is set. Raises any other exception of the call at once.
+        """
         begun, told_at, tries = self._loop.time(), float("-inf"), 0
         delay = RETRY_FIRST_S
         while True:
@@ -75,11 +81,11 @@ class RetryForever:
             delay = min(delay * 2, RETRY_LAST_S)
 
     async def once(self, call: Callable[..., T], *args: Any) -> T:
-        """Runs a call in the thread."""
+        """Run a call once in the thread."""
         return await self._loop.run_in_executor(self._thread, call, *args)
 
     def close(self) -> None:
-        """Gives the thread back; it ends after the call under way."""
+        """Release the thread; it ends after the call under way."""
         self._thread.shutdown(wait=False)
 
     async def _pause(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What the tables of all databases share: the rows of a record class, what is one row, and the rows of a batch.
+"""The parts that the tables of all databases share: a record class's rows, when two rows are one, a batch's rows.
 
 Pure. Must not know SQL, nor any database.
 """
@@ -17,21 +17,21 @@ from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
 
-Row: TypeAlias = tuple[Any, ...]  # values in the columns' order; in append mode the key is the last
+Row: TypeAlias = tuple[Any, ...]  # values in the order of the columns; in append mode the key is the last
 Convert: TypeAlias = Callable[[Any], Any]
-_encode_row: Final = msgspec.msgpack.Encoder().encode  # hashed into the key: fixed for ever, by a golden vector
+_encode_row: Final = msgspec.msgpack.Encoder().encode  # hashed into the key, so a golden vector fixes it for ever
 
 
 class RecordTable:
-    """One record class's table. `converts`: field → how its values are made ready for their column."""
+    """The table of one record class. `converts`: field → the function that prepares its values for their column."""
 
     def __init__(self, cls: type[Record], name: str, upsert: Upsert | None, converts: Mapping[str, Convert]) -> None:
-        """Raises ConfigurationError where the class has no such key or revision."""
+        """Raises ConfigurationError if the class has no such key or revision field."""
         self.cls = cls
-        self.name = name  # for people
+        self.name = name  # shown to people
         self.upsert = upsert
-        self.made = False  # it was there, as it should be, once since the store was opened
-        self.problem = ""  # why nothing can be stored in it now
+        self.made = False  # True once the table was found or made, and fitted, since the store was opened
+        self.problem = ""  # why no row can be stored in it now; empty if rows can
         self._fields = tuple(converts)
         self._converts = tuple(converts.values())
         if upsert is not None:
@@ -40,7 +40,7 @@ class RecordTable:
             self._revision_at = self._fields.index(upsert.revision)
 
     def row(self, tup: Tuple[Any]) -> Row:
-        """The row of a tuple. Raises BadValue, naming the field."""
+        """Return the row of a tuple. Raises BadValue, which names the field."""
         made: list[Any] = []
         try:
             for convert, value in zip(self._converts, msgspec.structs.astuple(tup.record), strict=True):
@@ -52,22 +52,23 @@ class RecordTable:
         return tuple(made)
 
     def key_of(self, row: Row) -> bytes:
-        """What is unique in the table, as bytes that sort."""
+        """Return the bytes that are unique in the table; they sort."""
         if self.upsert is None:
             key: bytes = row[-1]
             return key
         return _encode_row(self.key_values(row))
 
     def key_values(self, row: Row) -> tuple[Any, ...]:
-        """In upsert mode: the values of the fields in the key."""
+        """In upsert mode: return the values of the key's fields."""
         return tuple(row[at] for at in self._key_at)
 
     def revision(self, row: Row) -> Any:
-        """In upsert mode: what decides between two rows of one key."""
+        """In upsert mode: return the value that decides between two rows of one key."""
         return row[self._revision_at]
 
     def same(self, row: Row) -> bytes:
-        """What two rows have in common that are one: the sink's key, which has a hash of the content, or all."""
+        """Return bytes that are equal for equal rows: the sink's key, which has a hash of the content, or the whole
+        row."""
         return self.key_of(row) if self.upsert is None else _encode_row(row)
 
 
@@ -76,7 +77,7 @@ T = TypeVar("T", bound=RecordTable)
 
 @dataclass(slots=True)
 class SinkRow(Generic[T]):
-    """A row to be stored, and where in the batch it came from: several places where the batch repeats it."""
+    """A row to store, and its places in the batch: several if the batch repeats the row."""
 
     table: T
     row: Row
@@ -88,7 +89,7 @@ class SinkRow(Generic[T]):
 def entries_of(
     tuples: Sequence[Tuple[Any]], table_of: Callable[[type[Record]], T], written: Written
 ) -> list[SinkRow[T]]:
-    """The batch's rows, each once (C9), in its order; what has no row is refused."""
+    """Return the batch's rows, each once (C9), in their order. A tuple that gives no row is refused."""
     entries: dict[tuple[T, bytes], SinkRow[T]] = {}
     for place, tup in enumerate(tuples):
         try:
@@ -107,12 +108,12 @@ def entries_of(
 
 
 def refuse(entry: SinkRow[T], why: str) -> None:
-    """None of its tuples can be stored."""
+    """Refuse the row: none of its tuples can be stored."""
     entry.refused = why
 
 
 def tell_refused(entries: Iterable[SinkRow[T]], written: Written) -> None:
-    """Says of each tuple whose row was refused why."""
+    """Enter the reason for every tuple whose row was refused."""
     for entry in entries:
         if entry.refused:
             written.refused.update(dict.fromkeys(entry.places, entry.refused))

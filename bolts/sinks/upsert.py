@@ -1,8 +1,8 @@
-"""Upsert mode: one row a key of the user's fields, which holds the highest revision (C8). What a user says, checked.
+"""Upsert mode: one row per key of the user's fields, which holds the highest revision (C8). Checks the user's options.
 
-Pure. Must not know any store. A row is replaced by one of a higher revision only, so an attempt that comes late, of a
-worker that was replaced, say, can't undo a newer one. Without a revision nothing could tell which of two is the newer:
-neither the order of arrival nor that of identities is the order of events, so a revision is required.
+Pure. Must not know any store. A row is replaced only by a row of a higher revision. So a late attempt, for example of a
+worker that was replaced, cannot undo a newer row. Without a revision nothing could decide which of two rows is newer:
+neither the order of arrival nor that of identities is the order of events. So a revision is required.
 """
 
 import enum
@@ -19,7 +19,8 @@ from topology.records import Record, field_types
 
 Mode: TypeAlias = Literal["append", "upsert"]
 
-_KEYS: Final = (int, str, bytes, bool, datetime)  # whose equality is the same in every store; not so float and Decimal
+# equality of these types is the same in every store; that of float and Decimal is not
+_KEYS: Final = (int, str, bytes, bool, datetime)
 _REVISIONS: Final = (int, datetime)
 
 
@@ -27,14 +28,14 @@ _REVISIONS: Final = (int, datetime)
 class Upsert:
     """The fields whose values name a row, and the field whose highest value wins.
 
-    Two records of one key and revision with other contents are divergent: the one that is stored stays.
+    Two records of one key and revision with other contents are divergent: the stored one stays.
     """
 
     key: tuple[str, ...]
     revision: str
 
     def check(self, cls: type[Record]) -> None:
-        """Raises ConfigurationError where this class can't be stored so."""
+        """Raises ConfigurationError if this class cannot be stored in upsert mode."""
         fields = field_types(cls)
         for name in (*self.key, self.revision):
             if name not in fields:
@@ -55,7 +56,7 @@ class Upsert:
 
 
 def upsert_of(sink: str, mode: Mode, key: Sequence[str], revision: str | None) -> Upsert | None:
-    """What the options of a sink say; None in append mode. Raises ConfigurationError."""
+    """Return the upsert options of a sink, None in append mode. Raises ConfigurationError."""
     if mode not in typing.get_args(Mode):
         raise ConfigurationError(f"{sink}: mode is 'append' or 'upsert', not {mode!r}", code=INVALID_SINK_MODE)
     if mode == "append":

@@ -1,9 +1,9 @@
-"""The plain form of field values: what a store can hold of them, made from the record's annotations, checked strictly.
+"""The plain form of field values: what a store can hold, derived from the record's annotations, checked strictly.
 
 Pure. Knows records and msgspec; must not know any store. The form is canonical, because its bytes are part of a row's
-key: a frozenset is sorted, whatever the process's hash seed, and a datetime has one width, so that texts sort as times.
-A value that a store would change or choke on is refused by `BadValue` (C9): NaN, an int beyond 64 bits, a lone
-surrogate, a value that is not of its declared type.
+key. A frozenset is sorted, whatever the process's hash seed. A datetime has one width, so that texts sort as times.
+`BadValue` refuses a value that a store would change or reject (C9): NaN, an int beyond 64 bits, a lone surrogate, a
+value that is not of its declared type.
 """
 
 import base64
@@ -32,11 +32,11 @@ encode_json: Final = msgspec.json.Encoder().encode
 
 
 class BadValue(ValueError):
-    """A value that no store here takes; the text says which value and why."""
+    """The error for a value that no store here takes. The text names the value and the reason."""
 
 
 def shown(value: Any) -> str:
-    """A value as a message may repeat it: escaped and cut (S11)."""
+    """Return a value as a message may repeat it: escaped and cut (S11)."""
     if isinstance(value, str | bytes):
         value = value[: _SHOWN + 1]
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
@@ -88,7 +88,7 @@ def raw(value: Any) -> bytes:
 
 
 def moment(value: Any) -> str:
-    """ISO 8601 in UTC, always 27 characters: `2026-01-02T03:04:05.000006Z`."""
+    """Return the time as ISO 8601 in UTC, always 27 characters: `2026-01-02T03:04:05.000006Z`."""
     if not isinstance(value, datetime):
         raise _wrong(value, "a datetime")
     when: datetime = value
@@ -133,7 +133,7 @@ _SCALARS: Final[dict[Any, Convert]] = {
 
 
 def plain(annotation: Any) -> Convert:
-    """The function that makes a value of this annotation plain, or raises BadValue.
+    """Return the function that makes a value of this annotation plain, or raises BadValue.
 
     bytes become base64, records become objects, tuples and frozensets lists, enums their values.
     """
@@ -143,12 +143,12 @@ def plain(annotation: Any) -> Convert:
 
 
 def or_none(convert: Convert) -> Convert:
-    """The same for values that may be None."""
+    """Return the same conversion for values that may be None."""
     return lambda value: None if value is None else convert(value)
 
 
 def without_none(annotation: Any) -> tuple[Any, bool]:
-    """The annotation without `Annotated` and without `| None`, and whether None was allowed."""
+    """Return the annotation without `Annotated` and without `| None`, and True if None was allowed."""
     while typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
@@ -160,7 +160,7 @@ def without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def only_type(kind: Any) -> type | None:
-    """The type that all values of this enum or Literal have; None where they have several, and for all else."""
+    """Return the type that all values of this enum or Literal have; None if they have several, and for all else."""
     held: set[type] = set()
     if typing.get_origin(kind) is typing.Literal:
         held = {type(value) for value in typing.get_args(kind)}
@@ -191,7 +191,7 @@ def _plain(kind: Any) -> Convert:
 
 
 def _union(members: tuple[Any, ...]) -> Convert:
-    # float last: it takes ints too, and would make 1 of an `int | float` into 1.0
+    # float comes last: it takes ints too, and would turn 1 of an `int | float` into 1.0
     converts = [plain(member) for member in sorted(members, key=lambda member: member is float)]
 
     def convert(value: Any) -> Plain:
@@ -252,7 +252,7 @@ def _fixed(parts: list[Convert]) -> Convert:
 
 def _record(kind: type[Record]) -> Convert:
     @functools.cache
-    def fields() -> list[tuple[str, Convert]]:  # when first used: a record may hold records of its own class
+    def fields() -> list[tuple[str, Convert]]:  # lazily, as a record may hold records of its own class
         return [(name, plain(annotation)) for name, annotation in field_types(kind).items()]
 
     def convert(value: Any) -> Plain:

@@ -1,1 +1,1 @@
-"""Records as Arrow columns and back. Must not know Spark, nor where columns are stored."""
+"""Convert records to Arrow columns and back. Must not know Spark, nor where columns are stored."""

@@ -1,8 +1,8 @@
-"""Values of one type as an Arrow array, and back: the leaves and branches that `schema` puts together for a record.
+"""Convert values of one type to an Arrow array and back. `schema` builds a record's columns from these classes.
 
 Knows pyarrow and values; must not know annotations, segments, tuples, nor Spark. Values are checked strictly, column by
-column: the set of their types is asked first, which costs 20 ns a value, and only where that is not as declared, or
-Arrow refuses them, are they looked at one by one, for a sentence that names the value.
+column. The fast check compares the set of the values' types with the declared types, at 20 ns per value. Values are
+only checked one by one if a type differs or Arrow rejects a value; the error then names the value.
 """
 
 import enum
@@ -20,16 +20,17 @@ from pyarrow.compute import min_max  # pyright: ignore[reportAttributeAccessIssu
 from bolts.sinks.values import BadValue, raw, shown, text, truth, whole
 from topology.records import encoded
 
-DECIMAL_DIGITS: Final = 38  # of Spark's decimals, the most there are
-DECIMAL_PLACES: Final = 18  # of these after the point
+DECIMAL_DIGITS: Final = 38  # the maximum precision of Spark's decimals
+DECIMAL_PLACES: Final = 18  # digits after the decimal point
 _WHOLE_DIGITS: Final = DECIMAL_DIGITS - DECIMAL_PLACES
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_FIRST: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND  # that a datetime in UTC can be,
-_END: Final = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // _MICROSECOND  # and the last one
-_REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # what Arrow raises for a value
+# The first and the last moment that a datetime in UTC can hold, in microseconds since 1970.
+_FIRST: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_END: Final = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # raised by Arrow for an invalid value
 
-PRESENT: Final = {b"kedge": b"present"}  # a part that is None only where all of its record or tuple is
+PRESENT: Final = {b"kedge": b"present"}  # marks a part that is null only if its whole record or tuple is null
 
 INT64: Final = pa.int64()
 FLOAT64: Final = pa.float64()
@@ -38,7 +39,7 @@ DECIMAL: Final = pa.decimal128(DECIMAL_DIGITS, DECIMAL_PLACES)
 
 
 class ArrowColumn(ABC):
-    """One type. `optional`: a value may be None."""
+    """The column of one type. `optional`: a value may be None."""
 
     def __init__(self, arrow: pa.DataType, kinds: Iterable[type], optional: bool) -> None:
         self.type = arrow
@@ -46,14 +47,14 @@ class ArrowColumn(ABC):
         self._kinds = frozenset([*kinds, *([type(None)] if optional else [])])
 
     def array(self, values: Sequence[Any]) -> pa.Array:
-        """The values as an array of `type`. Raises BadValue, which says which value, and why."""
+        """Return the values as an array of `type`. Raises BadValue, which names the value and the reason."""
         if self._kinds.issuperset(map(type, values)):
             try:
                 return self._made(values)
             except BadValue:
                 raise
             except _REFUSED:
-                pass  # one by one, to say which
+                pass  # check one by one, to name the bad value
         checked = [None if value is None and self.optional else self.checked(value) for value in values]
         try:
             return self._made(checked)
@@ -64,19 +65,20 @@ class ArrowColumn(ABC):
 
     @abstractmethod
     def checked(self, value: Any) -> Any:
-        """A value in a form that `_made` takes. Raises BadValue."""
+        """Return the value in a form that `_made` accepts. Raises BadValue."""
 
     def _made(self, values: Sequence[Any]) -> pa.Array:
         return pa.array(values, self.type)
 
     def values(self, array: pa.Array) -> list[Any]:
-        """What `array` was made of, but that records and fixed tuples are tuples, tuples and frozensets lists, and
-        enums their values. `array` is of this type; children may be declared nullable."""
+        """Return the values that `array` was made from, with simpler types: a record or fixed tuple becomes a tuple, a
+        tuple or frozenset a list, and an enum its value. `array` is of this column's type; its children may be declared
+        nullable."""
         return array.to_pylist()  # type: ignore[no-any-return]
 
 
 class Scalar(ArrowColumn):
-    """What Arrow takes and gives as it is. `check` as in `bolts.sinks.values`."""
+    """A type that Arrow takes and returns unchanged. `check`: a function as in `bolts.sinks.values`."""
 
     def __init__(self, arrow: pa.DataType, kind: type, check: Callable[[Any], Any], optional: bool) -> None:
         super().__init__(arrow, [kind], optional)
@@ -87,7 +89,7 @@ class Scalar(ArrowColumn):
 
 
 def real(value: Any) -> float:
-    """A float, also NaN and infinities, which Spark knows. Raises BadValue."""
+    """Return the value as a float. NaN and infinities are valid, because Spark has them. Raises BadValue."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise wrong(value, "a float")
     try:
@@ -97,7 +99,7 @@ def real(value: Any) -> float:
 
 
 class Moment(ArrowColumn):
-    """A datetime, in microseconds of UTC."""
+    """A datetime, stored as microseconds in UTC."""
 
     def __init__(self, optional: bool) -> None:
         super().__init__(TIMESTAMP, [datetime], optional)
@@ -113,7 +115,8 @@ class Moment(ArrowColumn):
             raise BadValue(f"{value} is outside the years 1 to 9999 in UTC") from error
 
     def _made(self, values: Sequence[Any]) -> pa.Array:
-        since = [None if value is None else value - _EPOCH for value in values]  # a third of what Arrow takes for it
+        # Arrow's own conversion takes three times as long.
+        since = [None if value is None else value - _EPOCH for value in values]
         made = pa.array(since, pa.duration("us")).view(INT64)
         low, high = min_max(made).as_py().values()
         if low is not None and not _FIRST <= low <= high <= _END:
@@ -122,7 +125,7 @@ class Moment(ArrowColumn):
 
     def values(self, array: pa.Array) -> list[Any]:
         micros = array.view(INT64).to_pylist()
-        return [None if one is None else _EPOCH + timedelta(microseconds=one) for one in micros]
+        return [None if count is None else _EPOCH + timedelta(microseconds=count) for count in micros]
 
 
 class Number(ArrowColumn):
@@ -135,7 +138,7 @@ class Number(ArrowColumn):
         if not isinstance(value, Decimal):
             raise wrong(value, "a Decimal")
         if not value.is_finite():
-            raise BadValue(f"{value} can't be handed over: a number is wanted")
+            raise BadValue(f"{value} cannot be handed over: it is not a finite number")
         if value and not -DECIMAL_PLACES <= value.adjusted() < _WHOLE_DIGITS:
             raise self._unfit(value)
         exact = shortened(value)
@@ -145,18 +148,18 @@ class Number(ArrowColumn):
         return exact
 
     def values(self, array: pa.Array) -> list[Any]:
-        return [None if one is None else shortened(one) for one in array.to_pylist()]
+        return [None if number is None else shortened(number) for number in array.to_pylist()]
 
     @staticmethod
     def _unfit(value: Decimal) -> BadValue:
         return BadValue(
-            f"{shown(value)} does not fit: Spark's decimals have {_WHOLE_DIGITS} digits before the point and "
-            f"{DECIMAL_PLACES} after it here"
+            f"{shown(value)} does not fit: a decimal has at most {_WHOLE_DIGITS} digits before the point and "
+            f"{DECIMAL_PLACES} after it"
         )
 
 
 def shortened(value: Decimal) -> Decimal:
-    """The same number without zeros at its end. Exact, which `normalize` is not: it rounds to 28 digits."""
+    """Return the same number without trailing zeros. The result is exact; `normalize` would round it to 28 digits."""
     if not value:
         return Decimal(0)
     plain = format(value, "f")
@@ -164,7 +167,7 @@ def shortened(value: Decimal) -> Decimal:
 
 
 class Named(ArrowColumn):
-    """An enum, by its values."""
+    """An enum, stored by value."""
 
     def __init__(self, kind: type[enum.Enum], inner: ArrowColumn) -> None:
         super().__init__(inner.type, [kind], inner.optional)
@@ -183,7 +186,7 @@ class Named(ArrowColumn):
 
 
 class Choice(ArrowColumn):
-    """One of some literals, all of one type."""
+    """One of several literals of the same type."""
 
     def __init__(self, choices: Sequence[Any], inner: ArrowColumn) -> None:
         super().__init__(inner.type, [type(choices[0])], inner.optional)
@@ -205,8 +208,9 @@ class Choice(ArrowColumn):
 
 
 class Struct(ArrowColumn):
-    """A record, or a fixed tuple: one child a part. `loose`: it is optional, or within one that is, and so may be null;
-    Spark and Arrow want all parts to be nullable then, which says nothing of parts of what is there: `PRESENT` does."""
+    """A record or a fixed tuple, with one child column per part. `loose`: the struct is optional or within an optional
+    one, so it may be null. Spark and Arrow then require all parts to be nullable, even if a part is never None in a
+    struct that is present. `PRESENT` marks such parts."""
 
     def __init__(self, kind: type, parts: Sequence[tuple[str, ArrowColumn]], optional: bool, loose: bool) -> None:
         self._names = [name for name, _ in parts]
@@ -229,7 +233,7 @@ class Struct(ArrowColumn):
         return value
 
     def arrays(self, values: Sequence[Any]) -> list[pa.Array]:
-        """The columns of values none of which is None. Raises BadValue, which names the part."""
+        """Return one array per part. No value may be None. Raises BadValue, which names the part."""
         if not {self._kind}.issuperset(map(type, values)):
             for value in values:
                 self.checked(value)
@@ -242,7 +246,7 @@ class Struct(ArrowColumn):
         return made
 
     def rows(self, arrays: Sequence[pa.Array]) -> list[tuple[Any, ...]]:
-        """The reverse: a tuple for each row."""
+        """Return one tuple per row: the reverse of `arrays`."""
         return [*zip(*(column.values(array) for column, array in zip(self._columns, arrays, strict=True)), strict=True)]
 
     def _made(self, values: Sequence[Any]) -> pa.Array:
@@ -261,7 +265,7 @@ class Struct(ArrowColumn):
 
 
 class Many(ArrowColumn):
-    """A tuple or a frozenset of any number of values. A frozenset is sorted: its order is another in each process."""
+    """A tuple or a frozenset of any length. A frozenset is sorted, because its order differs between processes."""
 
     def __init__(self, kind: type, each: ArrowColumn, optional: bool) -> None:
         super().__init__(pa.list_(pa.field("item", each.type, each.optional)), [kind], optional)
@@ -277,7 +281,7 @@ class Many(ArrowColumn):
         if self._kind is frozenset:
             present = [sorted(value, key=encoded) for value in present]
         offsets = pa.array([0, *accumulate(map(len, present))], pa.int32())
-        flat = self._each.array([one for value in present for one in value])
+        flat = self._each.array([item for value in present for item in value])
         return _spread(pa.ListArray.from_arrays(offsets, flat, type=self.type), values, len(present))
 
     def values(self, array: pa.Array) -> list[Any]:
@@ -288,7 +292,7 @@ class Many(ArrowColumn):
 
 
 def _spread(made: pa.Array, values: Sequence[Any], present: int) -> pa.Array:
-    """An array of what is there, with a null for each None among the values."""
+    """Return `made`, which holds the values that are not None, with a null inserted for each None in `values`."""
     if present == len(values):
         return made
     place = iter(range(present))
@@ -296,7 +300,7 @@ def _spread(made: pa.Array, values: Sequence[Any], present: int) -> pa.Array:
 
 
 def _filled(array: pa.Array, present: list[Any]) -> list[Any]:
-    """What is there, with None for each null of the array."""
+    """Return the values of `present` with None inserted for each null of the array."""
     if not array.null_count:
         return present
     following = iter(present)

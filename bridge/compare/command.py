@@ -1,6 +1,7 @@
-"""`kedge compare`: what the command line asks for, looked at before anything is measured; then figures and reports.
+"""`kedge compare`: checks the command line before anything is measured, then measures, prints figures and writes
+reports.
 
-What takes long to import, or needs the extra, is imported once the command line is known to be right.
+Modules that take long to import, or need the extra, are imported once the command line is known to be valid.
 """
 
 import json
@@ -51,11 +52,11 @@ from topology.version import version
 if TYPE_CHECKING:
     from bridge.compare.results import Comparison
 
-ALL_AT_ONCE: Final = "max"  # as a rate
+ALL_AT_ONCE: Final = "max"  # value of `--rate`: all messages at once
 FOR_S: Final = Duration(20)
 WARM_UP_S: Final = Duration(5)
 ROUNDS_MAX: Final = 100
-INTERRUPTED: Final = 130  # the exit status of who was ended by Ctrl-C
+INTERRUPTED: Final = 130  # exit status after Ctrl-C
 COLUMNS_MIN: Final = 20
 EXAMPLES: Final = (
     ("kedge compare alerts.py", "1,000 messages a second, in all modes that can run here"),
@@ -86,8 +87,9 @@ def compare(
 ) -> None:
     """Measure a topology in several modes, side by side.
 
-    How long each result takes with the same messages: on Kedge's workers, in one process, and in Spark's micro-batches.
-    Its own sinks don't run, so nothing is stored or sent. Ctrl-C ends it, and shows what was measured until then.
+    Shows how long each result takes with the same messages: on Kedge's workers, in one process, and in Spark's
+    micro-batches. The topology's own sinks don't run, so nothing is stored or sent. Ctrl-C ends the comparison and
+    shows the results so far.
     """
     terminal.say(f"kedge {version()}: compares modes of {printable(target)}")
     if wrong := _wrong(rate, for_s, warm_up, rounds, modes) or _wrong_bound(p99, rate, kill):
@@ -121,11 +123,11 @@ def compare(
         raise SystemExit(_measured_and_shown(job, report, png, as_json))
 
 
-# -- before anything is measured
+# -- before the measurement
 
 
 def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | None) -> str:
-    """What can't be, in a sentence; empty where all can."""
+    """Return a sentence about an invalid option; empty if all are valid."""
     number = _rate(rate)
     if number is not None and not 0 < number < inf:
         return f"{given_as('--rate')} takes a number of messages a second above 0, or max, not {rate!r:.80}"
@@ -141,7 +143,7 @@ def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | No
 
 
 def _wrong_bound(p99: float | None, rate: str, kill: bool) -> str:
-    """As `_wrong`, of `--p99`."""
+    """Return a sentence about an invalid `--p99`; empty if it is valid."""
     if p99 is None:
         return ""
     if not 0 < p99 < inf:
@@ -154,7 +156,7 @@ def _wrong_bound(p99: float | None, rate: str, kill: bool) -> str:
 
 
 def _rate(given: str) -> float | None:
-    """Messages a second, NaN for what is no number, or None for all at once."""
+    """Return messages per second, NaN for an invalid number, or None for all at once."""
     if given.strip().lower() == ALL_AT_ONCE:
         return None
     try:
@@ -164,11 +166,11 @@ def _rate(given: str) -> float | None:
 
 
 def _modes(given: str | None) -> tuple[str, ...]:
-    return tuple(one.strip() for one in (given or "").split(",") if one.strip())
+    return tuple(mode.strip() for mode in (given or "").split(",") if mode.strip())
 
 
 def _check_libraries(drawn: bool) -> None:
-    """Raises ConfigurationError where one is not installed, or broken. `drawn`: whether there will be plots."""
+    """Raises ConfigurationError if a library is missing or broken. `drawn`: True if there will be plots."""
     wanted = {"psutil": "kedge compare reads the load of processes by"}
     if drawn:
         wanted["matplotlib"] = "--report and --png draw by"
@@ -185,7 +187,7 @@ def _check_libraries(drawn: bool) -> None:
 
 
 def _check_files(files: dict[str, Path | None]) -> None:
-    """Raises ConfigurationError for a file that could not be written at the end. Leaves nothing."""
+    """Raises ConfigurationError for a file that could not be written at the end. Leaves no file."""
     taken: dict[Path, str] = {}
     for option, path in files.items():
         if path is None:
@@ -195,7 +197,7 @@ def _check_files(files: dict[str, Path | None]) -> None:
             if real.is_dir():
                 raise _unwritable(option, path, "it is a folder")
             if real.exists() and not real.is_file():
-                raise _unwritable(option, path, "it is no file")  # and would be one afterwards, /dev/null too
+                raise _unwritable(option, path, "it is no file")  # and would become one, even /dev/null
             made, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
             os.close(made)
             os.unlink(name)
@@ -211,11 +213,11 @@ def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
     )
 
 
-# -- the measuring, and what comes of it
+# -- the measurement and its results
 
 
 def _measured_and_shown(job: ComparisonJob, report: Path | None, png: Path | None, as_json: bool) -> int:
-    """Returns the exit status. From the last measurement on no signal keeps the figures from being shown."""
+    """Return the exit status. From the last measurement on no signal prevents the figures from being shown."""
     from bridge.compare.measure import compare as measure
     from bridge.compare.processes import Interrupts
     from bridge.compare.report.live import display
@@ -227,7 +229,7 @@ def _measured_and_shown(job: ComparisonJob, report: Path | None, png: Path | Non
             comparison = sustained(job, shown, interrupts, measure) if job.p99_ms else measure(job, shown, interrupts)
         try:
             _show(comparison, as_json)
-        finally:  # a stdout that is full must not cost the report
+        finally:  # a full stdout must not cost the report
             _write(comparison, job, report, png)
         return INTERRUPTED if interrupts.came or comparison.interrupted else _status(comparison)
 
@@ -235,11 +237,11 @@ def _measured_and_shown(job: ComparisonJob, report: Path | None, png: Path | Non
 def _status(comparison: "Comparison") -> int:
     from bridge.compare.report.table import measured
 
-    return 0 if any(measured(one) for one in comparison.modes) else 1
+    return 0 if any(measured(mode) for mode in comparison.modes) else 1
 
 
 def _show(comparison: "Comparison", as_json: bool) -> None:
-    """The table, on stderr where stdout is for JSON."""
+    """Print the table, on stderr if stdout is for JSON."""
     from bridge.compare.report import table
 
     columns = max(COLUMNS_MIN, shutil.get_terminal_size().columns)
@@ -253,7 +255,7 @@ def _show(comparison: "Comparison", as_json: bool) -> None:
 
 
 def _write(comparison: "Comparison", job: ComparisonJob, report: Path | None, png: Path | None) -> None:
-    """The files. Raises ConfigurationError where one can't be written any more."""
+    """Write the files. Raises ConfigurationError if a file cannot be written any more."""
     if report is None and png is None:
         return
     from bridge.compare.report import html as reports
@@ -279,7 +281,7 @@ def _write(comparison: "Comparison", job: ComparisonJob, report: Path | None, pn
 
 
 def again(job: ComparisonJob) -> str:
-    """A command line that does the same once more, whatever of it has come from the environment."""
+    """Return a command line that repeats the comparison, including every setting that came from the environment."""
     return f"kedge compare {shlex.join(blind([*_words(job)]))}"
 
 

@@ -1,5 +1,5 @@
-"""On what a comparison was made: the machine, and the versions of what matters. Asks Java for its own, and only reads
-what else there is."""
+"""The conditions of a comparison: the machine and the versions of its software. Runs `java -version`, else only
+reads."""
 
 import os
 import platform
@@ -15,14 +15,16 @@ import psutil  # type: ignore[import-untyped]  # it has no stubs
 from bridge.spark.java import pips
 from topology.version import version as kedge_version
 
-ASKED_S: Final = 10.0  # for Java to tell its version
+ASKED_S: Final = 10.0  # seconds that Java may take to print its version
 PACKAGES: Final = ("pyspark", "pyarrow", "msgspec", "pyzmq", "apsw")
 CPUINFO: Final = Path("/proc/cpuinfo")
 
 
 def machine() -> dict[str, Any]:
-    """Its system, processor, cores that this process may use, megabytes of memory, and how busy it was before. No name
-    of its own."""
+    """Return the system, the processor, the cores that this process may use, megabytes of memory, and the load before.
+
+    It contains no name of the machine.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "system": f"{platform.system()} {platform.release()}",
@@ -34,7 +36,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Kedge, Python, of packages that are there, and of Java, where Spark is."""
+    """Return the versions of Kedge, of Python, of installed packages, and of Java if Spark is installed."""
     found = {"kedge": kedge_version(), "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -47,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def _java() -> str:
-    """The version of the machine's own, or else of the one that pip has brought; empty where none tells it."""
+    """Return the version of the machine's own Java, or of the one that pip installed; empty if neither prints one."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java") or pips()
     if java is None:

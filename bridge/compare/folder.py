@@ -1,12 +1,12 @@
-"""The folder of a comparison: made in the temporary directory, gone with it; the next one removes it after a kill.
+"""The folder of a comparison: made in the temporary directory, and removed at the end, or by the next comparison after
+a kill.
 
-A file in it is locked for as long as the comparison lives, however that ends: its processes wait for this lock and end
-with it, and what nobody has locked is nobody's. Nothing but folders with names of ours, of this user, is ever removed.
-Must not know what is in it.
+A file in the folder is locked for as long as the comparison lives. Its processes wait for this lock and end with the
+comparison, however it ends. A folder without a locked file belongs to no living comparison. Only folders with our
+names, of this user, are ever removed. Must not know what is in the folder.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -21,18 +21,19 @@ from typing import Final
 
 from topology.codes.comparison import COMPARISON_FILES_NOT_WRITABLE
 from topology.errors import StartError
+from topology.filesystem.locks import lock_in_place, lock_shared
 
 PREFIX: Final = "kedge-compare-"
 ALIVE: Final = "alive"  # the file that is locked
-TRIES_MAX: Final = 16  # of making one; each can only fail by another comparison's sweep at that very moment
-ENTRIES_MAX: Final = 10_000  # of a temporary directory, that a sweep looks at
-SWEPT_MAX: Final = 16  # folders that one sweep removes; the next comparison goes on
-ROOM_MIN: Final = 1_000_000  # bytes: less is no room for what a mode writes
+TRIES_MAX: Final = 16  # attempts to make a folder; each can only fail by another comparison's sweep at that very moment
+ENTRIES_MAX: Final = 10_000  # entries of a temporary directory that a sweep examines
+SWEPT_MAX: Final = 16  # folders that one sweep removes; the next comparison removes more
+ROOM_MIN: Final = 1_000_000  # bytes: with less, a mode has no room to write
 _OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ComparisonFolder:
-    """A new one, of mode 0700, locked until `close`. Raises StartError, in one sentence, where it can't be made."""
+    """A new folder of mode 0700, locked until `close`. Raises StartError, with one sentence, if it cannot be made."""
 
     def __init__(self) -> None:
         try:
@@ -47,7 +48,7 @@ class ComparisonFolder:
         raise can_not_begin(f"the folder of the comparison in {parent} was taken away {TRIES_MAX} times")
 
     def close(self) -> None:
-        """Removes it with all that is in it, and gives the lock back. May be called twice; never raises."""
+        """Remove the folder with all its content, and release the lock. May be called twice; never raises."""
         if self._lock >= 0:
             _remove(self.path)
             os.close(self._lock)
@@ -55,7 +56,7 @@ class ComparisonFolder:
 
 
 def sweep() -> int:
-    """Removes the folders of comparisons that were killed, and follows no link. Returns how many; never raises."""
+    """Remove the folders of killed comparisons. Follows no link. Return how many; never raises."""
     swept = 0
     for path in _candidates(tempfile.gettempdir()):
         try:
@@ -72,23 +73,25 @@ def sweep() -> int:
 
 @cache
 def end_with(folder: Path) -> None:
-    """Has this process killed once the comparison is gone that this folder is of, however it went: nobody is left who
-    would end it. Costs a thread that waits for a lock. In a folder that is none of a comparison's it does nothing."""
+    """Kill this process once the comparison of this folder is gone, however it ended.
+
+    No other process would end it then. Costs a thread that waits for a lock. Does nothing in any other folder.
+    """
     threading.Thread(target=_until_gone, args=(folder,), daemon=True, name="alive").start()
 
 
 def can_not_begin(why: str) -> StartError:
-    """The error of a comparison whose own files can't be made."""
+    """Return the error for a comparison whose own files cannot be made."""
     return StartError(why, code=COMPARISON_FILES_NOT_WRITABLE)
 
 
 def unmade(error: OSError) -> str:
-    """What is said where something of a comparison's own fails, which is no mode's fault."""
+    """Return the sentence for a failure of the comparison's own files, which no mode causes."""
     return f"a file or process of the comparison's own can't be made: {error.strerror or error}"
 
 
 def without_room(folder: Path) -> str:
-    """A sentence, where there is no room left on its disk; else empty."""
+    """Return a sentence if the folder's disk has no room left; else empty."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
@@ -99,12 +102,12 @@ def without_room(folder: Path) -> str:
 def _until_gone(folder: Path) -> None:
     try:
         file = os.open(folder / ALIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        fcntl.flock(file, fcntl.LOCK_SH)
+        lock_shared(file, wait=True)
     except FileNotFoundError:
         if folder.exists():
             return
     except OSError:
-        return  # this file system knows no locks
+        return  # this file system has no locks
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -118,8 +121,10 @@ def _candidates(parent: str) -> Iterator[Path]:
 
 
 def _new(folder: Path) -> int | None:
-    """Its lock, of one that was just made; None where another comparison has it, which takes it away. Raises OSError,
-    and then it is gone."""
+    """Return the lock of a folder that was just made; None if another comparison has taken it, and will remove it.
+
+    Raises OSError; the folder is then gone.
+    """
     try:
         return _locked(folder, os.O_CREAT | os.O_EXCL)
     except OSError:
@@ -128,18 +133,15 @@ def _new(folder: Path) -> int | None:
 
 
 def _locked(folder: Path, flags: int = 0) -> int | None:
-    """A descriptor of its file, which holds the lock; None where it is not ours, in use, or gone by now."""
+    """Return a descriptor that holds the folder's lock; None if the folder is not ours, is in use, or is gone by
+    now."""
     its = os.lstat(folder)
     if not stat.S_ISDIR(its.st_mode) or its.st_uid != os.geteuid() or its.st_mode & 0o777 != 0o700:
         return None
     lock = os.open(folder / ALIVE, _OPEN | flags, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        opened, there = os.fstat(lock), os.lstat(folder / ALIVE)  # it may have been swept before it was locked
-        if (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino):
+        if lock_in_place(lock, folder / ALIVE):  # it may have been swept before it was locked
             return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
     except OSError:
         os.close(lock)
         raise
@@ -148,7 +150,7 @@ def _locked(folder: Path, flags: int = 0) -> int | None:
 
 
 def _remove(folder: Path) -> bool:
-    """Removes what is in it, at last the file that is locked; whether it is gone."""
+    """Remove the folder's content, the locked file last. Return True if the folder is gone."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             path = folder / name

@@ -1,4 +1,4 @@
-"""What is asked of a comparison, and to whom it tells how far it is. Plain data; no I/O."""
+"""A comparison's job, and the interface to which it reports its progress. Plain data; no I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ class ComparisonJob:
     """One comparison, as `kedge compare` takes it from its command line.
 
     target         TOPOLOGY as `kedge run` takes it; `values` and `config`: `--set` and `--config`, NAME=VALUE each.
-    rate           messages a second; None for all of them at once (`--rate max`).
-    seconds        measured, in each round of each row; `warm_up_s` goes before, and is not measured.
+    rate           messages per second; None for all of them at once (`--rate max`).
+    seconds        measured in each round of each row; `warm_up_s` comes before, and is not measured.
     rounds         how often each row is measured; rows take turns.
     modes          as `--modes` names them; empty for all that can run here.
     spark_master, spark_conf   as `--spark` and `--spark-conf` of `kedge run`.
-    kill           whether each round has its victim killed in its middle.
-    sample         as `values`, for data that were made because no values were given; what repeats the command leaves
-                   them out.
-    counted        a regex and a group of it, where the topology counts messages by that group, as Spark can in SQL.
-    p99_ms         where it is above 0, each row's highest rate is sought whose 99th percentile is within it, from
-                   `rate` on (`--p99`).
+    kill           True if each round has its victim killed in its middle.
+    sample         as `values`, for data that were made because no values were given; the command line that repeats the
+                   comparison leaves them out.
+    counted        a regex and a group of it, if the topology counts messages by that group, as Spark can in SQL.
+    p99_ms         if above 0: the comparison searches for each row's highest rate whose 99th percentile is within it,
+                   starting at `rate` (`--p99`).
     """
 
     target: str
@@ -44,18 +44,18 @@ class ComparisonJob:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """All that the topology is made with, NAME=VALUE each."""
+        """Return all settings that the topology is made with, NAME=VALUE each."""
         return (*self.values, *self.sample)
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One row of the table, before anything is known of it: a mode, and with which settings. Hashable by its title.
+    """One row of the table, before it is measured: a mode and its settings. Hashable by its title.
 
     mode       as `--modes` names it. A mode of Spark's may have two rows.
     title      as people read it; no two rows have the same.
-    guarantee  what it promises of a result, in a word or two.
-    settings   that it runs with, beyond the defaults of what runs it.
+    guarantee  the row's delivery guarantee, in a word or two.
+    settings   settings beyond the defaults of the engine that runs it.
     """
 
     mode: str
@@ -65,28 +65,33 @@ class ComparisonRow:
 
 
 class ComparisonProgress(Protocol):
-    """Is told how far a comparison is. Called in the thread of `compare`, a dozen times a second at most while a phase
-    lasts; must return at once, and what it raises ends the comparison."""
+    """The receiver of a comparison's progress.
+
+    Its methods are called in the thread of `compare`, at most a dozen times per second during a phase. They must return
+    at once. An exception that they raise ends the comparison.
+    """
 
     def planned(self, rows: Sequence[ComparisonRow]) -> None:
-        """These will be measured, in this order, in each round."""
+        """These rows will be measured, in this order, in each round."""
 
     def begun(self, row: ComparisonRow, round: int) -> None:
         """This row's turn in this round, from 1."""
 
     def phase(self, row: ComparisonRow, phase: str, done_s: float, of_s: float) -> None:
-        """Where its turn is: one of PHASES, and how many seconds of at most, or of exactly, how many have gone."""
+        """Report one of PHASES, its seconds so far, and its seconds in all (a limit, or exact)."""
 
     def ended(self, row: ComparisonRow, result: ModeResult) -> None:
-        """Its turn is over: all that this row has by now, of earlier rounds too. Not the last word: what is missing is
-        known once all rows are measured."""
+        """A row's turn is over. `result` has everything measured so far, earlier rounds included.
+
+        It is not final: missing results are known once all rows are measured.
+        """
 
     def note(self, text: str) -> None:
-        """A sentence that a reader has to know, as it will be in `Comparison.notes`; or which rate is tried now."""
+        """Report a sentence that a reader has to know, as in `Comparison.notes`; or the rate that is tried now."""
 
 
 class Quiet:
-    """A Progress that tells nobody."""
+    """A ComparisonProgress that reports nothing."""
 
     def planned(self, rows: Sequence[ComparisonRow]) -> None: ...
     def begun(self, row: ComparisonRow, round: int) -> None: ...

@@ -1,4 +1,4 @@
-"""A whole comparison: rows in rounds, what each has given, and the same results asked of all of them."""
+"""A whole comparison: measures rows in rounds, and checks that all rows gave the same results."""
 
 import shutil
 from dataclasses import dataclass, field, replace
@@ -29,15 +29,15 @@ UNNAMED: Final = "Some results are of several messages, or of timers: they are c
 
 
 def compare(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts | None = None) -> Comparison:
-    """Measures each row in each round, in turns; blocks until all are, in the main thread.
+    """Measure each row in each round, in turns. Blocks until all are measured; call it in the main thread.
 
-    A row that can't run, or crashes, has its `problem`, and the others go on. Ctrl-C (KeyboardInterrupt) at any point
-    ends it early: all processes are ended, and what was measured by then is returned, `interrupted`. `interrupts` are
-    those of a caller who has taken them already, so that none comes in between who would cost what was measured.
+    A row that cannot run, or crashes, has its `problem`, and the other rows continue. Ctrl-C (KeyboardInterrupt) ends
+    the comparison early: all processes are ended, and the result has everything measured so far, and `interrupted`.
+    Pass `interrupts` if the caller has taken the signals already, so that no signal in between loses a measurement.
 
-    Raises ConfigurationError for what a user has to mend before anything can be measured: a mode that there is none of,
-    a topology that can't be loaded, has companions or no spout that gives anything, a rate or times that are none; and
-    StartError where it can't make its own files.
+    Raises ConfigurationError for an error that the user has to fix before anything can be measured: an unknown mode; a
+    topology that cannot be loaded, has companions, or has no spout that emits anything; an invalid rate or time. Raises
+    StartError if the comparison's own files cannot be made.
     """
     interrupts = interrupts or Interrupts()
     with interrupts.taken():
@@ -53,7 +53,7 @@ def compare(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interr
 
 @dataclass
 class RowRounds:
-    """One row: its figures by now, and what each of its rounds has given."""
+    """One row: its figures so far, and the results of each of its rounds."""
 
     way: ModeRun
     result: ModeResult | None = None
@@ -61,7 +61,7 @@ class RowRounds:
 
 
 class Whole:
-    """A comparison that goes on. `made`: all that is known by now."""
+    """A comparison under way. `made`: everything known so far."""
 
     def __init__(self, job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts) -> None:
         self._job, self._progress, self._interrupts = job, progress, interrupts
@@ -72,7 +72,8 @@ class Whole:
         self._folder = ComparisonFolder()
 
     def run(self) -> None:
-        """Everything. Raises KeyboardInterrupt, and ConfigurationError and StartError where nothing can be measured."""
+        """Run all rounds. Raises KeyboardInterrupt, and ConfigurationError and StartError if nothing can be
+        measured."""
         job = self._job
         counts_of(job)
         with self._interrupts.raising():
@@ -94,7 +95,7 @@ class Whole:
                 self._turn(seen, number, script, offer, origins)
 
     def close(self) -> None:
-        """Ends all that is left, and says what each row has missed."""
+        """End all remaining processes, and add the missing results of each row."""
         end_all(self._mark)
         self._folder.close()
         _judge(self._rows)
@@ -104,7 +105,7 @@ class Whole:
         self.made.modes = [seen.result for seen in self._rows if seen.result is not None]
 
     def _turn(self, seen: RowRounds, number: int, script: Script, offer: Offer, origins: dict[int, int]) -> None:
-        """One round of one row. A row that could not run, or crashed, has no further turn."""
+        """Run one round of one row. A row that could not run, or crashed, has no further turn."""
         if seen.result is not None and seen.result.problem:
             return
         row = seen.way.row
@@ -146,7 +147,7 @@ class Whole:
             self._note(text)
         if not trial.problem:
             seen.runs.append(names_of(trial, origins))
-        if any(one.origin not in origins for one in trial.arrivals):
+        if any(arrival.origin not in origins for arrival in trial.arrivals):
             self._note(UNNAMED)
         return figures(seen.way.row, _told(trial), script, origins)
 
@@ -174,7 +175,7 @@ def _failed(row: ComparisonRow, error: Exception) -> ModeResult:
 
 
 def _judge(rows: list[RowRounds]) -> None:
-    """Compares what all rounds of all rows have given, of those that came to their end."""
+    """Compare the results of all rounds of all rows that were completed."""
     expected = agreed([run for seen in rows for run in seen.runs])
     for seen in rows:
         if seen.result is not None and seen.runs:
@@ -183,7 +184,7 @@ def _judge(rows: list[RowRounds]) -> None:
 
 
 def _settings(job: ComparisonJob) -> dict[str, Any]:
-    """As they are told. Of values and of Spark's settings only the names: they may be secrets."""
+    """Return the settings as they are shown. Of values and of Spark's settings only the names: they may be secrets."""
     return {
         "rate": job.rate if job.rate is not None else "max",
         "seconds": job.seconds,

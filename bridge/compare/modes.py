@@ -1,4 +1,4 @@
-"""Which modes there are: how each is started, its settings, whom a kill hits, what it guarantees. Starts nothing."""
+"""The modes: how each is started, its settings, the victim of a kill, its guarantee. Starts nothing."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -18,36 +18,38 @@ from topology.plan import WORKERS_MAX
 RECORD: Final = "record"
 EMBEDDED: Final = "embedded"
 SPARK: Final = "spark:"
-TRIGGERS: Final = (DEFAULT, "100ms", "1s")  # of `--trigger`, that are named; any other interval will do
-NAMED: Final = (RECORD, EMBEDDED, *(f"{SPARK}{one}" for one in TRIGGERS), *jvm.MODES)
-WORKERS: Final = 2  # of RECORD alone; of `record:N` it is N
+TRIGGERS: Final = (DEFAULT, "100ms", "1s")  # the named intervals of `--trigger`; any other interval is valid too
+NAMED: Final = (RECORD, EMBEDDED, *(f"{SPARK}{trigger}" for trigger in TRIGGERS), *jvm.MODES)
+WORKERS: Final = 2  # number of workers of RECORD; for `record:N` it is N
 
-_DEFAULTS: Final = {  # what Spark has where we have something else; what the bridge can't do without stays
+_DEFAULTS: Final = {  # Spark's own defaults for settings that we change; settings that the bridge needs stay
     "spark.sql.streaming.checkpointFileManagerClass": f"{STREAMING}checkpointing.FileContextBasedCheckpointFileManager",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
     "spark.sql.streaming.pollingDelay": "10ms",
 }
-_STAY: Final = (  # what state per key needs; and few shuffles, as 200 on one machine are no use to anybody
+_STAY: Final = (  # settings that keyed state needs; and few shuffles, as 200 are of no use on one machine
     "spark.sql.streaming.stateStore.providerClass",
     "spark.sql.shuffle.partitions",
 )
-_TOLD: Final = (*_DEFAULTS, *_STAY)  # settings that a row of Spark's names
+_TOLD: Final = (*_DEFAULTS, *_STAY)  # settings that a row of Spark's shows
 
 
 def default_modes() -> tuple[str, ...]:
-    """All that can run here: Spark's only where pyspark can be imported, the JVM's only where there is a javac too."""
+    """Return all modes that can run here: Spark's only with pyspark, the JVM's only with a javac too."""
     spark = NAMED[2 : 2 + len(TRIGGERS)] if _has_spark() else ()
     return (RECORD, EMBEDDED, *spark, *(jvm.MODES[:2] if spark and not jvm.why_not() else ()))
 
 
 def rows_of(modes: Sequence[str]) -> list[ComparisonRow]:
-    """The rows of these modes, in their order, each once. Raises ConfigurationError for one that there is none of."""
+    """Return the rows of these modes, in their order, each once. Raises ConfigurationError for an unknown mode."""
     return [way.row for way in ways_of(modes, "")]
 
 
 def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[ModeRun]:
-    """As `rows_of`, with how each is run. `guarantee`: what the topology gets from Kedge itself; `key` as `jvm.rows`
-    has it."""
+    """Return the rows as `rows_of` does, with the way to run each.
+
+    `guarantee`: the topology's guarantee on Kedge itself. `key` as in `jvm.modes.rows`.
+    """
     ways: dict[str, ModeRun] = {}
     for mode in modes:
         for way in _ways(mode.strip(), guarantee, key):
@@ -56,7 +58,7 @@ def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[ModeRun
 
 
 def why_not(way: ModeRun) -> str:
-    """Why it can't run here, in a sentence; empty where it can, as far as that is known beforehand."""
+    """Return the reason why a row cannot run here; empty if it can, as far as that is known beforehand."""
     if way.is_jvm:
         return jvm.why_not()
     if way.on_spark and not _has_spark():
@@ -77,7 +79,7 @@ def _ways(mode: str, guarantee: str, key: str) -> list[ModeRun]:
         interval = trigger_of(trigger, TRIGGER) if mode.startswith(SPARK) else AVAILABLE_NOW
     except ConfigurationError:
         interval = AVAILABLE_NOW
-    if interval == AVAILABLE_NOW:  # it ends, and does not keep up with a source
+    if interval == AVAILABLE_NOW:  # it ends, and does not follow a source
         near = did_you_mean(mode, NAMED)
         known = ", ".join((RECORD, f"{RECORD}:N", *NAMED[1:]))
         raise ConfigurationError(
@@ -88,7 +90,8 @@ def _ways(mode: str, guarantee: str, key: str) -> list[ModeRun]:
 
 
 def _workers(mode: str) -> int | None:
-    """How many a mode of Kedge's has; None for what is no such mode, or has a number that `kedge run` does not take."""
+    """Return a Kedge mode's number of workers; None for another mode, or for a number that `kedge run` does not
+    take."""
     name, colon, given = mode.partition(":")
     if name != RECORD or not colon:
         return WORKERS if mode == RECORD else None
@@ -97,7 +100,7 @@ def _workers(mode: str) -> int | None:
 
 
 def _micro_batch(mode: str, trigger: str, interval_s: float, guarantee: str) -> list[ModeRun]:
-    """Two rows: with the settings that `--engine spark` has by itself, and with Spark's own."""
+    """Return two rows: with the settings of `--engine spark`, and with Spark's own."""
     title = "Spark micro-batch, " + ("as soon as it can" if trigger == DEFAULT else f"each {trigger}")
     options = ("--engine", "spark", TRIGGER, trigger)
     confs = [word for name, value in _DEFAULTS.items() for word in ("--spark-conf", f"{name}={value}")]

@@ -1,4 +1,5 @@
-"""Processes of a comparison: what they are given, and that none is left, whatever has become of their parents."""
+"""The processes of a comparison: their environment, and the guarantee that none is left, even if its parent has
+died."""
 
 import os
 import secrets
@@ -20,9 +21,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Within `taken`, a SIGINT, SIGTERM or SIGHUP is noted as `came`. The first one raises KeyboardInterrupt, once: at
-    that moment within `raising`, else at the next one's begin, or at the next `check`. In another thread than the main
-    one, where there are none, it changes nothing."""
+    """Within `taken`, notes a SIGINT, SIGTERM or SIGHUP as `came`.
+
+    The first signal raises KeyboardInterrupt, once: at once within `raising`, else when the next `raising` begins, or
+    at the next `check`. Outside the main thread, where no signals come, it changes nothing.
+    """
 
     def __init__(self) -> None:
         self.came = False
@@ -31,7 +34,7 @@ class Interrupts:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Takes the signals; gives them back as they were. May be within another one."""
+        """Take the signals, and restore their handlers at the end. May be nested."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -44,7 +47,7 @@ class Interrupts:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """For what may end at any point. Who catches what it raises does so around it."""
+        """Mark code that may be ended at any point. Code that catches the exception does so around this block."""
         self._raising = True
         try:
             self.check()
@@ -53,7 +56,7 @@ class Interrupts:
             self._raising = False
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt where a signal came that has raised nothing yet."""
+        """Raises KeyboardInterrupt if a signal came that has raised nothing yet."""
         if self.came and not self._told:
             self._told = True
             raise KeyboardInterrupt
@@ -64,10 +67,10 @@ class Interrupts:
             self.check()
 
 
-MARK: Final = "COMPARED_BY_KEDGE"  # a variable of all processes of one comparison, which tells whose they are
-GONE_S: Final = 15.0  # for processes that were killed to be gone
+MARK: Final = "COMPARED_BY_KEDGE"  # a variable of all processes of one comparison, which identifies the comparison
+GONE_S: Final = 15.0  # seconds for killed processes to be gone
 LOOK_S: Final = 0.02
-RUN_OPTIONS: Final = (  # of `kedge run`: as variables of the user's they would change every mode
+RUN_OPTIONS: Final = (  # options of `kedge run`: set by the user as variables they would change every mode
     *("SET", "CONFIG", "WORKERS", "FOR", "STATE_DIR", "FRESH", "RUN_ID", "ACCEPT_DUPLICATES", "ACCEPT_LOSS", "LINKS"),
     *(
         "NO_STATE",
@@ -86,20 +89,22 @@ OPTION_VARIABLES: Final = frozenset(f"KEDGE_{name}" for name in RUN_OPTIONS)
 
 
 def new_mark() -> str:
-    """One that no other comparison has."""
+    """Return a mark that no other comparison has."""
     return secrets.token_hex(8)
 
 
 def environment(mark: str, beside: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's own, but for options of `kedge run`. Packages are found where ours are, too."""
+    """Return this process's environment without the options of `kedge run`. It includes the path of our packages."""
     kept = {name: value for name, value in os.environ.items() if name not in OPTION_VARIABLES}
     path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH", ""), str(HOME))))
     return {**kept, "PYTHONPATH": path, MARK: mark, **(beside or {})}
 
 
 def started(command: Sequence[str], environment: Mapping[str, str], said: Path) -> "subprocess.Popen[bytes]":
-    """Starts one in a session of its own, so that a Ctrl-C is not its; what it says goes to `said`, with .out and .err.
-    Where it was started before, that is appended. Raises OSError."""
+    """Start a process in its own session, so that a Ctrl-C does not reach it.
+
+    Its output goes to `said` with .out and .err; a second start appends. Raises OSError.
+    """
     with open(said.with_suffix(".out"), "ab") as out, open(said.with_suffix(".err"), "ab") as err:
         return subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
@@ -107,24 +112,24 @@ def started(command: Sequence[str], environment: Mapping[str, str], said: Path) 
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """All processes of a comparison that live, but for this one."""
-    return [one for one in psutil.process_iter() if one.pid != os.getpid() and _mark_of(one) == mark]
+    """Return all living processes of a comparison, except this one."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _mark_of(process) == mark]
 
 
 def end_all(mark: str) -> None:
-    """Kills them until there is none; for GONE_S at most, as one that the disk holds can't be killed."""
+    """Kill them until none is left; for at most GONE_S, as a process that waits for the disk cannot be killed."""
     ends = time.monotonic() + GONE_S
     while (left := marked(mark)) and time.monotonic() < ends:
-        for one in left:
+        for process in left:
             try:
-                one.kill()
+                process.kill()
             except psutil.Error:
                 continue
         time.sleep(LOOK_S)
 
 
 def children(pid: int) -> Iterator[psutil.Process]:
-    """All that a process has started, directly or not, the oldest first."""
+    """Yield all processes that a process has started, directly or not, oldest first."""
     try:
         found = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -133,7 +138,7 @@ def children(pid: int) -> Iterator[psutil.Process]:
 
 
 def command_of(process: psutil.Process) -> str:
-    """Its command line; empty where it is gone."""
+    """Return the process's command line; empty if it is gone."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:

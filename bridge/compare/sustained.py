@@ -1,7 +1,7 @@
-"""The most messages a second at which each row keeps its 99th percentile within a bound: `kedge compare --p99 10ms`.
+"""The highest rate at which each row keeps its 99th percentile within a bound: `kedge compare --p99 10ms`.
 
-Rates are tried in comparisons of their own, one after the other: twice as many as before while a row is within the
-bound, half as many while it is not, and then between the two. Knows comparisons as a whole; starts no process itself.
+Each rate is tried in a comparison of its own. The rate doubles while a row is within the bound, halves while it is not,
+and then lies between the two. Knows comparisons as a whole; starts no process itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,29 +15,32 @@ from bridge.compare.results import Comparison, ModeResult, percentiles
 from bridge.compare.workload.prepare import counts_of
 from topology.errors import ConfigurationError
 
-BETWEEN: Final = 1.2  # times as many is not within the bound any more: near enough
-HALVED_MAX: Final = 7  # times, below the rate that it begins with, before it is said that none is within the bound
-BOUND: Final = "p99_ms"  # of a comparison's settings
-RATE: Final = "highest rate"  # of a row's settings
+BETWEEN: Final = 1.2  # the search ends if a rate this many times higher is not within the bound
+HALVED_MAX: Final = 7  # halvings of the first rate before the row is reported as never within the bound
+BOUND: Final = "p99_ms"  # a key of a comparison's settings
+RATE: Final = "highest rate"  # a key of a row's settings
 
 Compare = Callable[[ComparisonJob, ComparisonProgress, Interrupts], Comparison]
 
 
 @dataclass
 class Search:
-    """One row. `within`: the highest rate that was within the bound, and what it gave there; `beyond`: the lowest that
-    was not, and what it gave."""
+    """The search of one row.
+
+    within  the highest rate that was within the bound, and its result.
+    beyond  the lowest rate that was not, and its result.
+    """
 
     begins: float
     mode: str = ""
     within: tuple[float, ModeResult] | None = None
     beyond: tuple[float, ModeResult] | None = None
-    failed: int = 0  # rates that were not within it, before one was
+    failed: int = 0  # rates beyond the bound before the first one within it
     ended: bool = False
     notes: list[str] = field(default_factory=list)
 
     def wants(self) -> float | None:
-        """The next rate; None where nothing more is to be tried."""
+        """Return the next rate; None if no further rate is to be tried."""
         if self.ended:
             return None
         if self.within is None and self.beyond is None:
@@ -51,18 +54,18 @@ class Search:
         return round(sqrt(low * high)) if high / low > BETWEEN and high - low > 1 else None
 
     def tried(self, rate: float, found: ModeResult, bound_ms: float) -> None:
-        """What a rate has given."""
+        """Enter the result of a rate."""
         if is_within(found, bound_ms):
             self.within = (rate, found)
             return
         if self.within is None:
             self.failed += 1
         self.beyond = (rate, found)
-        if found.offered == 0:  # it did not run at all, and does not at another rate
+        if found.offered == 0:  # it did not run at all, and will not at another rate
             self.ended = True
 
     def can_not_try(self, why: str) -> None:
-        """The next rate can't be offered."""
+        """Enter that the next rate cannot be offered."""
         self.ended = True
         if self.within is not None:
             self.notes.append(
@@ -70,7 +73,7 @@ class Search:
             )
 
     def result(self, bound_ms: float) -> ModeResult | None:
-        """The row: its figures at the highest rate within the bound; else those of the lowest, and why."""
+        """Return the row with its figures at the highest rate within the bound; else at the lowest, with the reason."""
         if self.within is not None:
             rate, found = self.within
             found.settings[RATE] = f"{rate:,.0f} a second"
@@ -89,13 +92,13 @@ class Search:
 
 
 def is_within(found: ModeResult, bound_ms: float) -> bool:
-    """Whether a row came to its end, lost nothing, and has its 99th percentile within the bound."""
+    """True if a row finished, lost nothing, and has its 99th percentile within the bound."""
     some = percentiles(found.latencies)
     return not (found.problem or found.missing) and some is not None and some["p99"] <= bound_ms
 
 
 def sustained(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts, compare: Compare) -> Comparison:
-    """As `compare`, whose rows are then those of each one's highest rate. `job.rate` is where it begins."""
+    """Do as `compare` does; each row is that of its highest rate. The search begins at `job.rate`."""
     assert job.rate is not None, "a rate to begin with"
     searches: dict[str, Search] = {}
     steps = _Steps(progress)
@@ -109,8 +112,8 @@ def sustained(job: ComparisonJob, progress: ComparisonProgress, interrupts: Inte
         except ConfigurationError as error:
             if made is None:
                 raise
-            for one in _wanting(searches, rate):
-                one.can_not_try(str(error))
+            for row_search in _wanting(searches, rate):
+                row_search.can_not_try(str(error))
         else:
             steps.note(f"now {rate:,.10g} messages a second")
             found = compare(replace(job, rate=rate, modes=tuple(modes)), steps, interrupts)
@@ -123,28 +126,28 @@ def sustained(job: ComparisonJob, progress: ComparisonProgress, interrupts: Inte
             if found.interrupted:
                 made.interrupted = True
                 break
-        rate = next((wanted for one in searches.values() if (wanted := one.wants()) is not None), None)
-        modes = [*dict.fromkeys(one.mode for one in _wanting(searches, rate))] if rate is not None else []
+        rate = next((wanted for row_search in searches.values() if (wanted := row_search.wants()) is not None), None)
+        modes = [*dict.fromkeys(row_search.mode for row_search in _wanting(searches, rate))] if rate is not None else []
     assert made is not None
-    results = [one.result(job.p99_ms) for one in searches.values()]
-    made.modes = [one for one in results if one is not None]
-    made.notes = [*(note for one in searches.values() for note in one.notes), *notes]
+    results = [row_search.result(job.p99_ms) for row_search in searches.values()]
+    made.modes = [row_search for row_search in results if row_search is not None]
+    made.notes = [*(note for row_search in searches.values() for note in row_search.notes), *notes]
     made.settings |= {
         "rate": f"the highest with p99 within {job.p99_ms:g} ms",
         BOUND: job.p99_ms,
         "first_rate": job.rate,
     }
-    for name in ("messages", "warm_up_messages"):  # of the first rate alone
+    for name in ("messages", "warm_up_messages"):  # of the first rate only
         made.settings.pop(name, None)
     return made
 
 
 def _wanting(searches: dict[str, Search], rate: float) -> Iterator[Search]:
-    return (one for one in searches.values() if one.wants() == rate)
+    return (search for search in searches.values() if search.wants() == rate)
 
 
 class _Steps:
-    """A Progress for comparisons that are one to who watches: rows are planned once, and each note comes once."""
+    """A ComparisonProgress that shows many comparisons as one: rows are planned once, and each note is shown once."""
 
     def __init__(self, progress: ComparisonProgress) -> None:
         self._progress, self._planned = progress, False

@@ -13,8 +13,11 @@ ITS_DRIVER: Final = "the driver"
 
 @dataclass(frozen=True)
 class ModeRun:
-    """A row, and how it is run: options of `kedge run`, and variables; `victim` of a kill; `interval_s`: how long a
-    micro-batch waits for the next one at least. None of it for what `jvm` measures (`is_jvm`)."""
+    """A row, and how it is run: options of `kedge run`, variables, and the `victim` of a kill.
+
+    `interval_s`: the shortest wait of a micro-batch for the next one. Rows that `jvm` measures have none of this
+    (`is_jvm`).
+    """
 
     row: ComparisonRow
     options: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""What becomes of a batch of a query's results: rows in a file, and how far its input is. In the driver, or where Spark
-Connect runs what it is given for batches.
+"""The handling of one batch of a query's results: write its rows to a file, and determine how far its input was read.
+Runs in the driver or, over Spark Connect, in the server that calls functions per batch.
 
-Knows files and what a query declares; not who runs it, nor what its end brings about.
+Knows files and what a query declares; must not know who runs it, nor what happens at its end.
 """
 
 import json
@@ -23,7 +23,7 @@ InBatch: TypeAlias = Callable[..., DataFrame]
 
 @dataclass(frozen=True)
 class QueryRun:
-    """One query in one life of its driver, and in one of its epochs."""
+    """One query in one life of its driver and in one of its epochs."""
 
     spec: QuerySpec
     folder: QueryFolder
@@ -33,8 +33,8 @@ class QueryRun:
 
 @dataclass(frozen=True)
 class BatchOutcome:
-    """What a batch came to. `before`: up to where no reader will ask again; `ended`: where all tasks have said that
-    they end, of the batch that has nothing but that."""
+    """The result of a batch. `before`: the end of the batch before it, below which no reader will read again. `ended`:
+    the end of the stream, set only in the batch that holds nothing but the reports of all tasks that they end."""
 
     rows: int
     before: Ends | None
@@ -42,47 +42,47 @@ class BatchOutcome:
 
 
 def keep(of: QueryRun, frame: DataFrame, batch: int, in_batch: InBatch, say: Callable[[str], None]) -> BatchOutcome:
-    """Writes the rows of a batch, which are durable when it returns. Raises NeedsMending."""
+    """Write the rows of a batch, which are durable when this returns. Raises UserError."""
     declared = of.spec.output_schema()
     try:
         table = fitted(in_batch(frame, say).toArrow(), wanted(of.spec))
     except ValueError as error:
         if users_place(error):
-            raise  # of a function of the user's, for a table say: that is told with its traceback
-        raise UserError(f"query {of.spec.name!r} gives what {of.spec.declares} can't hold: {error}") from error
+            raise  # raised in a user's function, for example for a table: reported with its traceback
+        raise UserError(f"query {of.spec.name!r} has a result that {of.spec.declares} cannot hold: {error}") from error
     number = of.epoch.base + batch
     if of.spec.revision:
         table = table.append_column(of.spec.revision, pa.array([number] * table.num_rows, pa.int64()))
     of.folder.write(number, table.select(declared.names))
     before = reached(offsets(of, batch - 1)) if batch else None
     read = offsets(of, batch)
-    ended = all(one["ended"] == of.life for found in read.values() for one in found)
+    ended = all(offset["ended"] == of.life for found in read.values() for offset in found)
     return BatchOutcome(table.num_rows, before, reached(read) if ended else None)
 
 
 def wanted(spec: QuerySpec) -> pa.Schema:
-    """The columns that a query has to give."""
-    return pa.schema([one for one in spec.output_schema() if one.name != spec.revision])
+    """Return the columns that a query has to return."""
+    return pa.schema([field for field in spec.output_schema() if field.name != spec.revision])
 
 
 def offsets(of: QueryRun, batch: int) -> dict[str, list[dict[str, Any]]]:
-    """Where a batch ends, by input; one that the query reads twice has two. Raises NeedsMending."""
+    """Return where a batch ends, by input. An input that the query reads twice has two offsets. Raises UserError."""
     lines = (of.folder.checkpoint(of.epoch) / "offsets" / str(batch)).read_text().splitlines()[2:]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in of.spec.inputs}
     for line in lines:
         offset = json.loads(line) if line.startswith("{") else {}
-        if offset.get("input") in found:  # else of a stream that the user's function reads by itself
+        if offset.get("input") in found:  # otherwise it belongs to a stream that the user's function reads by itself
             found[offset["input"]].append(offset)
     if unread := [name for name, read in found.items() if not read]:
-        raise UserError(f"query {of.spec.name!r} makes nothing of its input {unread[0]!r}")
+        raise UserError(f"query {of.spec.name!r} does not use its input {unread[0]!r}")
     return found
 
 
 def reached(read: Mapping[str, list[dict[str, Any]]]) -> Ends:
-    """How far all readers of each input are."""
-    return {name: lowest(one["next"] for one in found) for name, found in read.items()}
+    """Return how far all readers of each input are."""
+    return {name: lowest(offset["next"] for offset in found) for name, found in read.items()}
 
 
 def as_it_is(frame: DataFrame, say: Callable[[str], None]) -> DataFrame:
-    """What a query without `in_batch` makes of a batch of its results."""
+    """Return a batch of results unchanged: the `in_batch` of a query that has none."""
     return frame

@@ -1,7 +1,7 @@
-"""Spark Connect: a driver without a JVM, whose queries run in a server that others have started.
+"""Spark Connect: a driver without a JVM, whose queries run in a server that is already running.
 
-What a batch comes to is written there, where the server runs Python, into the folders that both see; the driver goes by
-those files. Imported only where the master is sc://….
+The server calls our function for each batch, in its own Python, which writes to the folders that both sides see. The
+driver reads those files. Imported only if the master is sc://….
 """
 
 import json
@@ -22,35 +22,37 @@ from bridge.files.input import StreamInput
 from bridge.files.query import place
 from bridge.spark.master import SETTINGS, wait_for
 
-SAID_MAX: Final = 20  # words of batches that the driver has not heard yet
-TOLD: Final = "told"  # in a query's folder: what its batches say, as JSON
+SAID_MAX: Final = 20  # messages of batches that are kept for the driver
+TOLD: Final = "told"  # file in a query's folder: the messages of its batches, as JSON
 
 
 def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session there. Blocks as `wait_for` does. Raises NeedsMending where nothing answers, where this Python lacks
-    what a client needs, and for a setting that can't be given from here. SIGTERM ends the session, and its queries."""
+    """Start a session in the server. Blocks as `wait_for` does. Raises UserError if nothing answers, if this Python
+    lacks what a client needs, and for a setting that a client cannot set. SIGTERM ends the session and its queries."""
     try:
         import grpc_status  # noqa: F401  # an extra
     except ImportError as error:
-        text = f"Spark Connect needs more ({error}): {sys.executable} -m pip install 'kedge-streams[spark-connect]'"
+        text = (
+            f"Spark Connect needs a package ({error}): {sys.executable} -m pip install 'kedge-streams[spark-connect]'"
+        )
         raise UserError(text) from error
     wait_for(master)
     session = SparkSession.builder.remote(master).getOrCreate()
     for key, value in SETTINGS.items():
-        with suppress(PySparkException):  # the server's own, where they are settled when it starts
+        with suppress(PySparkException):  # settings that the server fixes when it starts
             session.conf.set(key, value)
     for key, value in settings.items():
         try:
             session.conf.set(key, value)
         except PySparkException as error:
-            text = f"the setting {key!r} can't be given through Spark Connect: {str(error).splitlines()[0]:.300}"
-            raise UserError(f"{text}; give it to the server as it starts, or leave it out") from error
+            text = f"the setting {key!r} cannot be set through Spark Connect: {str(error).splitlines()[0]:.300}"
+            raise UserError(f"{text}; set it when the server starts, or remove it") from error
     session.dataSource.register(End)
     watermarks_see_ends()
 
     def end(number: int, _: object) -> None:
         with suppress(Exception):
-            session.stop()  # or the server would go on with the queries of a driver that is gone
+            session.stop()  # otherwise the server would keep running the queries of this driver
         os._exit(128 + number)
 
     signal.signal(signal.SIGTERM, end)
@@ -58,7 +60,8 @@ def start_remote(name: str, master: str, settings: Mapping[str, str]) -> SparkSe
 
 
 class Remote:
-    """What the server calls for each batch; it is sent there, and keeps counting as long as the query runs."""
+    """The function that the server calls for each batch. It is sent to the server, and keeps its counts for as long as
+    the query runs."""
 
     def __init__(self, of: QueryRun, in_batch: InBatch) -> None:
         self.of = of
@@ -87,18 +90,18 @@ class Remote:
 
 
 class Heard:
-    """The driver's end of what a `Remote` tells."""
+    """The driver's side of the messages that a `Remote` writes."""
 
     def __init__(self, of: QueryRun, say: Callable[[str], None]) -> None:
         self._of = of
         self._say = say
-        self._last = 0  # the number of the last word
+        self._last = 0  # number of the last message
 
     def hear(self) -> int:
-        """Passes on what is new; how many rows there are. Raises NeedsMending for what a batch has raised so."""
+        """Pass on new messages. Return the number of rows. Raises UserError if a batch raised one."""
         try:
             told = json.loads((self._of.folder.folder / TOLD).read_bytes())
-        except (FileNotFoundError, ValueError):  # it is not synced: a loss of power may leave it empty
+        except (FileNotFoundError, ValueError):  # the file is not synced: a power loss may leave it empty
             return 0
         if (told["life"], told["epoch"]) != (self._of.life, self._of.epoch.number):
             return 0

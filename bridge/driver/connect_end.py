@@ -1,9 +1,9 @@
-"""The end of a bounded run for Spark Connect: a source that has one row, at the end of time, once the query's folder
+"""The end of a bounded run for Spark Connect: a source that emits one row, at the end of time, once the query's folder
 says where its epoch ends.
 
-A Connect client can't reach Spark's watermark, so a row has to move it: `withWatermark` of a streaming DataFrame sees
-that row too, and it is filtered out right behind. No filter, join or function of the user's before that drops it, as it
-comes in there; nothing after sees it. Runs in Python processes of Spark's, as `source` does.
+A Connect client cannot reach Spark's watermark, so a row has to move it. `withWatermark` of a streaming DataFrame adds
+that row, and it is filtered out directly behind. No filter, join or user's function before `withWatermark` can drop the
+row, because it is added there; nothing after sees it. Runs in Spark's Python processes, like `source`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZTyp
 from bridge.files.query import QueryFolder
 
 FORMAT: Final = "kedge-end"
-END: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than any event
+END: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than any event; END_US is the same in microseconds
 END_US: Final = 253_370_764_800_000_000
 FIELD: Final = "at"
 
-_folder: ContextVar[str] = ContextVar("_folder", default="")  # of the query that is being declared
+_folder: ContextVar[str] = ContextVar("_folder", default="")  # folder of the query that is being declared
 
 
 class End(DataSource):
-    """Option: `folder` of the query."""
+    """The data source of the end. Option: `folder`, of the query."""
 
     @classmethod
     def name(cls) -> str:
@@ -45,8 +45,8 @@ class End(DataSource):
 
 
 class EndReader(DataSourceStreamReader):
-    """Its offset is {"closed": bool}. Where the epoch ends is settled in a batch that has read all before it, so the
-    row is in a later batch than any record."""
+    """The reader of the end. Its offset is {"closed": bool}. The batch that settles where the epoch ends has read
+    everything before it, so the row comes in a later batch than any record."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.query = QueryFolder(Path(options["folder"]))
@@ -66,7 +66,7 @@ class EndReader(DataSourceStreamReader):
 
 @contextmanager
 def with_end(folder: Path) -> Iterator[None]:
-    """Each `withWatermark` of a streaming DataFrame of Spark Connect within this sees that query's end."""
+    """Make each `withWatermark` of a Spark Connect stream, within this context, see that query's end."""
     given = _folder.set(str(folder))
     try:
         yield
@@ -75,7 +75,7 @@ def with_end(folder: Path) -> Iterator[None]:
 
 
 def watermarks_see_ends() -> None:
-    """Has `with_end` work in this process; once is enough."""
+    """Make `with_end` work in this process. Calling it again does nothing."""
     from pyspark.sql.connect.dataframe import DataFrame as Remote
 
     before: Callable[..., DataFrame] = Remote.withWatermark
@@ -95,15 +95,16 @@ def watermarks_see_ends() -> None:
 
 
 def _event_time(frame: DataFrame, name: str) -> DataType | None:
-    """The type of this column; None where a row of ours has none to give for it."""
-    kinds = [one.dataType for one in frame.schema if one.name == name]
+    """Return the type of this column, or None if a row of ours has no value for it."""
+    kinds = [field.dataType for field in frame.schema if field.name == name]
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], TimestampType | TimestampNTZType) else None
 
 
 def _end_of(frame: DataFrame, name: str, folder: str) -> DataFrame:
-    """One row, at the end of time, with nothing else in it; a stream as `frame` is."""
+    """Return a streaming DataFrame, with the columns of `frame`, of one row that holds only the end of time."""
     row = frame.sparkSession.readStream.format(FORMAT).option("folder", folder).load()
     columns = [
-        (f.col(FIELD) if one.name == name else f.lit(None)).cast(one.dataType).alias(one.name) for one in frame.schema
+        (f.col(FIELD) if field.name == name else f.lit(None)).cast(field.dataType).alias(field.name)
+        for field in frame.schema
     ]
     return row.select(*columns)

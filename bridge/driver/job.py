@@ -1,10 +1,11 @@
 """A batch job in the driver, cut by cut, in a thread of its own.
 
-A cut is one point of all inputs: the segments, task by task, from which and up to which the job reads. It is settled in
-a file before the job begins, nothing is folded or forgotten until its results are out, and a repeated job reads the
-same. What is durable first: the cut, then its results as a whole, then each file of them in its place, then the end.
+A cut is one point of all inputs: for each task, the segments from which and up to which the job reads. It is settled in
+a file before the job begins. Nothing is folded or forgotten until its results are published, so a repeated job reads
+the same records. The order of what is durable: the cut, then its results as a whole, then each of their files in its
+place, then the end.
 
-    cut     JSON: the newest one, with its number, the numbers of segments, and that of its first batch of results
+    cut     JSON: the newest cut, with its number, the numbers of segments, and its first batch of results
 """
 
 import errno
@@ -33,15 +34,15 @@ from bridge.spark.errors import no_room
 from topology.codes.code import FRESH
 from topology.errors import ConfigurationError
 
-LOOKS_S: Final = 0.1  # between two looks for what is new
-FORGETS_S: Final = 5.0  # between two looks for what is too old
-AGAIN_S: Final = 10.0  # until a job is tried again
-TRIES: Final = 3  # of a job, where an earlier one has run: what it reads may be away for a while
+LOOKS_S: Final = 0.1  # seconds between two checks for new records
+FORGETS_S: Final = 5.0  # seconds between two checks for records that are too old
+AGAIN_S: Final = 10.0  # seconds until a job is tried again
+TRIES: Final = 3  # of a job if an earlier one has succeeded: a table may be unavailable for a while
 
 
 @dataclass(frozen=True)
 class Cut:
-    """See above. `base`: the number of the first batch of its results."""
+    """One point of all inputs; see above. `base`: the number of the first batch of its results."""
 
     number: int
     base: int
@@ -50,7 +51,7 @@ class Cut:
 
 
 class BatchJob(Protocol):
-    """`columns`: of its inputs, those that it reads."""
+    """The job's function. `columns`: the columns that it reads of its inputs."""
 
     @property
     def keeping(self) -> Keeping: ...
@@ -62,9 +63,10 @@ class BatchJob(Protocol):
 
 
 class HistoryRunning:
-    """Runs `job`, which makes one DataFrame of those of all that is kept of its inputs.
+    """Run `job`, which makes one DataFrame from those of all records that are kept of its inputs.
 
-    Raises from `run` whatever it can't go on for: NeedsMending for what a user has to mend."""
+    `run` raises everything that keeps the job from continuing: UserError for what a user has to fix.
+    """
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class HistoryRunning:
         self._now_ns = now_ns
         self._rows_max = rows_max
         self._declared = spec.output_schema()
-        self._wanted = pa.schema([one for one in self._declared if one.name != spec.revision])  # of the job
+        self._wanted = pa.schema([field for field in self._declared if field.name != spec.revision])  # of the job
         self._histories = {
             name: History(
                 StreamInput(self.folder.input(name)),
@@ -99,16 +101,16 @@ class HistoryRunning:
         }
         self._staged = Staged(self.folder)
         self._cut: Cut | None = None
-        self._pending = False  # the present cut has no results yet
-        self._since_ns: int | None = None  # when the first was written of what is in no cut
+        self._pending = False  # True if the present cut has no results yet
+        self._since_ns: int | None = None  # when the first file that is in no cut was written
         self._tries = 0
-        self._has_run = False  # a job, in this life
-        self._not_before = 0.0  # monotonic: for the next try
-        self._forgets_at = 0.0  # monotonic
+        self._has_run = False  # True if a job has succeeded in this life
+        self._not_before = 0.0  # monotonic time of the next try
+        self._forgets_at = 0.0  # monotonic time of the next check for old records
         self._told_no_room = False
 
     def begin(self) -> None:
-        """Looks what is there, and whether the job can be run. Raises NeedsMending where it can't."""
+        """Open the histories, and check that the job can run. Raises UserError if it cannot."""
         self._session.dataSource.register(Histories)
         try:
             for name, history in self._histories.items():
@@ -120,13 +122,13 @@ class HistoryRunning:
         self._made(Cut(-1, 0, {}, {name: {} for name in self._histories}))
 
     def run(self) -> None:
-        """Returns never; raises what ends the driver."""
+        """Check for work forever. Never returns; raises what ends the driver."""
         while True:
             self.look()
             time.sleep(LOOKS_S)
 
     def look(self) -> None:
-        """One look at it. Blocks while a job runs."""
+        """Check once for work. Blocks while a job runs."""
         if time.monotonic() < self._not_before:
             return
         try:
@@ -142,7 +144,7 @@ class HistoryRunning:
             self._not_before = time.monotonic() + AGAIN_S
             if not self._told_no_room:
                 self._told_no_room = True
-                self._say(f"{self.spec.name}: there is no room ({words}); the job goes on once there is")
+                self._say(f"{self.spec.name}: the disk has no room ({words}); the job resumes once it has")
 
     # -- when a job runs
 
@@ -161,20 +163,20 @@ class HistoryRunning:
     def _is_due(self) -> bool:
         ends = self._cut.ends if self._cut is not None else {}
         if all(history.has_ended() for history in self._histories.values()):
-            return self._cut is None or any(one.is_beyond(ends.get(name, {})) for name, one in self._histories.items())
+            return self._cut is None or any(its.is_beyond(ends.get(name, {})) for name, its in self._histories.items())
         if not self._job.keeping.every_s:
             return False
         if self._since_ns is None:
-            found = [one.written_after(ends.get(name, {})) for name, one in self._histories.items()]
-            self._since_ns = min((one for one in found if one is not None), default=None)
+            found = [its.written_after(ends.get(name, {})) for name, its in self._histories.items()]
+            self._since_ns = min((its for its in found if its is not None), default=None)
         return self._since_ns is not None and self._now_ns() - self._since_ns >= self._job.keeping.every_s * 10**9
 
     def _settle(self) -> None:
-        """From here on this cut is what it is."""
+        """Settle a new cut, which does not change from here on."""
         batches = self.folder.batches()
         base = batches[-1] + 1 if batches else 0
-        begin = {name: one.first for name, one in self._histories.items()}
-        ends = {name: {**one.reached} for name, one in self._histories.items()}
+        begin = {name: history.first for name, history in self._histories.items()}
+        ends = {name: {**history.reached} for name, history in self._histories.items()}
         cut = Cut(0 if self._cut is None else self._cut.number + 1, base, begin, ends)
         place(self.folder.folder / "cut", json.dumps(asdict(cut)).encode())
         self._staged.clear()
@@ -192,32 +194,30 @@ class HistoryRunning:
         self._pending = self.folder.ended() is None
 
     def _begin(self, cut: Cut) -> None:
-        self.folder.begin(Epoch(cut.number, cut.base, cut.begin))  # the results are not complete any more
+        self.folder.begin(Epoch(cut.number, cut.base, cut.begin))  # from here on the results are incomplete
         self._cut, self._pending, self._since_ns, self._tries = cut, True, None, 0
 
     # -- the job
 
     def _try(self) -> None:
-        """The job of the present cut."""
+        """Run the job of the present cut."""
         assert self._cut is not None
         try:
             self._finish(self._cut)
-        except (ConfigurationError, Py4JNetworkError):  # a file is damaged, or the JVM is gone: no other try helps
+        except (ConfigurationError, Py4JNetworkError):  # a damaged file or a JVM that is gone: no other try helps
             raise
-        except Exception as error:  # Spark's, a driver's of JDBC, or what the user's function for a table has raised
+        except Exception as error:  # raised by Spark, a JDBC driver, or the user's function for a table
             self._tries += 0 if no_room(error) else 1
             if no_room(error) or not self._has_run or self._tries == TRIES:
                 raise
             self._not_before = time.monotonic() + AGAIN_S
-            self._say(
-                f"{self.spec.name}: the job has failed, and is tried again: {type(error).__name__}: {error!s:.300}"
-            )
+            self._say(f"{self.spec.name}: the job failed and is tried again: {type(error).__name__}: {error!s:.300}")
 
     def _finish(self, cut: Cut) -> None:
         parts = self._staged.settled(cut.number)
         if parts is None:
             began = time.monotonic()
-            self._say(f"{self.spec.name}: job {cut.number + 1} begins")
+            self._say(f"{self.spec.name}: job {cut.number + 1} starts")
             parts, rows = self._results(cut)
             self._staged.settle(cut.number, parts)
             took = time.monotonic() - began
@@ -228,25 +228,27 @@ class HistoryRunning:
         self._pending, self._has_run, self._told_no_room = False, True, False
 
     def _results(self, cut: Cut) -> tuple[list[str], int]:
-        """The files of its results, and how many rows are in them."""
+        """Return the files of the job's results, and the number of rows in them."""
         folder = self._staged.begin()
         writer = ResultWriter(
             str(folder), self._wanted, self._declared.names, self.spec.revision, cut.number, self._rows_max
         )
         told = self._made(cut).mapInArrow(writer, TELLS).collect()
-        for one in told:
-            if one["misfit"]:
-                text = f"query {self.spec.name!r} gives what {self.spec.declares} can't hold: {one['misfit']}"
+        for report in told:
+            if report["misfit"]:
+                text = (
+                    f"query {self.spec.name!r} has a result that {self.spec.declares} cannot hold: {report['misfit']}"
+                )
                 raise UserError(text)
-            if one["room"]:
-                raise OSError(errno.ENOSPC, one["room"])
-        return [f"{folder.name}/{one['name']}" for one in told], sum(one["rows"] for one in told)
+            if report["room"]:
+                raise OSError(errno.ENOSPC, report["room"])
+        return [f"{folder.name}/{report['name']}" for report in told], sum(report["rows"] for report in told)
 
     def _made(self, cut: Cut) -> DataFrame:
-        """What the function makes of a cut. Raises NeedsMending where its columns are not those of the output."""
+        """Return what the function makes of a cut. Raises UserError if its columns are not those of the output."""
         made = self._job(*(self._frame(name, cut) for name in self.spec.inputs))
         if wrong := mismatches(self._wanted, to_arrow_schema(made.schema, timezone="UTC")):
-            text = f"query {self.spec.name!r} gives other columns than {self.spec.declares} has: {'; '.join(wrong)}"
+            text = f"query {self.spec.name!r} returns other columns than {self.spec.declares} has: {'; '.join(wrong)}"
             raise UserError(text)
         return made
 
@@ -257,11 +259,11 @@ class HistoryRunning:
             "begin": json.dumps(cut.begin.get(name, {})),
             "ends": json.dumps(cut.ends[name]),
         }
-        fields = [one for one in self.spec.input_schema(name) if one.name in self._job.columns]
+        fields = [field for field in self.spec.input_schema(name) if field.name in self._job.columns]
         schema = from_arrow_schema(pa.schema(fields))
         return self._session.read.format(FORMAT).schema(schema).options(**options).load()
 
-    # -- what is kept
+    # -- the history
 
     def _forget(self) -> None:
         if self._cut is None:
@@ -271,17 +273,17 @@ class HistoryRunning:
             squeezed = history.forget(self._cut.ends.get(name, {}), before_ns, self._job.keeping.bytes_max)
             if squeezed:
                 self._say(
-                    f"{self.spec.name}: {squeezed:,} bytes of {name!r} are younger than the retention, and went as the "
-                    f"history is bounded by {self._job.keeping.bytes_max:,}"
+                    f"{self.spec.name}: removed {squeezed:,} bytes of {name!r} that are younger than the retention, "
+                    f"because the history is limited to {self._job.keeping.bytes_max:,} bytes"
                 )
 
     def _check_class(self, name: str, history: History) -> None:
-        """Raises NeedsMending where what is kept is of another version of the record."""
+        """Raises UserError if the history holds another version of the record."""
         wanted = self.spec.input_schema(name)
         for path in history.samples():
             there = read_schema(path)
-            if wrong := [one.name for one in wanted if one.name not in there.names or there.field(one.name) != one]:
+            if wrong := [own.name for own in wanted if own.name not in there.names or there.field(own.name) != own]:
                 raise UserError(
-                    f"{path} holds another version of the record, where {wrong[0]!r} is not as it is now: give "
+                    f"{path} holds another version of the record, with another {wrong[0]!r}: give "
                     f"the query another name than {self.spec.name!r}, or {FRESH}"
                 )

@@ -1,14 +1,15 @@
-"""What one batch job gives, from Spark's tasks to the files of `batches`: all of a job or nothing, and the first one
-that is whole counts.
+"""The results of one batch job, from Spark's tasks to the batches' files: all of a job or nothing. The first complete
+result of a cut counts.
 
-    staged/<drawn>/<drawn>.arrow    rows that a task of Spark's has written; the driver draws a folder for each try
-    staged/whole                    JSON: which files are a cut's result, in which order, from when that is settled
+    staged/<drawn>/<drawn>.arrow    rows that a task of Spark has written; the driver draws a folder for each try
+    staged/whole                    JSON: the files of a cut's result, in order; written when the result is settled
 
-The tasks write, so that a result of any size passes no driver's memory; those of a task that Spark runs again are files
-of other names, and nobody names the earlier ones. A repeated job may give other rows, as a table at rest may have
-changed: what is settled is what is published, by renaming, file by file, and a repeated renaming goes on where it was.
+The tasks write the files, so that no result has to fit into the driver's memory. If Spark runs a task again, its files
+get other names, and the earlier ones are not referenced. A repeated job may give other rows, because a table at rest
+may have changed. The driver therefore publishes what is settled, by renaming file by file. A repeated renaming resumes
+where it stopped.
 
-Knows Arrow and files; what runs in Spark's Python processes is the call of `ResultWriter` alone.
+Knows Arrow and files. In Spark's Python processes only `ResultWriter.__call__` runs.
 """
 
 import contextlib
@@ -26,22 +27,23 @@ from bridge.arrow.schema import fitted
 from bridge.files.query import QueryFolder, place
 from bridge.files.segments import sealed
 from bridge.spark.errors import no_room
+from topology.filesystem.safe_files import rename_over
 from topology.filesystem.sync import sync_folder
 
-ROWS_MAX: Final = 50_000  # of one file: who reads it has all of its rows in memory
-BYTES_MAX: Final = 32 * 2**20  # of one file, about
-TELLS: Final = "name string, rows bigint, misfit string, room string"  # what a task tells of each file, or of none
+ROWS_MAX: Final = 50_000  # per file, because a reader holds all rows of a file in memory
+BYTES_MAX: Final = 32 * 2**20  # per file, approximately
+TELLS: Final = "name string, rows bigint, misfit string, room string"  # a task's report per file, or on an error
 _TOLD: Final = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("misfit", pa.string()), ("room", pa.string())])
 
 
 @dataclass
 class ResultWriter:
-    """In Spark's tasks: rows into files of `folder`, and what is wrong with them into words, as an error that is raised
-    there would be one of Spark's. `revision` names a column that has `number`; none where empty."""
+    """Writes rows into files of `folder`, in Spark's tasks. Problems are returned as texts, because an exception would
+    become one of Spark's. `revision` is the column that gets `number`; empty for none."""
 
     folder: str
-    wanted: pa.Schema  # the query's columns
-    declared: list[str]  # those of the output, in order
+    wanted: pa.Schema  # columns of the query
+    declared: list[str]  # columns of the output, in order
     revision: str
     number: int
     rows_max: int = ROWS_MAX
@@ -74,18 +76,18 @@ class Staged:
         self.folder = folder.folder / "staged"
 
     def begin(self) -> Path:
-        """A folder for the files of one try; those of earlier ones go."""
+        """Return a new folder for the files of one try. Removes those of earlier tries."""
         self.clear()
         folder = self.folder / secrets.token_hex(6)
         folder.mkdir(parents=True)
         return folder
 
     def settle(self, cut: int, parts: list[str]) -> None:
-        """From here on the result of this cut is these files; their names begin with that of their folder."""
+        """Settle the files that are the result of this cut. Their names begin with the name of their folder."""
         place(self.folder / "whole", json.dumps({"cut": cut, "parts": parts}).encode())
 
     def settled(self, cut: int) -> list[str] | None:
-        """The files of a cut; None while none are settled."""
+        """Return the files of a cut, or None if none are settled."""
         try:
             told = json.loads((self.folder / "whole").read_bytes())
         except FileNotFoundError:
@@ -94,20 +96,21 @@ class Staged:
         return parts if told["cut"] == cut else None
 
     def publish(self, base: int, parts: list[str]) -> None:
-        """Makes them the batches from number `base` on; those that were published before stay as they are, or gone."""
+        """Make the files the batches from number `base` on. A file that was published before stays as it is, also if it
+        was removed since."""
         self._results.results.mkdir(parents=True, exist_ok=True)
         for number, name in enumerate(parts, start=base):
             with contextlib.suppress(FileNotFoundError):
-                (self.folder / name).rename(self._results.batch(number))
+                rename_over(self.folder / name, self._results.batch(number))
         sync_folder(self._results.results)
 
     def clear(self) -> None:
-        """Nothing of what is staged is wanted any more."""
+        """Remove everything that is staged."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:
-    """The same rows in tables of at most about so many, none of them empty."""
+    """Yield the same rows in tables of at most about `rows_max` rows, none of them empty."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Spark's side of a history: a batch data source over what is kept of one input, between two numbers a task.
+"""Spark's side of a history: a batch data source over the records of one input, between two numbers per task.
 
 It runs in Python processes that Spark starts, and keeps nothing. Knows folders and Arrow; neither the topology nor
 records.
@@ -19,13 +19,13 @@ from bridge.files.input import StreamInput
 from bridge.files.query import QueryFolder
 from bridge.files.segments import damaged, read_segment
 
-FORMAT: Final = "kedge-history"  # what the driver registers it as
-PART_BYTES: Final = 32 * 2**20  # of files that one task of Spark reads, at most, but for one that is larger alone
+FORMAT: Final = "kedge-history"  # the name under which the driver registers the source
+PART_BYTES: Final = 32 * 2**20  # maximum size of the files that one task of Spark reads; a single file may be larger
 
 
 class Histories(DataSource):
-    """Options: `folder` of the query, `input`, `begin` and `ends` (JSON: task → number). The schema is given: that of
-    the record's fields."""
+    """The data source of one input's history. Options: `folder` of the query, `input`, `begin` and `ends` (JSON: task →
+    number). The caller gives the schema: the record's fields."""
 
     @classmethod
     def name(cls) -> str:
@@ -36,7 +36,8 @@ class Histories(DataSource):
 
 
 class HistoryReader(DataSourceReader):
-    """The same rows each time it is asked, as long as nothing is forgotten between these numbers."""
+    """The reader of one history. It returns the same rows each time, as long as nothing is forgotten between these
+    numbers."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         folder, name = QueryFolder(Path(options["folder"])), options["input"]
@@ -46,22 +47,22 @@ class HistoryReader(DataSourceReader):
         self.columns = list(columns)
 
     def partitions(self) -> list[InputPartition]:
-        """At least one, or Spark makes one of its own."""
+        """Return at least one partition, because Spark would otherwise make one of its own."""
         pieces = pieces_between(self.stream, self.folder, self.begin, self.ends)
-        return [SegmentPartition([str(one.path) for one in part]) for part in parts_of(pieces)]
+        return [SegmentPartition([str(piece.path) for piece in part]) for part in parts_of(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of these files, in their order."""
+        """Yield the rows of these files, in their order."""
         assert isinstance(partition, SegmentPartition)
         for path in partition.paths:
             try:
                 yield read_segment(Path(path)).select(self.columns)
-            except FileNotFoundError:  # it was there when this job was planned, and nothing goes while one runs
+            except FileNotFoundError:  # it existed when this job was planned, and no file is removed while a job runs
                 raise damaged(Path(path), "is missing") from None
 
 
 def parts_of(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Pieces in parts of about the same size; one empty part where there are none."""
+    """Return the pieces in parts of about the same size; one empty part if there are no pieces."""
     parts: list[list[Piece]] = [[]]
     filled = 0
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""The driver: `python -m bridge.driver.main`, a companion of a run with Spark, and all of its topology's queries.
+"""The driver: `python -m bridge.driver.main`, a companion of a run with Spark. It runs all of the topology's queries.
 
-It is told what to do on stdin (`spec`), and says what a companion does on stdout: `ready`, `status …`, `failed …`. All
-else that anybody in this process or in Spark's writes goes to stderr. It ends with status 1 where starting it again may
-help, so it never asks what has died: Spark's checkpoint and the files of `batches` say where to go on.
+It reads its specification (`driver_spec`) from stdin, and writes a companion's messages to stdout: `ready`, `status …`,
+`failed …`. Everything else that this process or Spark's processes write goes to stderr. It exits with status 1 if
+starting it again may help. It need not know what died: Spark's checkpoint and the files of `batch` say where to resume.
 """
 
 import os
@@ -35,7 +35,7 @@ ELSEWHERE: Final = "name another place by --spark, local[2] or spark://HOST:PORT
 
 
 class DriverVoice:
-    """What the run is told, a line each."""
+    """The messages to the run, one line each."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -54,19 +54,19 @@ class DriverVoice:
 
 
 def main() -> int:
-    """Runs until it is killed, or can't go on: 1."""
+    """Run until the process is killed. Return 1 if the driver cannot continue."""
     voice = DriverVoice(own_stdout())
     spec = Spec.of_bytes(sys.stdin.buffer.read())
     try:
         import pyspark  # noqa: F401  # an extra
     except ImportError as error:
-        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
+        voice.failed(f"Spark cannot be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
         return 1
     return drive(spec, voice)
 
 
 def drive(spec: Spec, voice: DriverVoice) -> int:
-    """Starts Spark and all queries, and waits for the first that can't go on."""
+    """Start Spark and all queries, and wait for the first query that cannot continue."""
     from bridge.driver.job import HistoryRunning
     from bridge.driver.source import SegmentSource
     from bridge.driver.stream_query import Running
@@ -90,15 +90,13 @@ def drive(spec: Spec, voice: DriverVoice) -> int:
             check(session, folder, parallelism(session))
         DriverDeaths(folder).forget()
         queries: list[Any] = []
-        for one in spec.queries:
-            doing = one.name
-            function = function_of(one.function)
+        for query in spec.queries:
+            doing = query.name
+            function = function_of(query.function)
             make = HistoryRunning if hasattr(function, "keeping") else Running
             if make is HistoryRunning and spec.master.startswith("sc://"):
-                raise UserError(
-                    f"query {doing!r} is a batch_joined, which does not run over Spark Connect: {ELSEWHERE}"
-                )
-            running = make(session, one, function, folder / one.name, life, voice.status)
+                raise UserError(f"query {doing!r} is a batch_joined, which cannot run over Spark Connect: {ELSEWHERE}")
+            running = make(session, query, function, folder / query.name, life, voice.status)
             running.begin()
             queries.append(running)
         voice.say("ready")
@@ -115,7 +113,7 @@ def drive(spec: Spec, voice: DriverVoice) -> int:
 
 
 def first_end(queries: list[Any]) -> tuple[str, BaseException]:
-    """Runs each in a thread; the name of the first that has raised, and what."""
+    """Run each query in a thread. Return the name of the first query that raised, and its exception."""
     ended: queue.SimpleQueue[tuple[str, BaseException]] = queue.SimpleQueue()
 
     def run(one: Any) -> None:
@@ -124,50 +122,52 @@ def first_end(queries: list[Any]) -> tuple[str, BaseException]:
         except BaseException as error:
             ended.put((one.spec.name, error))
 
-    for one in queries:
-        threading.Thread(target=run, args=(one,), daemon=True, name=one.spec.name).start()
+    for query in queries:
+        threading.Thread(target=run, args=(query,), daemon=True, name=query.spec.name).start()
     return ended.get()
 
 
 def named(problem: str, query: str) -> str:
-    """A sentence that says which query it is about, where it is about one."""
+    """Return the sentence with the name of its query in front, if it is about a query and does not name it."""
     return problem if not query or repr(query) in problem else f"query {query!r}: {problem}"
 
 
 def ended_by(
     error: BaseException, query: str, folder: Path, lasted_s: float, voice: DriverVoice, *, called: str = ""
 ) -> None:
-    """Says what a person has to mend, or waits for room; nothing where the next life may have more luck. `query`: whose
-    error it is, empty before there was one, and `called` what people know it by, where that is another word;
-    `lasted_s`: how long it had run."""
+    """Report what a user has to fix, or wait for room on the disk. Reports nothing if the driver's next life may
+    succeed.
+
+    query     The query that raised the error; empty if no query was started.
+    lasted_s  How long the query had run, in seconds.
+    called    The name to print for the query, if it is not `query`.
+    """
     called = called or f"query {query!r}"
-    if isinstance(error, ConfigurationError) and error.code is not None:  # a file of ours that is damaged
-        which = f"{called} can't go on: " if query else ""
+    if isinstance(error, ConfigurationError) and error.code is not None:  # one of our files is damaged
+        which = f"{called} cannot resume: " if query else ""
         voice.failed(f"{which}{error}; {error.next} ({error.code})")
         return
     log = folder.parent / "companions" / "spark.log"
     words = no_room(error)
-    waits = f"there is no room ({words}); Spark goes on once there is, and nothing is lost"
+    waits = f"the disk has no room ({words}); Spark resumes once it has, and nothing is lost"
     if words and until_room(folder, lambda: voice.status(waits)):
         return
     problem, lines = users_mistake(error, query, called) if query else ("", list[str]())
     if not query and (why := not_started(error)):
-        problem = f"Spark could not be started: {why}; see its settings, and what it wrote in {log}"
+        problem = f"Spark could not be started: {why}; check its settings and its log {log}"
     for line in lines if problem else ():
         voice.status(f"| {line}")
     if not problem and DriverDeaths(folder / query).one_more(lasted_s):
         which = called if query else "Spark"
         text = text_of(error)
         why = ("" if query else java_said(log)) or java_cause(text) or first_line(text) or type(error).__name__
-        problem = (
-            f"{which} has died {DEATHS_MAX} times, and nothing came of it in between: {why.rstrip('.')}; see {log}"
-        )
+        problem = f"{which} has died {DEATHS_MAX} times without progress in between: {why.rstrip('.')}; see {log}"
     if problem:
         voice.failed(problem)
 
 
 def own_stdout() -> TextIO:
-    """The run's end of stdout for us alone: what others print goes to stderr."""
+    """Return the run's end of stdout, for this module only. All other output of the process goes to stderr."""
     ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return ours
@@ -176,4 +176,4 @@ def own_stdout() -> TextIO:
 if __name__ == "__main__":
     sys.stdout.flush()
     status = main()
-    os._exit(status)  # threads of Spark's may wait for a JVM that is gone
+    os._exit(status)  # Spark's threads may wait for a JVM that is gone

@@ -1,9 +1,9 @@
-"""Makes an archive of the classes that Spark loads, of a Spark that is started for it and has worked.
+"""Make an archive of the classes that Spark loads, by starting a Spark and letting it work.
 
     python -m bridge.driver.make_class_archive
 
-makes it now, in about a minute, where there is none; else a run that lasts has it made in the background. Must not know
-what a query is for, but for those that are run here, to see what Spark loads.
+makes the archive now, in about a minute, if there is none. Otherwise a run that lasts long enough makes it in the
+background. Must not know what a query is for, except for the sample queries here, which show what Spark loads.
 """
 
 import shlex
@@ -21,14 +21,14 @@ from bridge.spark.class_archive import MAKING_S, NEW, OPTIONS, archives
 
 
 def make(say: Callable[[str], None]) -> Path | None:
-    """Starts a Spark, runs two small queries on it, and has Java write an archive of what was loaded, which takes about
-    a minute; None, and why by `say`, where that can't be. Raises what Spark does."""
+    """Start Spark, run two small queries, and let Java write an archive of the loaded classes, which takes about a
+    minute. Return None if that is impossible; `say` then gets the reason. Raises what Spark raises."""
     its = archives()
     made = its.begin() if its is not None else None
     if its is None or made is None:
-        say("there is no Java, no PySpark, or no cache that can be written")
+        say("Java, PySpark or a writable cache is missing")
         return None
-    folder = Path(tempfile.mkdtemp(prefix=NEW, dir=its.folder))  # where we are killed, the next one removes it
+    folder = Path(tempfile.mkdtemp(prefix=NEW, dir=its.folder))  # if this process is killed, the next one removes it
     try:
         command = loaded(folder)
         made.unlink()
@@ -38,7 +38,7 @@ def make(say: Callable[[str], None]) -> Path | None:
         )  # fmt: skip
         if written.returncode or not made.exists():
             last = written.stdout.decode(errors="replace").strip().splitlines()[-1:]
-            say(f"Java has written none: {last[0] if last else f'exit status {written.returncode}'}")
+            say(f"Java wrote no archive: {last[0] if last else f'exit status {written.returncode}'}")
             return None
         return its.keep(made)
     finally:
@@ -47,7 +47,7 @@ def make(say: Callable[[str], None]) -> Path | None:
 
 
 def loaded(folder: Path) -> list[str]:
-    """Has Spark start, work and end; the command that writes an archive of the classes that it has loaded."""
+    """Start Spark, let it work, and end it. Return the command that writes an archive of the classes that it loaded."""
     from bridge.spark.session import start
 
     classes = folder / "classes"
@@ -56,20 +56,20 @@ def loaded(folder: Path) -> list[str]:
         work(session, folder)
         jvm: Any = session.sparkContext._jvm
         its = jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
-        arguments = [str(one) for one in its.getInputArguments() if "DumpLoadedClassList" not in one]
+        arguments = [str(option) for option in its.getInputArguments() if "DumpLoadedClassList" not in option]
         java = str(jvm.java.lang.System.getProperty("java.home")) + "/bin/java"
         path = str(its.getClassPath())
-    except Exception as error:  # as long as Spark is there, it can say what it was
+    except Exception as error:  # get the error's text while Spark still runs
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
     finally:
         end(session)
-    whole, _, _ = classes.read_bytes().rpartition(b"\n")  # a line may have been cut where it was killed
+    whole, _, _ = classes.read_bytes().rpartition(b"\n")  # the last line may be cut off, as the process was killed
     classes.write_bytes(whole + b"\n")
     return [java, *arguments, "-cp", path, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"]
 
 
 def work(session: Any, folder: Path) -> None:
-    """A window and a join with a table, from the first segment to the end of the stream."""
+    """Run a window and a join with a table, from the first segment to the end of the stream."""
     from bridge.driver.source import SegmentSource
     from bridge.driver.stream_query import Running
     from bridge.queries.driver_spec import function_of
@@ -79,18 +79,18 @@ def work(session: Any, folder: Path) -> None:
     for query in sample(folder):
         spec = query.spec()
         _hand_over(folder / spec.name)
-        one = Running(session, spec, function_of(spec.function), folder / spec.name, "life", lambda _: None)
-        one.begin()
-        running.append(one)
+        query_run = Running(session, spec, function_of(spec.function), folder / spec.name, "life", lambda _: None)
+        query_run.begin()
+        running.append(query_run)
     until = time.monotonic() + MAKING_S
-    while any(one.folder.ended() is None for one in running) and time.monotonic() < until:
-        for one in running:
-            one.look()
+    while any(query_run.folder.ended() is None for query_run in running) and time.monotonic() < until:
+        for query_run in running:
+            query_run.look()
         time.sleep(0.05)
 
 
 def sample(folder: Path) -> Sequence[Any]:
-    """Two queries as users have them."""
+    """Return two queries as users declare them."""
     from bridge.queries.joins import joined
     from bridge.queries.query import Spark
     from bridge.queries.tables import Table
@@ -128,18 +128,18 @@ _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _hand_over(folder: Path) -> None:
-    """What a task hands over, and that it ends."""
+    """Write what a task would hand over, and the end of its stream."""
     import pyarrow as pa
 
     from bridge.files.segments import Segments
 
-    times = [_AT + timedelta(minutes=one) for one in range(100)]
+    times = [_AT + timedelta(minutes=item) for item in range(100)]
     columns = [
         pa.array(times, pa.timestamp("us", "UTC")),
-        pa.array([f"{one % 3}" for one in range(100)], pa.string()),
+        pa.array([f"{item % 3}" for item in range(100)], pa.string()),
         pa.array([bytes(16)] * 100, pa.binary(16)),
     ]
-    fields = [pa.field(name, one.type, False) for name, one in zip(("at", "key", "_id"), columns, strict=True)]
+    fields = [pa.field(name, item.type, False) for name, item in zip(("at", "key", "_id"), columns, strict=True)]
     task = folder / "stream" / "records" / "0"
     task.mkdir(parents=True)
     (task.parent / "tasks").write_text("1")
@@ -148,13 +148,13 @@ def _hand_over(folder: Path) -> None:
 
 
 def end(session: Any) -> None:
-    """Ends a session and its JVM."""
+    """End a session and its JVM."""
     from pyspark import SparkContext
 
     session.stop()
     gateway: Any = SparkContext._gateway
     gateway.shutdown()
-    gateway.proc.stdin.close()  # its JVM ends by that, as it should: its files are whole then
+    gateway.proc.stdin.close()  # this ends the JVM in an orderly way, so that its files are whole
     try:
         gateway.proc.wait(10.0)
     except subprocess.TimeoutExpired:
@@ -164,18 +164,17 @@ def end(session: Any) -> None:
 
 
 def main() -> int:
-    """Makes one, where there is none: 0. Where there can't be one, starts take longer: 1."""
+    """Make an archive if there is none. Return 0 if there is one now, or 1 if none can be made; Spark then starts more
+    slowly."""
     its = archives()
     if its is not None and its.found() is not None:
-        print(f"there is one: {its.found()}")
+        print(f"the archive exists already: {its.found()}")
         return 0
-    print(
-        "Spark's classes are archived, so that it starts faster (once, about a minute) ...", file=sys.stderr, flush=True
-    )
+    print("archiving Spark's classes so that it starts faster (once, about a minute) ...", file=sys.stderr, flush=True)
     try:
-        made = make(lambda why: print(f"none was made: {why}", file=sys.stderr))
+        made = make(lambda why: print(f"no archive was made: {why}", file=sys.stderr))
     except Exception as error:
-        print(f"none was made: {type(error).__name__}: {error!s:.500}", file=sys.stderr)
+        print(f"no archive was made: {type(error).__name__}: {error!s:.500}", file=sys.stderr)
         return 1
     if made is not None:
         print(f"made: {made}, {made.stat().st_size / 1e6:.0f} MB")

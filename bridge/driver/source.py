@@ -1,10 +1,10 @@
 """Spark's side of the hand-over: a streaming data source over the segments of one input.
 
-It runs in Python processes that Spark starts, one that plans and some that read, so it keeps nothing between calls but
+It runs in Python processes that Spark starts: one plans, and some read. It therefore keeps nothing between calls except
 how far it has looked. Knows folders and Arrow; neither the topology nor records.
 
 An offset is {"input": name, "next": {task: number of the next segment}, "ended": ""}. Once every task has said that it
-is at its end, "ended" is the driver's present life: that makes one more batch, without rows, and in each life anew.
+is at its end, "ended" is the driver's present life. That makes one more batch, without rows, in each life.
 """
 
 import json
@@ -24,15 +24,23 @@ from bridge.files.segments import damaged, read_segment
 from bridge.queries.late_records import COLUMN, drops_below
 from bridge.spark.shared_folder import unseen
 
-FORMAT: Final = "kedge"  # what the driver registers it as
-FILES_MAX: Final = 2_000  # segments of one batch, at most: a backlog becomes several
+FORMAT: Final = "kedge"  # the name under which the driver registers the source
+FILES_MAX: Final = 2_000  # maximum number of segments per batch; a backlog is split into several batches
 
 
 class SegmentSource(DataSource):
-    """Options: `folder` of the query, `input`, `begin` (JSON: task → number), `life` of the driver, `parts` (how many
-    tasks of Spark read), `leased` (not empty: the driver holds a lease), `checkpoint` (of this epoch, where
-    `late.COLUMN` is wanted). The schema is given: that of the record's fields, without their identities, and that
-    column where it is wanted."""
+    """The data source of one input. Its options:
+
+    folder      The folder of the query.
+    input       The name of the input.
+    begin       JSON: task → the number of its first segment.
+    life        The present life of the driver.
+    parts       How many tasks of Spark read.
+    leased      Not empty if the driver holds a lease.
+    checkpoint  The checkpoint of this epoch, if `late_records.COLUMN` is wanted.
+
+    The caller gives the schema: the record's fields, without identities, and that column if it is wanted.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -47,11 +55,12 @@ class SegmentPartition(InputPartition):
 
     def __init__(self, paths: Sequence[str], watermark: int = 0) -> None:
         self.paths = list(paths)
-        self.watermark = watermark  # in ms: `late.COLUMN` of each row
+        self.watermark = watermark  # in ms: `late_records.COLUMN` of each row
 
 
 class SegmentReader(DataSourceStreamReader):
-    """Numbers have no gaps, so what is new is found by asking for the next one, and no folder is listed for it."""
+    """The reader of one input. Numbers have no gaps, so it finds new segments by looking for the next number, and lists
+    no folder."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         self.query = QueryFolder(Path(options["folder"]))
@@ -60,7 +69,7 @@ class SegmentReader(DataSourceStreamReader):
         self.begin: dict[str, int] = json.loads(options["begin"])
         self.life = options["life"]
         self.parts = int(options["parts"])
-        self.columns = [one for one in columns if one != COLUMN]
+        self.columns = [name for name in columns if name != COLUMN]
         self.checkpoint = Path(options["checkpoint"]) if COLUMN in columns else None
         self.lease = Lease(self.query.folder) if options.get("leased") else None
 
@@ -71,18 +80,19 @@ class SegmentReader(DataSourceStreamReader):
         return ReadMaxFiles(FILES_MAX)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """All segments that there are, up to `limit`; once it is settled where the epoch ends, none beyond that."""
+        """Return the offset behind all segments that exist, up to `limit`, and not beyond the end of the epoch once
+        that is settled."""
         if self.lease is not None:
             self.lease.check()
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         closing = (self.query.closing() or {}).get(self.input)
         begin = {task: self._from(start, task) for task in self.stream.tasks()}
         reached = self.stream.reached(begin, closing, most)
-        over = self.stream.ended(reached) if closing is None else all(reached[one] == closing[one] for one in closing)
+        over = self.stream.ended(reached) if closing is None else all(reached[to] == closing[to] for to in closing)
         return self._offset(reached, self.life if over else "")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The segments between both offsets, dealt one by one, so that each part has as many."""
+        """Deal the segments between both offsets one by one, so that each part has equally many."""
         paths = [
             str(self.stream.of(task).path(number))
             for task, until in end["next"].items()
@@ -92,12 +102,12 @@ class SegmentReader(DataSourceStreamReader):
         return [SegmentPartition(paths[part :: self.parts], watermark) for part in range(min(self.parts, len(paths)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of these segments, in the order of their numbers."""
+        """Yield the rows of these segments, in the order of their numbers."""
         assert isinstance(partition, SegmentPartition)
         for path in partition.paths:
             try:
                 batch = read_segment(Path(path)).select(self.columns)
-            except FileNotFoundError:  # it was there when this batch was planned, and goes once all have read it
+            except FileNotFoundError:  # it existed when this batch was planned, and is kept until all have read it
                 here = self.query.folder.is_dir()
                 raise (damaged(Path(path), "is missing") if here else unseen(self.query.folder)) from None
             yield batch if self.checkpoint is None else _with_watermark(batch, partition.watermark)

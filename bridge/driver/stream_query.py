@@ -1,8 +1,9 @@
 """One query in the driver, from its first epoch to the end of a bounded run, in a thread of its own.
 
-Its batches become files; once every task of every input has said that it ends, its watermark moves to the end of time,
-so that Spark closes the windows that are open, by itself and without a row that nobody has sent. What is durable first:
-rows, then Spark's commit of the batch; where it ends, then the watermark; the last rows, then the end.
+Its batches become files. Once every task of every input has said that it ends, the query's watermark moves to the end
+of time, so that Spark itself closes the open windows; no artificial row is sent. The order of what is durable: first
+the rows, then Spark's commit of the batch; first where the stream ends, then the watermark; first the last rows, then
+the end.
 """
 
 import json
@@ -29,16 +30,18 @@ from bridge.queries.driver_spec import QuerySpec
 from bridge.queries.late_records import COLUMN, counts_late, dropped_rows, late_records
 from bridge.spark.session import is_remote, parallelism, started
 
-END_OF_TIME_MS: Final = 253_370_764_800_000  # 9999-01-01, as a watermark: later than any event
-LOOKS_S: Final = 0.1  # between two looks whether the query lives, or has something to begin anew for
-STATUS_S: Final = 5.0  # between two words about how far it is
+END_OF_TIME_MS: Final = 253_370_764_800_000  # 9999-01-01 as a watermark, later than any event
+LOOKS_S: Final = 0.1  # seconds between two checks whether the query lives or has to start again
+STATUS_S: Final = 5.0  # seconds between two reports of progress
 
 
 class Running:
-    """A function may have a method `in_batch(frame, say)`, which makes the results of a batch, a DataFrame that is no
-    stream, of what its query gives for it: a join with a table as it is at that moment, say.
+    """One query. Its function may have a method `in_batch(frame, say)`, which makes a batch's results from the rows
+    that the query gives for it. `in_batch` returns a DataFrame that is no stream, for example a join with a table as it
+    is at that moment.
 
-    Raises from `run` whatever it can't go on for. `life` differs in each life of the driver."""
+    `run` raises everything that keeps the query from continuing. `life` differs in each life of the driver.
+    """
 
     def __init__(
         self,
@@ -57,24 +60,24 @@ class Running:
         self._life = life
         self._say = say
         self._in_batch: InBatch = getattr(function, "in_batch", as_it_is)
-        self._heard: Any = None  # over Spark Connect: what batches tell that run in the server
+        self._heard: Any = None  # over Spark Connect: the messages of batches, which run in the server
         self._epoch = Epoch()
         self._query: StreamingQuery | None = None
-        self._at_end: Ends | None = None  # once its last batch but the one that closes the windows has run
-        self._trouble: BaseException | None = None  # what a batch has raised here; Spark would tell it in its own words
-        self._started = threading.Event()  # `_query` is there; its first batch may have begun before
+        self._at_end: Ends | None = None  # set once only the batch that closes the windows is left
+        self._trouble: BaseException | None = None  # exception of a batch that ran here; Spark would change its text
+        self._started = threading.Event()  # set once `_query` is; its first batch may have begun before
         self._said_done: Ends = {}
         self._rows = 0
-        self._told = ("", 0.0)  # and when
-        self._looked_at = -1  # the batch up to which late rows are counted
+        self._told = ("", 0.0)  # the last report, and when
+        self._looked_at = -1  # number of the last batch whose late rows are counted
         self._late = 0
 
     def begin(self) -> None:
-        """Starts it, where there is anything to do. Raises NeedsMending for a query that can't be started."""
+        """Start the query, if it has anything to do. Raises UserError for a query that cannot be started."""
         epoch = self.folder.epoch()
         if epoch is None:
             if problem := unbegun(self.folder):
-                raise UserError(f"query {self.spec.name!r} can't go on: {problem}")
+                raise UserError(f"query {self.spec.name!r} cannot resume: {problem}")
             epoch = Epoch()
             self.folder.begin(epoch)
         self._epoch = epoch
@@ -84,19 +87,19 @@ class Running:
         ends = self.folder.ended()
         if ends is None:
             if problem := disagreement(self.folder, epoch, [*self.spec.inputs]):
-                raise UserError(f"query {self.spec.name!r} can't go on: {problem}")
+                raise UserError(f"query {self.spec.name!r} cannot resume: {problem}")
             self._start()
         else:
             self._say_done(ends)
 
     def run(self) -> None:
-        """Returns never; raises what ends the driver."""
+        """Check the query forever. Never returns; raises what ends the driver."""
         while True:
             self.look()
             time.sleep(LOOKS_S)
 
     def look(self) -> None:
-        """One look at it. Blocks while the last windows are closed."""
+        """Check the query once. Blocks while the last windows are closed."""
         if self._query is None:
             ends = self.folder.ended() or {}
             if any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
@@ -115,7 +118,7 @@ class Running:
     # -- its life
 
     def _begin_anew(self, ends: Ends) -> None:
-        """What comes after an end is for a query whose watermark has not seen it."""
+        """Start the query again, because its watermark is at the end of time: records after an end need a new epoch."""
         numbers = self.folder.batches()
         base = numbers[-1] + 1 if numbers else self._epoch.base
         self._epoch = Epoch(self._epoch.number + 1, base, ends)
@@ -130,13 +133,13 @@ class Running:
         with with_end(self.folder.folder):
             made = self._function(*frames)
         if not isinstance(made, DataFrame) or not made.isStreaming:
-            what = f"a {type(made).__name__}" if not isinstance(made, DataFrame) else "one of tables alone"
-            raise UserError(f"query {self.spec.name!r} returns {what}; a DataFrame made of its input is wanted")
+            what = f"a {type(made).__name__}" if not isinstance(made, DataFrame) else "a DataFrame that is no stream"
+            raise UserError(f"query {self.spec.name!r} returns {what}; it must return a DataFrame made from its input")
         none = self._session.createDataFrame([], made.schema)
         given = self._in_batch(none, self._say).schema if self._in_batch is not as_it_is else made.schema
         wrong = mismatches(wanted(self.spec), to_arrow_schema(given, timezone="UTC"))
         if wrong:
-            text = f"query {self.spec.name!r} gives other columns than {self.spec.declares} has: {'; '.join(wrong)}"
+            text = f"query {self.spec.name!r} returns other columns than {self.spec.declares} has: {'; '.join(wrong)}"
             raise UserError(text)
         take = self._take
         if is_remote(self._session):
@@ -186,7 +189,7 @@ class Running:
     # -- its batches
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        """Spark's thread: the rows of a batch, durable when it returns."""
+        """Write the rows of a batch, which are durable when this returns. Called in Spark's thread."""
         try:
             self._keep(frame, batch)
         except BaseException as error:
@@ -205,7 +208,8 @@ class Running:
         return QueryRun(self.spec, self.folder, self._epoch, self._life)
 
     def _close(self, ends: Ends) -> None:
-        """The batch that has nothing but the end: the next one closes all windows."""
+        """Note the end of the stream and move the watermark. Called for the batch that holds nothing but the end; the
+        next batch closes all windows."""
         if self.folder.closing() is None:
             self.folder.close(self._epoch, ends)
         self._started.wait()
@@ -213,7 +217,7 @@ class Running:
         query._jsq.streamingQuery().watermarkTracker().setWatermark(END_OF_TIME_MS)
         self._at_end = ends
 
-    # -- telling
+    # -- reports
 
     def _say_done(self, ends: Ends) -> None:
         if ends != self._said_done:
@@ -222,7 +226,7 @@ class Running:
             self._said_done = ends
 
     def _tell(self, query: StreamingQuery) -> None:
-        """A word about how far it is, where that has changed, and what was late, now and then."""
+        """Report the progress if it has changed, and late records, at intervals."""
         now = time.monotonic()
         if now - self._told[1] < STATUS_S:
             return
@@ -233,11 +237,11 @@ class Running:
         self._tell_late(query)
 
     def _tell_late(self, query: StreamingQuery) -> None:
-        """D16: what Spark drops is not dropped in silence."""
+        """Report late records, because Spark drops them without a word (D16)."""
         last = query.lastProgress
         if last is None or last["batchId"] == self._looked_at:
             return
-        new = [one for one in query.recentProgress if one["batchId"] > self._looked_at]
+        new = [progress for progress in query.recentProgress if progress["batchId"] > self._looked_at]
         in_records = counts_late(self._function)
         late = late_records(new) if in_records else dropped_rows(new)
         self._looked_at = last["batchId"]
@@ -246,24 +250,25 @@ class Running:
         self._late += late
         if in_records:
             self._say(
-                f"{self.spec.name}: {self._late:,} {'record has' if self._late == 1 else 'records have'} come so far "
-                "after the watermark had closed a window of theirs, which lacks them; a longer watermark keeps them"
+                f"{self.spec.name}: {self._late:,} {'record' if self._late == 1 else 'records'} so far came after the "
+                "watermark had closed one of their windows, which lacks them; a longer watermark keeps them"
             )
         else:
             self._say(
-                f"{self.spec.name}: Spark has dropped what came later than its watermark, {self._late:,} times so far; "
-                "once is one record or, where records are summed up first, all those of a batch with one key and "
-                "window; a longer delay in withWatermark keeps them"
+                f"{self.spec.name}: Spark has dropped rows that came later than its watermark, {self._late:,} so far; "
+                "a row is one record or, if records are aggregated first, all records of a batch with the same key "
+                "and window; a longer delay in withWatermark keeps them"
             )
 
     def _tell_open(self, query: StreamingQuery) -> None:
-        """Over Spark Connect the end comes in by `withWatermark` alone: what has it in SQL stays open: told."""
+        """Report windows that stay open at the end. Over Spark Connect the end arrives only through `withWatermark`, so
+        a query that declares its watermark in SQL keeps its windows open."""
         last = query.lastProgress if self._heard is not None else None
-        if last is None or not sum(one["numRowsTotal"] for one in last["stateOperators"]):
+        if last is None or not sum(operator["numRowsTotal"] for operator in last["stateOperators"]):
             return
         watermark = dict(last["eventTime"] or {}).get("watermark", "")
         if "1970" < watermark < "9":
             self._say(
-                f"{self.spec.name}: what is open at the end of the run stays open, and has no result: over Spark "
-                "Connect windows are closed where the query calls withWatermark with a column of its rows"
+                f"{self.spec.name}: windows that are open at the end of the run stay open and have no result: over "
+                "Spark Connect, only a query that calls withWatermark with a column of its rows closes them"
             )

@@ -1,31 +1,33 @@
-"""The time that bolts on Spark are told: when Spark began the batch, by its own log of offsets, in each attempt at it.
+"""The time that bolts on Spark see: when Spark began the batch, by its own log of offsets. It is the same in each
+attempt at the batch.
 
-Spark may compute a batch, or a part of one, several times, and keeps of each part's state what the first attempt has
-written, and of the rows those of the last. So all attempts have to come to the same state and rows, and a timer's time
-is part of both. Knows positions; no bolts, no Spark.
+Spark may compute a batch, or a part of one, several times. Of each part's state it keeps what the first attempt wrote,
+and of the rows those of the last attempt. All attempts must therefore produce the same state and rows, and a timer's
+time is part of both. Knows positions; must not know bolts or Spark.
 """
 
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-TIME: Final = 8  # bytes at the beginning of a position
+TIME: Final = 8  # bytes at the beginning of a position that hold the time
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def in_batch(begun_us: int, position: bytes) -> bytes:
-    """The position of a row in a batch that began then, in microseconds since 1970; `engine_query` has Spark do it."""
+    """Return the position of a row in a batch that began at `begun_us`, in microseconds since 1970. `query.timed` does
+    the same in Spark."""
     return begun_us.to_bytes(TIME, "big") + position
 
 
 def begun_us(position: bytes) -> int:
-    """The reverse: when its batch began."""
+    """Return when the batch of a position began: the reverse of `in_batch`."""
     return int.from_bytes(position[:TIME], "big")
 
 
 class BatchClock:
-    """`topology.components.Clock` of bolts on Spark: `utc` is the time of the batch that is worked on, whatever the
-    wall clock says; before the first batch, in `open`, it is the wall clock."""
+    """The `topology.components.Clock` of bolts on Spark. `utc` returns the start of the present batch, not the wall
+    clock. Before the first batch, in `open`, it returns the wall clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.monotonic = loop.time

@@ -1,8 +1,8 @@
-"""What the driver of a topology on Spark keeps beside Spark's checkpoint: the counts of a run, the timers of all keys,
-and the batch up to which both are right. One SQLite file, one transaction a batch; a batch that Spark repeats is
-counted once in each run that computes it.
+"""The counts of a run, the timers of all keys, and the last batch that both include. The driver of a topology on Spark
+stores them beside Spark's checkpoint.
 
-Knows numbers, names and bytes; no Spark, no bolts. Every call blocks, from any thread.
+One SQLite file, with one transaction per batch. A batch that Spark repeats is counted once in each run that computes
+it. Knows numbers, names and bytes; must not know Spark or bolts. Every call blocks, and may come from any thread.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Final
 from bridge.engine.rows import DueNow, KeyTimers
 from bridge.files.segments import damaged
 
-FILE: Final = "book.sqlite"  # in the query's folder
+FILE: Final = "book.sqlite"  # name in the query's folder
 TABLES: Final = """
 create table if not exists kept (batch integer not null);
 create table if not exists run (name text not null, counted integer not null, closed integer not null);
@@ -29,7 +29,7 @@ create table if not exists at_end (
     component text, key blob, name text, due integer not null, primary key (component, key, name)
 ) without rowid;
 """
-AT_ONCE: Final = 10_000  # timers that are given at a time
+AT_ONCE: Final = 10_000  # maximum number of timers that one call returns
 WAITING: Final = """
 select exists (select 1 from timers where due <= ?) and not exists (select 1 from run where name = ? and closed != ?)
 """
@@ -39,7 +39,7 @@ class CountsAndTimers:
     """The file of one topology."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file where there is none. Raises ConfigurationError for one that is damaged, and sqlite3.Error."""
+        """Make the file if there is none. Raises ConfigurationError for a damaged file, and sqlite3.Error."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class CountsAndTimers:
         try:
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
-            self._database.execute("pragma fullfsync = 1")  # macOS: through the disk's cache
+            self._database.execute("pragma fullfsync = 1")  # on macOS: also flushes the disk's cache
             self._database.execute("pragma checkpoint_fullfsync = 1")
             self._database.executescript(TABLES)
             if self._database.execute("select count(*) from kept").fetchone()[0] == 0:
@@ -62,18 +62,18 @@ class CountsAndTimers:
 
     @property
     def is_new(self) -> bool:
-        """Whether it has kept no batch yet."""
+        """Return True if no batch has been kept yet."""
         with self._lock:
             return bool(self._database.execute("select batch from kept").fetchone()[0] < 0)
 
     def close(self) -> None:
-        """After it nothing else is called."""
+        """Close the file. No other method may be called afterwards."""
         with self._lock:
             self._database.close()
 
     def begin(self, run: str, closed: int) -> int:
-        """One more life of the driver in this run, whose counts begin with its first life; durable when it returns.
-        `closed`: the epoch that has a settled end now, -1 where it has none; what that was in the run's first life."""
+        """Start one more life of the driver in this run, durably. The counts start with the run's first life. `closed`:
+        the epoch whose end is settled now, or -1. Return what `closed` was in the run's first life."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
             found = self._database.execute("select closed from run where name = ?", (run,)).fetchone()
@@ -83,9 +83,9 @@ class CountsAndTimers:
         return closed if found is None else int(found[0])
 
     def keep(self, batch: int, counts: Mapping[tuple[str, str], int], timers: Iterable[KeyTimers]) -> None:
-        """What a batch has come to; durable when it returns. One that this run has kept before is not counted again,
-        but its timers are those of the repeat, as the state is that Spark commits: what was set for a time that was
-        past is due at another moment then."""
+        """Keep the counts and timers of a batch, which are durable when this returns. A batch that this run has kept
+        before is not counted again. Its timers are replaced, because Spark commits the state of the repeat, and a timer
+        that was set for a past time is due at another moment there."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
             (last,) = self._database.execute("select batch from kept").fetchone()
@@ -98,30 +98,31 @@ class CountsAndTimers:
                     [(component, what, count) for (component, what), count in counts.items()],
                 )
                 self._database.execute("update run set counted = ?", (batch,))
-            for one in timers:
+            for change in timers:
                 self._database.executemany(
                     "delete from timers where component = ? and key = ? and name = ?",
-                    [(one.component, one.key, name) for name in one.gone],
+                    [(change.component, change.key, name) for name in change.gone],
                 )
                 self._database.executemany(
                     "insert or replace into timers values (?, ?, ?, ?)",
-                    [(one.component, one.key, name, due) for name, due in one.due],
+                    [(change.component, change.key, name, due) for name, due in change.due],
                 )
             self._database.execute("update kept set batch = ?", (batch,))
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Since this run began."""
+        """Return the counts since this run began."""
         with self._lock:
             rows = self._database.execute("select component, what, count from counts").fetchall()
         return {(component, what): count for component, what, count in rows}
 
     def due(self, until: int) -> list[DueNow]:
-        """Timers that are due by then, the earliest first; so many at most."""
+        """Return the timers that are due at `until`, the earliest first, at most AT_ONCE of them."""
         return self._asked("where due <= ? order by due limit ?", (until, AT_ONCE))
 
     def begin_end(self, inputs: str, components: Sequence[str]) -> None:
-        """The timers that these bolts have now are to fire, as the run ends where its `inputs` do; durable when it
-        returns. Once for each end: what is set by one that has fired there is for the next."""
+        """Mark the present timers of these bolts to fire at the end of the run, which ends where its `inputs` do;
+        durable when this returns. This happens once per end: a timer that is set while these fire belongs to the next
+        run."""
         marks = ", ".join("?" * len(components))
         with self._lock, self._database:
             self._database.execute("begin immediate")
@@ -133,15 +134,15 @@ class CountsAndTimers:
             self._database.execute(f"insert into at_end select * from timers where component in ({marks})", components)
 
     def at_end(self) -> list[DueNow]:
-        """Those of them that are not on their way yet, the earliest first; so many at most."""
+        """Return the marked timers that have not been sent, the earliest first, at most AT_ONCE of them."""
         found = self._asked("order by due limit ?", (AT_ONCE,), "at_end")
-        return [DueNow(one.component, one.key, one.name, one.due, at_end=True) for one in found]
+        return [DueNow(timer.component, timer.key, timer.name, timer.due, at_end=True) for timer in found]
 
     def fired(self, timers: Iterable[DueNow]) -> None:
-        """These are on their way; durable when it returns. One that was moved since stays."""
+        """Note durably that these timers are sent. A timer that was moved since stays."""
         with self._lock, self._database:
             self._database.execute("begin immediate")
-            gone = [(one.component, one.key, one.name, one.due) for one in timers]
+            gone = [(timer.component, timer.key, timer.name, timer.due) for timer in timers]
             for table in ("timers", "at_end"):
                 self._database.executemany(
                     f"delete from {table} where component = ? and key = ? and name = ? and due = ?", gone
@@ -154,9 +155,9 @@ class CountsAndTimers:
 
 
 def timers_wait(path: Path, until: int, run: str, ended: int) -> bool:
-    """For whoever has no book of its own: whether timers that are due by then are for the driver of this run, in which
-    no epoch has come after the one that has `ended`. So they are, too, where the file can't be read: its driver says
-    why, or makes it readable."""
+    """Return True if timers that are due at `until` wait for the driver of this run, in which no epoch follows the one
+    that has `ended`. For a process without a `CountsAndTimers`. Also returns True if the file is unreadable; the driver
+    then reports why, or repairs it."""
     if not path.exists():
         return False
     try:

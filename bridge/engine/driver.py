@@ -1,7 +1,8 @@
-"""The driver of a topology that is on Spark: `python -m bridge.engine.driver`, a companion of the run.
+"""The driver of a topology on Spark: `python -m bridge.engine.driver`, a companion of the run.
 
-It is told what to do on stdin, in JSON, and speaks as `bridge.driver.main` does. It ends with status 1 where starting
-it again may help; Spark's checkpoint and the files beside it say where to go on."""
+It reads its task as JSON from stdin, and writes messages as `bridge.driver.main` does. It exits with status 1 if
+starting it again may help. Spark's checkpoint and the files beside it say where to resume.
+"""
 
 import json
 import os
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Runs until it is killed, or can't go on: 1."""
+    """Run until the process is killed. Return 1 if the driver cannot continue."""
     voice = DriverVoice(own_stdout())
     told: dict[str, Any] = json.loads(sys.stdin.buffer.read())
     try:
         import pyspark  # noqa: F401  # an extra
     except ImportError as error:
-        voice.failed(f"Spark can't be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
+        voice.failed(f"Spark cannot be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
         return 1
     if told["master"].startswith("sc://"):
-        voice.failed("a topology as a whole does not run over Spark Connect: name a master, --spark spark://HOST:PORT")
+        voice.failed("a whole topology cannot run over Spark Connect: pass a master with --spark spark://HOST:PORT")
         return 1
     return drive(told, voice)
 
 
 def drive(told: dict[str, Any], voice: DriverVoice) -> int:
-    """Starts Spark and the query, and waits until it can't go on."""
+    """Start Spark and the query, and wait until the query cannot continue."""
     from bridge.engine.python_process import PythonProcess
     from bridge.engine.run import EngineRunning, Settings
     from bridge.errors import UserError
@@ -55,7 +56,7 @@ def drive(told: dict[str, Any], voice: DriverVoice) -> int:
     )
     try:
         session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
-        session.sparkContext.setLogLevel("ERROR")  # it warns of each key that has no state yet
+        session.sparkContext.setLogLevel("ERROR")  # otherwise Spark warns about each key that has no state yet
         if not told["master"].startswith("local"):
             check(session, spark, parallelism(session))
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
@@ -84,9 +85,9 @@ def drive(told: dict[str, Any], voice: DriverVoice) -> int:
 
 
 def to_mend(error: BaseException, raised: "RaisedNotes") -> tuple[str, list[str]]:
-    """What a person has to mend that is no mistake of Spark's, as a sentence, and a traceback; empty for all else. What
-    was raised in Spark's processes counts where the query has failed: it may be of a task that Spark has tried again,
-    and that went well, where it is the JVM that is gone."""
+    """Return a sentence about an error that a user has to fix and that is not an error of Spark, and its traceback.
+    Both are empty for any other error. Notes of errors in Spark's processes count only if the query failed: if the JVM
+    is gone, the note may be of a task that Spark tried again with success."""
     from bridge.engine.offsets import unreadable
     from bridge.engine.user_errors import told_of
 
@@ -99,4 +100,4 @@ def to_mend(error: BaseException, raised: "RaisedNotes") -> tuple[str, list[str]
 if __name__ == "__main__":
     sys.stdout.flush()
     status = main()
-    os._exit(status)  # threads of Spark's may wait for a JVM that is gone
+    os._exit(status)  # Spark's threads may wait for a JVM that is gone

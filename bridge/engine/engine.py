@@ -1,7 +1,7 @@
-"""`--engine spark`: a topology's bolts in Spark's micro-batches, and its spouts where they are.
+"""`--engine spark`: a topology's bolts run in Spark's micro-batches, and its spouts in Kedge's workers.
 
-What Kedge's workers run then is another topology: the spouts, a hand-over of each of their streams, and a companion
-that has all of the bolts. Declares only; pyspark is imported where the run begins.
+Kedge's workers then run another topology: the spouts, a hand-over of each of their streams, and a companion that has
+all of the bolts. Only declares; pyspark is imported when the run begins.
 """
 
 import importlib.util
@@ -28,11 +28,11 @@ from topology.loading.hints import refuse_hidden
 from topology.topology import Topology
 from topology.user_frames import HOME
 
-NAME_MAX: Final = 64
+NAME_MAX: Final = 64  # characters of a component's name
 
 
 class EngineSpark(Spark):
-    """The driver of a topology that is on Spark as a whole. `again`: what makes that topology once more."""
+    """The driver of a whole topology on Spark. `again`: the arguments that load the same topology again."""
 
     name = COMPANION
 
@@ -40,7 +40,7 @@ class EngineSpark(Spark):
         super().__init__()
         self.again = again
         self.trigger = DEFAULT
-        self._run = secrets.token_hex(8)  # the same for all lives of the driver
+        self._run = secrets.token_hex(8)  # the same in all lives of the driver
 
     def configure(self, name: str, value: str | Mapping[str, str], called: str) -> None:
         if name == TRIGGER:
@@ -49,9 +49,9 @@ class EngineSpark(Spark):
             super().configure(name, value, called)
 
     def launch(self, folder: Path) -> Launch:
-        """The driver's command. Raises ConfigurationError where there is no pyspark."""
+        """Return the driver's command. Raises ConfigurationError if pyspark is missing."""
         if importlib.util.find_spec("pyspark") is None:
-            text = "--engine spark needs Spark, and there is no pyspark where this kedge runs"
+            text = "--engine spark needs Spark, but pyspark is not installed where this kedge runs"
             raise ConfigurationError(
                 text, code=ENGINE_NOT_INSTALLED, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'"
             )
@@ -63,9 +63,9 @@ class EngineSpark(Spark):
             "trigger": self.trigger,
             "run": self._run,
         }
-        begin_run(query_folder(folder, QUERY), self._run)  # workers have made another one of these
-        refuse_hidden()  # Spark's processes find our packages by this path alone
-        path = os.pathsep.join([*(one or os.getcwd() for one in sys.path), str(HOME)])
+        begin_run(query_folder(folder, QUERY), self._run)  # worker processes draw other names
+        refuse_hidden()  # Spark's processes find our packages only by this path
+        path = os.pathsep.join([*(entry or os.getcwd() for entry in sys.path), str(HOME)])
         command = (sys.executable, "-P", "-m", "bridge.engine.driver")
         return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())
 
@@ -81,7 +81,7 @@ class SparkEngine(Engine):
     def derived(self, topology: Graph, again: Mapping[str, Any]) -> Topology:
         made = Topology(topology.name, topology.config)
         made.place = topology.place
-        made.components = [one for one in topology.components if one.kind == "spout"]
+        made.components = [component for component in topology.components if component.kind == "spout"]
         made.companions, made.companion_places = [*topology.companions], [*topology.companion_places]
         given = mapped(topology)
         inputs = []
@@ -95,15 +95,15 @@ class SparkEngine(Engine):
         results = made.spout(_free(COMPANION, made), Outcomes(inputs, timed=bool(given.timed)))
         made.bolt(_free("rejected", made), Rejections(), results.shuffle())
         made.companion(EngineSpark(again))
-        for one in made.components[-2:]:
-            one.place = topology.place
+        for component in made.components[-2:]:
+            component.place = topology.place
         made.companion_places[-1] = topology.place
         return made
 
 
 def _free(wanted: str, topology: Graph) -> str:
-    """A name that no component has."""
-    taken = {one.name for one in topology.components}
+    """Return a name that no component has."""
+    taken = {component.name for component in topology.components}
     names = (f"{wanted[: NAME_MAX - 3]}{f'-{number}' if number else ''}" for number in range(len(taken) + 1))
     return next(name for name in names if name not in taken)
 

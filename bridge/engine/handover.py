@@ -1,6 +1,5 @@
-"""What Kedge's workers run of a topology that is on Spark: its spouts, a hand-over of each of their streams, and the
-end of the run, which the driver tells. Knows files and tuples; no Spark, and none of the topology's bolts.
-"""
+"""The part of a topology on Spark that Kedge's workers run: the spouts, a hand-over of each of their streams, and the
+end of the run, which the driver reports. Knows files and tuples; must not know Spark or the topology's bolts."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,20 +22,21 @@ from topology.errors import Reject
 from topology.records import Record
 from topology.runtime.state.value import due_of
 
-QUERY: Final = "engine"  # the folder of the one query
-RECORD: Final = "record"  # the column of a segment that has the record's bytes
-SUMMARY: Final = "summary"  # JSON in the query's folder: the name of a run, and the lines to say at its end
-RUN: Final = "run"  # there, too: the name of the run under way, as each worker process would draw another one
+QUERY: Final = "engine"  # folder name of the only query
+RECORD: Final = "record"  # column of a segment that holds the record's bytes
+SUMMARY: Final = "summary"  # JSON in the query's folder: the name of a run, and its summary's lines
+RUN: Final = "run"  # file beside it: the name of the present run, because each worker process would draw its own
 
 
 def begin_run(query: Path, run: str) -> None:
-    """From now on this is the run that is under way. Writes only in its first life: the next one may have no room."""
+    """Note the name of the present run. Writes only in the run's first life, because the disk may be full in a later
+    one."""
     if run_of(query) != run:
         place(query / RUN, run.encode(), durable=False)
 
 
 def run_of(query: Path) -> str:
-    """The name of the run that is under way; empty before there was any."""
+    """Return the name of the present run; empty if there was none."""
     try:
         return (query / RUN).read_text()
     except FileNotFoundError:
@@ -44,13 +44,13 @@ def run_of(query: Path) -> str:
 
 
 def keep_summary(query: Path, run: str, lines: Iterable[str]) -> None:
-    """What is to be said at the end of this run; durable when it returns."""
+    """Keep the lines to print at the end of this run, which are durable when this returns."""
     put(query / SUMMARY, {"run": run, "lines": [*lines]})
 
 
 def summary_of(query: Path, run: str) -> list[str] | None:
-    """The same, where it was kept in this run. Earlier releases have kept lines without a name. Raises
-    ConfigurationError for what can't be read."""
+    """Return the lines that were kept in this run, or None. Earlier releases kept lines without the run's name. Raises
+    ConfigurationError for an unreadable file."""
     try:
         told: Any = json.loads((query / SUMMARY).read_bytes())
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def summary_of(query: Path, run: str) -> list[str] | None:
 
 
 class HandOverBytes(HandOver):
-    """A `HandOver` whose records stay bytes, of whatever class they are."""
+    """A `HandOver` that stores records as bytes, whatever their class."""
 
     def __init__(self, cls: type[Record], input: str) -> None:
         super().__init__(cls, QUERY, input)
@@ -70,7 +70,7 @@ class HandOverBytes(HandOver):
         yield f"{self.stored:,} handed over to Spark, {self.duplicates:,} known already"
 
     def _check_class(self, cls: type[Record]) -> None:
-        """Any will do."""
+        """Accept any class."""
 
     def _make_store(self) -> SinkStore:
         self._segments = HandOverStore(self._folder, self.cls, self._task, Encoded(self.cls))
@@ -78,9 +78,12 @@ class HandOverBytes(HandOver):
 
 
 class Outcomes(SparkResults[Rejected]):
-    """What Spark's batches have rejected, and the end of the run, as a source; it tells what the driver has counted.
-    `timed`: bolts have timers, and those that are due by the end are waited for: a run with nothing new would else be
-    over before there is a driver."""
+    """The records that bolts on Spark rejected, and the end of the run, as a source. Its summary holds the driver's
+    counts.
+
+    `timed`: bolts have timers. The source then waits for the timers that are due by the end. Otherwise a run without
+    new records would end before there is a driver.
+    """
 
     def __init__(self, inputs: Sequence[str], *, timed: bool = False) -> None:
         super().__init__(Rejected, QUERY, inputs)
@@ -96,14 +99,15 @@ class Outcomes(SparkResults[Rejected]):
         if told is not None:
             return told
         ends = self._folder.ended()
-        if ends is None or any(one.goes_on(ends.get(name, {})) for name, one in self._streams.items()):
-            return ["it was not at the end of what was handed over; the next run goes on there"]
-        return ["nothing new was handed over"]
+        if ends is None or any(stream.goes_on(ends.get(name, {})) for name, stream in self._streams.items()):
+            return ["it stopped before the end of the records that were handed over; the next run resumes there"]
+        return ["no new records were handed over"]
 
     def _complete(self) -> bool:
         if not super()._complete():
             return False
-        return not self.timed or (not self._timers_wait() and super()._complete())  # an epoch may have begun for them
+        # Asked twice: an epoch may have begun for the timers.
+        return not self.timed or (not self._timers_wait() and super()._complete())
 
     def _timers_wait(self) -> bool:
         epoch = self._folder.epoch()
@@ -112,7 +116,7 @@ class Outcomes(SparkResults[Rejected]):
 
 
 class Rejections(Bolt):
-    """What bolts on Spark have rejected becomes a dead letter here."""
+    """Make a dead letter of each record that a bolt on Spark rejected."""
 
     def process(self, given: Rejected) -> Iterator[Never]:
         """Raises Reject."""

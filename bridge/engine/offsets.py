@@ -1,6 +1,5 @@
-"""How far Spark is in the query of a topology, by its own log of offsets. It has one checkpoint for all runs on a state
-directory, as the state of bolts is in it. Knows files, and Spark's words; no session.
-"""
+"""Spark's progress in the query of a topology, from Spark's own log of offsets. All runs on a state directory share one
+checkpoint, because the bolts' state is in it. Knows files and Spark's words; must not know a session."""
 
 import json
 import os
@@ -15,51 +14,51 @@ from bridge.files.query import Ends, Epoch, QueryFolder, lowest
 from bridge.spark.errors import SAID_MAX, no_room
 from topology.user_frames import text_of
 
-STATE: Final = "[CANNOT_LOAD_STATE_STORE"  # in what Spark says, of whatever kept it from that
-# Of that, what starting Spark again would find once more: a file that is damaged, or gone.
+STATE: Final = "[CANNOT_LOAD_STATE_STORE"  # in each message of Spark about state that it could not load
+# The parts of such a message that mean a damaged or missing file, so that starting Spark again would not help.
 DAMAGED: Final = re.compile(
     r"(?:Checksum|FileNotFound|NoSuchFile|EOF)Exception: .+|RocksDBException: Corruption.*"
     r"|(?<=loading state\. )(?:Error reading .+? does not exist|(?:Error reading|Cannot read|Cannot find|Copied) .+)"
 )
-# Java says FileNotFoundException of whatever keeps it from opening a file, with the reason behind: too many are open.
+# Java raises FileNotFoundException for any failure to open a file, such as too many open files, with the reason behind.
 PASSING: Final = re.compile(
     r"FileNotFoundException: .*\((?!No such file or directory\))[^()\n]*\)\s*$|EOFException: Premature EOF",
     re.MULTILINE,
 )
-GONE: Final = re.compile(r"(?:file:)?(/.+?) (?:does not exist|\(No such file)")  # of what was found, the path
+GONE: Final = re.compile(r"(?:file:)?(/.+?) (?:does not exist|\(No such file)")  # finds the path in such a message
 
 
 def checkpoint(folder: QueryFolder) -> Path:
-    """Where it is."""
+    """Return the folder of Spark's checkpoint."""
     return folder.checkpoint(Epoch())
 
 
 def offsets(folder: QueryFolder, batch: int) -> dict[str, dict[str, Any]]:
-    """Where a batch ends, by input."""
+    """Return where a batch ends, by input."""
     lines = (checkpoint(folder) / "offsets" / str(batch)).read_text().splitlines()[2:]
     found = [json.loads(line) for line in lines if line.startswith("{")]
-    return {one["input"]: one for one in found}
+    return {offset["input"]: offset for offset in found}
 
 
 def reached(read: dict[str, dict[str, Any]]) -> Ends:
-    """Input → task → the number of the segment where a batch ends."""
-    return {name: lowest([one["next"]]) for name, one in read.items()}
+    """Return input → task → the number of the segment where a batch ends."""
+    return {name: lowest([offset["next"]]) for name, offset in read.items()}
 
 
 def missing(folder: QueryFolder, inputs: Sequence[str], book: CountsAndTimers, *, timed: bool) -> str:
-    """What somebody has deleted, in a sentence: it would else be waited for without an end, or be missing from what is
-    put out with nothing said. Empty where all is there, or nothing has begun. `timed`: whether any bolt has timers;
-    where none has, counts are all that is gone with the book, and those begin anew."""
+    """Return a sentence about files that were deleted. Without it the query would wait forever for them, or their
+    records would silently be missing from the output. Empty if all files exist, or if nothing has begun. `timed`: some
+    bolt has timers. If none has, a missing `book` holds only counts, which then start from zero."""
     problem = unbegun(folder) or disagreement(folder, Epoch(), inputs)
     if not problem and timed and book.is_new and any(checkpoint(folder).glob("commits/[0-9]*")):
-        problem = f"{book.path} is missing, and the timers of the checkpoint's keys were in it: {ADVICE}"
+        problem = f"{book.path} is missing, but it held the timers of the checkpoint's keys: {ADVICE}"
     return problem
 
 
 def unreadable(error: BaseException) -> str:
-    """What Spark can't read of the state of bolts, which is in its checkpoint, in a sentence; empty where that is not
-    what is wrong. Blocks: a file that is gone for an executor, and is here, may only be late in a folder they share."""
-    text = text_of(error)  # a JVM is asked for it, which may be gone
+    """Return a sentence about bolts' state in the checkpoint that Spark cannot read. Empty if the error is another.
+    Blocks. A file that an executor does not find, but that exists here, may only be late in a shared folder."""
+    text = text_of(error)  # this asks a JVM that may be gone
     found = DAMAGED.search(text, text.find(STATE)) if STATE in text else None
     if found is None or PASSING.search(text, text.find(STATE)) or no_room(error):
         return ""
@@ -70,6 +69,6 @@ def unreadable(error: BaseException) -> str:
 
 
 def newest(folder: QueryFolder) -> Ends:
-    """The same of the last batch that was begun; nothing before there was one."""
+    """Return where the last batch that was begun ends, as `reached` does. Empty if there was no batch."""
     numbers = [int(path.name) for path in checkpoint(folder).glob("offsets/*") if path.name.isdecimal()]
     return reached(offsets(folder, max(numbers))) if numbers else {}

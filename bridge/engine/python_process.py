@@ -1,9 +1,9 @@
-"""One of Spark's Python processes, as bolts see it: the topology loaded once more, their tasks, notes and folder.
+"""One of Spark's Python processes from the view of bolts: the topology loaded again, its tasks, notes and folder.
 
-Bolts are opened once in a process, for each of Spark's partitions that comes there, and stay open as long as it lives:
-opening them for each batch would cost more than most batches. So are sinks that run there, but once for all partitions,
-as each may hold a connection. Where Spark ends a process, by a signal or `_exit`, nothing is closed. What they raise is
-noted for the driver. Knows no DataFrame.
+Bolts are opened once per process, for each of Spark's partitions that comes there, and stay open for as long as the
+process lives: opening them per batch would cost more than most batches. Sinks in these processes are opened once for
+all partitions, because each may hold a connection. If Spark ends a process by a signal or `_exit`, nothing is closed.
+Errors of components are noted for the driver. Must not know a DataFrame.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ from topology.components import Task
 from topology.loading.load import again
 from topology.runtime.clock import LoopClock
 
-COUNTS_S: Final = 10.0  # after it was written
+COUNTS_S: Final = 10.0  # seconds after it was written for which a note counts
 
 
 class AwayNotes:
-    """The notes of one topology, in a folder that all of its processes see. `note` is for one process, from any thread
-    of it."""
+    """The notes about unavailable stores of one topology, in a folder that all of its processes see. Only one process
+    calls `note`, from any of its threads."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes nothing yet."""
+        """Does no I/O."""
         self._folder = folder
         self._own = folder / secrets.token_hex(8)
         self._noted = False
 
     def note(self, away: Mapping[str, str]) -> None:
-        """For which sinks this process waits, and why; for none any more where that is empty. It is only telling: a
-        disk that takes no file changes nothing."""
+        """Note for which sinks this process waits, and why; empty if it waits for none. The note is only for display,
+        so a failing disk changes nothing."""
         with contextlib.suppress(OSError):
             if away:
                 place(self._own, json.dumps(dict(away)).encode(), durable=False)
@@ -58,12 +58,12 @@ class AwayNotes:
             self._noted = bool(away)
 
     def read(self) -> dict[str, str]:
-        """All that is waited for now: sink → why."""
+        """Return all sinks that are waited for now, each with the reason."""
         found: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
             for path in sorted(self._folder.iterdir()):
                 if path.name.startswith("."):
-                    continue  # being written
+                    continue  # the file is being written
                 if time.time() - path.stat().st_mtime < COUNTS_S:
                     found |= json.loads(path.read_bytes())
                 else:
@@ -71,13 +71,13 @@ class AwayNotes:
         return found
 
 
-LEFT_S: Final = 600.0  # a small file that was begun so long ago will not be finished
+LEFT_S: Final = 600.0  # seconds after which an unfinished small file is abandoned
 
 
 @dataclass(frozen=True)
 class PythonProcess:
-    """What a process has to know. `again`: what makes the topology once more; `folder`: that of the run's files; `life`
-    of the driver; `tasks`: how many partitions a stage has."""
+    """Everything that a process needs to know. `again`: the arguments that load the topology again; `folder`: the run's
+    folder for files; `life`: of the driver; `tasks`: the number of partitions of a stage."""
 
     again: Mapping[str, Any] = field(repr=False)
     folder: str
@@ -86,31 +86,32 @@ class PythonProcess:
 
     @property
     def query(self) -> Path:
-        """The folder of the query."""
+        """Return the folder of the query."""
         return query_folder(Path(self.folder), QUERY)
 
     @property
     def notes(self) -> Path:
-        """The folder of bolts' notes."""
+        """Return the folder of the bolts' notes."""
         return self.query / "notes"
 
     @property
     def away(self) -> Path:
-        """That of the notes of stores that are away."""
+        """Return the folder of the notes about unavailable stores."""
         return self.query / "away"
 
     @property
     def raised(self) -> RaisedNotes:
-        """What was raised in this life of the driver."""
+        """Return the note of the last error in this life of the driver."""
         return RaisedNotes(self.query, self.life)
 
 
 class FolderNotes:
-    """`topology.components.RaisedNotes` in files, one a note, which all processes of Spark's share."""
+    """The `topology.components.Notes` of a topology on Spark, as files, one per note, which all processes of Spark
+    share."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writer = f"-{secrets.token_hex(8)}"  # another one may be on another machine, under the same pid
+        self._writer = f"-{secrets.token_hex(8)}"  # drawn, because a process on another machine may have the same pid
 
     def get(self, name: str) -> str | None:
         try:
@@ -122,20 +123,21 @@ class FolderNotes:
         place(self._path(name), text.encode(), writer=self._writer)
 
     def _path(self, name: str) -> Path:
-        return self._folder / xxhash.xxh3_128_hexdigest(name.encode())  # a name may be longer than a file's
+        return self._folder / xxhash.xxh3_128_hexdigest(name.encode())  # a note's name may be too long for a file
 
 
 def sweep(folder: Path) -> None:
-    """Removes what processes that were killed have left half written in a folder: each has drawn a name of its own for
-    that, so nobody else writes it anew. One that still lives, on any machine, may be writing what is younger."""
+    """Remove unfinished files that killed processes left in a folder. Each process draws its own names, so no other
+    process overwrites such a file. A process that still runs, on any machine, may be writing a younger file, which
+    stays."""
     for path in folder.glob(f"{TEMPORARY}*"):
-        with contextlib.suppress(FileNotFoundError):  # it has its name now
+        with contextlib.suppress(FileNotFoundError):  # it was finished and renamed meanwhile
             if time.time() - path.stat().st_mtime > LEFT_S:
                 path.unlink()
 
 
 class Process:
-    """All that this process has of one life of the driver."""
+    """Everything that this process holds in one life of the driver."""
 
     def __init__(self, python_process: PythonProcess) -> None:
         self.python_process = python_process
@@ -149,7 +151,7 @@ class Process:
         atexit.register(self.close)
 
     def part(self, stage: int, index: int) -> StageBolts:
-        """The open bolts of a stage, for a partition."""
+        """Return the open bolts of a stage for a partition."""
         part = self._parts.get((stage, index))
         if part is None:
             part = StageBolts(
@@ -158,15 +160,15 @@ class Process:
             try:
                 part.open()
             except BaseException:
-                with contextlib.suppress(ComponentRaised):  # the first that was raised says why
+                with contextlib.suppress(ComponentRaised):  # the first exception is the reason
                     part.close()
                 raise
             self._parts[stage, index] = part
         return part
 
     def sinks(self, index: int) -> Sinks:
-        """The open sinks that run in Spark's processes, for whatever partition comes here; `index` is of the first one.
-        A store that is away is waited for: it was there when the run began."""
+        """Return the open sinks that run in Spark's processes, for any partition that comes here. `index` is the number
+        of the first partition. Waits for an unavailable store, because it was available when the run began."""
         if self._sinks is None:
             places = [(name, 0) for name in self.mapped.shared]
             made = Sinks(
@@ -181,12 +183,12 @@ class Process:
         return self._sinks
 
     def task(self, name: str, index: int, tasks: int) -> Task:
-        """What `open` is given."""
+        """Return the `Task` that `open` is called with."""
         folder = Path(self.python_process.folder)
         return Task(
             self.mapped.plan.topology,
             name,
-            index % tasks,  # with several inputs, the first stage has more partitions than there are tasks
+            index % tasks,  # with several inputs, the first stage has more partitions than tasks
             tasks,
             self.clock,
             Random(f"{name} {index}"),
@@ -196,8 +198,8 @@ class Process:
         )
 
     def close(self) -> None:
-        """Closes all bolts and sinks, and prints what they raise then. After it nothing else is called; it may be
-        called again."""
+        """Close all bolts and sinks, and print what they raise. No other method may be called afterwards. May be called
+        again."""
         raised: list[ComponentRaised] = []
         if self._sinks is not None:
             raised += self._sinks.close()[1]
@@ -208,8 +210,8 @@ class Process:
                 self._parts.popitem()[1].close()
             except ComponentRaised as error:
                 raised.append(error)
-        for one in raised:
-            traceback.print_exception(one, file=sys.stderr)
+        for failure in raised:
+            traceback.print_exception(failure, file=sys.stderr)
         atexit.unregister(self.close)
         self.loop.close()
 
@@ -218,7 +220,7 @@ _processes: dict[str, Process] = {}
 
 
 def process_of(python_process: PythonProcess) -> Process:
-    """This process's own; that of an earlier life is closed first."""
+    """Return this process's own object. Closes that of an earlier life first."""
     found = _processes.get(python_process.life)
     if found is None:
         while _processes:
@@ -229,10 +231,10 @@ def process_of(python_process: PythonProcess) -> Process:
 
 @contextmanager
 def told(python_process: PythonProcess) -> Iterator[None]:
-    """What is raised within is noted for the driver, and goes on."""
+    """Note for the driver what is raised within this context, and raise it again."""
     try:
         yield
     except BaseException as error:
-        with contextlib.suppress(OSError):  # then Spark's own words have to do
+        with contextlib.suppress(OSError):  # then only Spark's own words remain
             python_process.raised.write(error)
         raise

@@ -1,8 +1,8 @@
 """A topology as one streaming DataFrame: stage after stage, over rows that are deliveries.
 
-A stage without state is `mapInArrow`, behind a repartitioning where it has keys; one with state is
-`transformWithState`, per key. Behind all of them come sinks whose store any process may write. Functions here run in
-Spark's Python processes, and are pickled by their names.
+A stage without state is `mapInArrow`, behind a repartitioning if it has keys. A stage with state is
+`transformWithState`, per key. Sinks whose store any process may write come behind all stages. The functions here run in
+Spark's Python processes, and are pickled by name.
 """
 
 from collections import Counter
@@ -28,13 +28,13 @@ from bridge.engine.stage import LazyState, StageBolts
 from topology.records import encode
 
 STATE: Final = "content"
-ROWS_AT_ONCE: Final = 10_000  # that a stage gives in one batch
+ROWS_AT_ONCE: Final = 10_000  # maximum number of rows that a stage yields at once
 
 Counts = dict[tuple[str, str], int]
 
 
 class CountsParam(AccumulatorParam[Counts]):
-    """Adds counts by what they are of."""
+    """Adds counts per key."""
 
     def zero(self, value: Counts) -> Counts:
         return {}
@@ -52,7 +52,8 @@ def chained(
     partitions: int,
     counts: "Accumulator[Counts]",
 ) -> DataFrame:
-    """What comes out for the driver, of the rows of all inputs. `partitions`: of what is brought together by keys."""
+    """Return the rows for the driver, made from the rows of all inputs. `partitions`: the number of partitions of rows
+    that are grouped by keys."""
     frame = timed(reduce(DataFrame.unionAll, frames))
     frame = frame.mapInArrow(arriving(python_process, counts), DDL)
     for stage in mapped.stages[1:]:
@@ -66,8 +67,8 @@ def chained(
 
 
 def timed(frame: DataFrame) -> DataFrame:
-    """The rows, with when their batch began before each position (`engine_clock.in_batch`): in a stream, that is what
-    Spark takes for the current time, and it logs it before the batch, for all attempts at it."""
+    """Return the rows with the start of their batch before each position (as `batch_clock.in_batch`). In a stream that
+    is Spark's current time, which Spark logs before the batch, for all attempts at it."""
     digits = f.lpad(f.hex(f.unix_micros(f.current_timestamp())), 2 * TIME, "0")
     return frame.withColumn("position", f.concat(f.unhex(digits), f.col("position")))
 
@@ -78,7 +79,7 @@ Batches = Iterable[pa.RecordBatch]
 def arriving(
     python_process: PythonProcess, counts: "Accumulator[Counts]"
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The first stage."""
+    """Return the function of the first stage."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from in_stage(python_process, 0, counts, batches, StageBolts.arrive)
@@ -89,7 +90,7 @@ def arriving(
 def passing(
     python_process: PythonProcess, stage: int, counts: "Accumulator[Counts]"
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """A further one, without state."""
+    """Return the function of a later stage without state."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from in_stage(python_process, stage, counts, batches, StageBolts.take)
@@ -104,7 +105,7 @@ def in_stage(
     batches: Batches,
     work: Callable[..., Iterator[EngineRow]],
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of rows through one stage's bolts in this process."""
+    """Pass batches of rows through the bolts of one stage in this process."""
     with told(python_process):
         part = process_of(python_process).part(stage, partition())
     for batch in batches:
@@ -118,8 +119,8 @@ def in_stage(
 def storing(
     python_process: PythonProcess, counts: "Accumulator[Counts]"
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Behind all stages: what is for sinks that run in this process is stored there, durable before the next rows are
-    asked for, and gives what they reject; all else passes."""
+    """Return the function behind all stages: it stores the rows for sinks that run in this process, durably before it
+    asks for the next rows. It yields what the sinks reject, and all other rows."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -131,9 +132,9 @@ def storing(
 
 
 def stored(process: Process, batch: pa.RecordBatch, counts: "Accumulator[Counts]") -> Iterator[pa.RecordBatch]:
-    """Has this process' sinks store what is for them, all of it being their one task's here; what is left."""
+    """Store the rows of this process's sinks, each as one task, and yield the rest."""
     subscriptions, shared = process.routing.subscriptions, process.mapped.shared
-    numbers = [number for number, one in enumerate(subscriptions) if one.subscriber in shared]
+    numbers = [number for number, item in enumerate(subscriptions) if item.subscriber in shared]
     theirs = is_in(batch.column("to"), value_set=pa.array(numbers, pa.int32()))
     yield batch.filter(invert(theirs))
     rows = rows_of(batch.filter(theirs))
@@ -145,24 +146,24 @@ def stored(process: Process, batch: pa.RecordBatch, counts: "Accumulator[Counts]
             (subscriptions[row.to].subscriber, f"{OF}{subscriptions[row.to].cls.__name__}") for row in rows
         )
         counts.add({**executed, **classes, **(sinks.tally() - before)})
-        yield batch_of(EngineRow(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(one)) for one in rejected)
+        yield batch_of(EngineRow(REJECTED, 0, b"", b"", 0, 0, rows[-1].position, encode(item)) for item in rejected)
 
 
 def partition() -> int:
-    """The number of the partition that is worked on."""
+    """Return the number of the partition that is being computed."""
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
 
 
 def tell(part: StageBolts, counts: "Accumulator[Counts]") -> None:
-    """What a part has counted goes to the driver."""
+    """Send a part's counts to the driver."""
     if part.counts:
         counts.add(dict(part.counts))
         part.counts = Counter()
 
 
 class KeyedBolts(StatefulProcessor):
-    """A stage with state: the rows of one key at a time, in the order of their messages."""
+    """A stage with state: it gets the rows of one key at a time, in the order of their messages."""
 
     def __init__(self, python_process: PythonProcess, stage: int, counts: "Accumulator[Counts]") -> None:
         self._seat, self._stage, self._counts = python_process, stage, counts
@@ -186,7 +187,7 @@ class KeyedBolts(StatefulProcessor):
         tell(part, self._counts)
 
     def close(self) -> None:
-        """Bolts stay open, as the process does."""
+        """Do nothing: bolts stay open for as long as the process lives."""
 
     def _read(self) -> bytes:
         found = self._state.get()
@@ -199,7 +200,7 @@ _spark_row: Final = SparkRow(*SCHEMA.names)
 def _row(given: Any) -> EngineRow:
     row: Mapping[str, Any] = given.asDict()
     return EngineRow._make(
-        bytes(one) if isinstance(one, bytearray) else one for one in map(row.__getitem__, SCHEMA.names)
+        bytes(value) if isinstance(value, bytearray) else value for value in map(row.__getitem__, SCHEMA.names)
     )
 
 

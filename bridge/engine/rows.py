@@ -1,7 +1,8 @@
-"""The rows of a topology on Spark: deliveries on their way, as tuples of Python's and as Arrow's columns.
+"""The rows of a topology on Spark: deliveries on their way, as Python tuples and as Arrow columns.
 
-One schema for all of them, whatever the record: its bytes are as between two workers of Kedge. `position` sorts rows as
-their messages were handed over, and what a bolt has given for one behind it. Must not know bolts, nor Spark.
+All rows have one schema, whatever their record: its bytes are the same as between two workers of Kedge. `position`
+sorts rows in the order in which their messages were handed over; the outputs of a bolt follow their input. Must not
+know bolts, nor Spark.
 """
 
 from collections.abc import Iterable
@@ -13,24 +14,24 @@ import pyarrow as pa
 from topology.components import Tuple
 from topology.records import Record, decoder
 
-REJECTED: Final = -1  # `to`: a record that a bolt has rejected, for the driver
-TIMERS: Final = -2  # timers of a key, for the driver to keep
-DUE: Final = -3  # a timer that is due, for its bolt
+REJECTED: Final = -1  # value of `to`: a record that a bolt rejected, for the driver
+TIMERS: Final = -2  # value of `to`: timers of a key, which the driver keeps
+DUE: Final = -3  # value of `to`: a timer that is due, for its bolt
 
 SCHEMA: Final = pa.schema(
     [
-        pa.field("to", pa.int32()),  # the subscription, by its number in the plan; or one of the above
-        pa.field("task", pa.int32()),  # of a sink
-        pa.field("group", pa.binary()),  # what the next stage brings rows together by
-        pa.field("key", pa.binary()),  # of the subscriber's state
-        pa.field("origin", pa.int64()),  # with the sign that Spark's integers have
+        pa.field("to", pa.int32()),  # number of the subscription in the plan, or one of the above
+        pa.field("task", pa.int32()),  # task of a sink
+        pa.field("group", pa.binary()),  # key by which the next stage groups rows
+        pa.field("key", pa.binary()),  # key of the subscriber's state
+        pa.field("origin", pa.int64()),  # signed, because Spark's integers are
         pa.field("identity", pa.int64()),
         pa.field("position", pa.binary()),
         pa.field("record", pa.binary()),
     ]
 )
-WIDE: Final = pa.schema(  # for 2 GiB and more in one column
-    [pa.field(one.name, pa.large_binary() if one.type == pa.binary() else one.type) for one in SCHEMA]
+WIDE: Final = pa.schema(  # for columns of 2 GiB and more
+    [pa.field(field.name, pa.large_binary() if field.type == pa.binary() else field.type) for field in SCHEMA]
 )
 DDL: Final = "to int, task int, group binary, key binary, origin long, identity long, position binary, record binary"
 
@@ -41,7 +42,7 @@ _unsigned: Final = Struct("<Q")
 
 
 class EngineRow(NamedTuple):
-    """One delivery, in the order of the schema."""
+    """One delivery, with its fields in the order of the schema."""
 
     to: int
     task: int
@@ -62,7 +63,7 @@ class Rejected(Record):
 
 
 class KeyTimers(Record):
-    """The timers that a key has now, by name, and those that it has no more."""
+    """The present timers of a key by name, and the timers that it no longer has."""
 
     component: str
     key: bytes
@@ -77,7 +78,7 @@ class DueNow(Record):
     key: bytes
     name: str
     due: int
-    at_end: bool = False  # it fires because the run ends, whenever it is due
+    at_end: bool = False  # True if it fires because the run ends, whenever it is due
 
 
 rejected_of: Final = decoder(Rejected)
@@ -86,39 +87,40 @@ due_of: Final = decoder(DueNow)
 
 
 def rows_of(batch: "pa.RecordBatch | pa.Table") -> list[EngineRow]:
-    """The rows of a batch."""
+    """Return the rows of a batch."""
     return [*map(EngineRow._make, zip(*(batch.column(name).to_pylist() for name in SCHEMA.names), strict=True))]
 
 
 def batch_of(rows: Iterable[EngineRow]) -> pa.RecordBatch:
-    """The reverse."""
+    """Return the batch of some rows: the reverse of `rows_of`."""
     columns: list[Any] = [*zip(*rows, strict=True)] or [()] * len(SCHEMA)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def position_of(written_ns: int, number: int, segment: int, row: int) -> bytes:
-    """Where a row of a segment stands among all: by when that was written, its input's number, its own, the row's."""
+    """Return the position of a row of a segment among all rows: by when the segment was written, its input's number,
+    its own number, and the row's."""
     return _place(written_ns, number, segment, row)
 
 
 def after(position: bytes, ordinal: int) -> bytes:
-    """The position of what was given for the row at `position`, as the `ordinal`-th."""
+    """Return the position of the `ordinal`-th output of the row at `position`."""
     return position + _after(ordinal)
 
 
 def signed(number: int) -> int:
-    """64 bits as Spark has them."""
+    """Return 64 bits as Spark's signed integer."""
     value: int = _signed.unpack(_unsigned.pack(number))[0]
     return value
 
 
 def unsigned(number: int) -> int:
-    """The reverse."""
+    """Return the reverse of `signed`."""
     value: int = _unsigned.unpack(_signed.pack(number))[0]
     return value
 
 
 def row_of(tup: Tuple[Any], to: int, task: int, group: bytes, key: bytes, position: bytes, record: bytes) -> EngineRow:
-    """A delivery."""
+    """Return the row of a delivery."""
     return EngineRow(to, task, group, key, signed(tup.origin), signed(tup.identity), position, record)

@@ -1,9 +1,9 @@
-"""The one query of a topology on Spark, in its driver: batches to sinks, timers that are due back into the query, and
-the end of a bounded run.
+"""The one query of a topology on Spark, in its driver: batches to sinks, due timers back into the query, and the end of
+a bounded run.
 
-What is durable first: rows of sinks in Spark's processes, those of sinks here, then rejections, counts and timers, then
-Spark's commit of the batch. A batch that Spark repeats gives the same rows with the same identities, so each of these
-knows what it has had. The checkpoint stays the same for all runs on one state directory, as bolts' state is in it.
+The order of what is durable: rows of sinks in Spark's processes, rows of sinks here, then rejections, counts and
+timers, then Spark's commit of the batch. A batch that Spark repeats has the same rows with the same identities, so each
+of these recognises the repeat. All runs on a state directory share the checkpoint, because the bolts' state is in it.
 """
 
 import json
@@ -52,15 +52,15 @@ from topology.runtime.state.value import due_of as micros_of
 
 
 class EndWait:
-    """For the end of these inputs, while nobody reads them."""
+    """Detects the end of these inputs while no query reads them."""
 
     def __init__(self, streams: Iterable[StreamInput]) -> None:
-        """Looks at nothing yet."""
+        """Does no I/O."""
         self._seen: list[tuple[StreamInput, dict[str, int]]] = [(stream, {}) for stream in streams]
 
     def over(self) -> bool:
-        """Whether each task has said that it ends where its segments do. A look costs as much as has come since the one
-        before: numbers have no gaps, and what was seen stays until it is read."""
+        """Return True if each task has said that it ends where its segments do. A call costs as much as has come since
+        the call before: numbers have no gaps, and a segment that was seen stays until it is read."""
         return all(self._is_over(stream, seen) for stream, seen in self._seen)
 
     def _is_over(self, stream: StreamInput, seen: dict[str, int]) -> bool:
@@ -69,16 +69,16 @@ class EndWait:
         return stream.ended(seen)
 
 
-LOOKS_S: Final = 0.1  # between two looks whether the query lives, and which timers are due
-STATUS_S: Final = 5.0  # between two words about how far it is
-PLAN: Final = "plan"  # the fingerprint of what the checkpoint is of
-NONE: Final = -1  # no epoch's number
+LOOKS_S: Final = 0.1  # seconds between two checks of the query and of due timers
+STATUS_S: Final = 5.0  # seconds between two reports of progress
+PLAN: Final = "plan"  # file in the query's folder: the fingerprint of the checkpoint's topology
+NONE: Final = -1  # stands for no epoch
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What `kedge run` says of the query. `trigger`: as `bridge.queries.options` has it; `partitions`: of rows that are
-    brought together by keys; `run`: the same in all lives of the driver within one run, and in no other."""
+    """The query's settings from `kedge run`. `trigger`: as in `bridge.queries.options`; `partitions`: the number of
+    partitions of rows that are grouped by keys; `run`: the run's name, which is the same in all lives of the driver."""
 
     trigger: str = DEFAULT
     partitions: int = 2
@@ -86,13 +86,14 @@ class Settings:
 
 
 def input_name(mapped: Mapped, number: int) -> str:
-    """The folder of a spout's stream."""
+    """Return the folder name of a spout's stream."""
     spout, cls = mapped.streams[number]
     return f"{mapped.plan.components[spout].known_as}.{cls.__name__}"
 
 
 class EngineRunning:
-    """Raises from `run` whatever it can't go on for. `python_process.life` differs in each life of the driver."""
+    """The query in one life of the driver. `run` raises everything that keeps it from continuing. `python_process.life`
+    differs in each life of the driver."""
 
     def __init__(
         self, session: SparkSession, python_process: PythonProcess, settings: Settings, say: Callable[[str], None]
@@ -114,25 +115,25 @@ class EngineRunning:
         self._counted: dict[tuple[str, str], int] = {}
         self._epoch = Epoch()
         self._query: StreamingQuery | None = None
-        self._begun = False  # whether sinks are open, and the query runs or waits to
+        self._begun = False  # True if sinks are open, and the query runs or waits to
         self._at_end: Ends | None = None
-        self._fired_all = False  # timers that come due from now on are for the next run
+        self._fired_all = False  # True if timers that become due from now on are for the next run
         self._waiting = EndWait(())
         self._trouble: BaseException | None = None
         self._said_done: Ends = {}
         self._told: tuple[str, list[str], float] = ("", [], 0.0)
 
-    # -- its life
+    # -- lifecycle
 
     def begin(self) -> None:
-        """Starts it, where there is anything to do. Raises NeedsMending."""
+        """Start the query, if it has anything to do. Raises UserError."""
         self._session.dataSource.register(EngineSource)
         for folder in (self._seat.query, self._seat.notes, self._seat.away):
             sweep(folder)
         self._check_plan()
         self._seat.raised.sweep()
         if problem := missing(self.folder, self.inputs, self._book, timed=self._timers is not None):
-            raise UserError(f"it can't go on: {problem}")
+            raise UserError(f"the topology cannot resume: {problem}")
         epoch = self.folder.epoch()
         if epoch is None:
             epoch = Epoch()
@@ -140,7 +141,7 @@ class EngineRunning:
         self._epoch = epoch
         closed = NONE if self.folder.closing() is None else epoch.number
         first = self._book.begin(self._settings.run, closed)
-        self._fired_all = closed not in (NONE, first)  # then an earlier life has, in this run
+        self._fired_all = closed not in (NONE, first)  # then an earlier life of this run has fired them
         ends = self.folder.ended()
         if ends is None:
             self._start()
@@ -148,13 +149,13 @@ class EngineRunning:
             self._say_done(ends)
 
     def run(self) -> None:
-        """Returns never; raises what ends the driver."""
+        """Check the query forever. Never returns; raises what ends the driver."""
         while True:
             self.look()
             time.sleep(LOOKS_S)
 
     def look(self) -> None:
-        """One look at it. Blocks while it ends."""
+        """Check the query once. Blocks while the query ends."""
         if not self._begun:
             ends = self.folder.ended() or {}
             if self._due() or any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
@@ -172,12 +173,12 @@ class EngineRunning:
         elif not self._query.isActive:
             self._stopped(self._query)
         else:
-            if self.folder.closing() is None:  # else it is for the next run
+            if self.folder.closing() is None:  # otherwise the timers are for the next run
                 self._fire(self._due())
             self._tell()
 
     def close(self) -> None:
-        """Gives back what it has of this process; a query that runs goes on as it can. What is kept stays as it is."""
+        """Stop the query, and release what this process holds. Files stay as they are."""
         if self._query is not None:
             self._query.stop()
         self._sinks.close()
@@ -191,13 +192,13 @@ class EngineRunning:
         path, now = self.folder.folder / PLAN, self.mapped.plan.fingerprint
         if path.exists() and path.read_text() != now:
             raise UserError(
-                "the topology has other components, streams, groupings or numbers of tasks than what Spark's "
-                f"checkpoint is of; put it back as it was; or {FRESH}"
+                "the topology's components, streams, groupings or numbers of tasks differ from those of Spark's "
+                f"checkpoint; restore the topology as it was; or {FRESH}"
             )
         place(path, now.encode())
 
     def _start(self) -> None:
-        (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end, in this run maybe
+        (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end, perhaps in this run
         self._sinks.open()
         self._try_shared()
         self._begun, self._waiting = True, EndWait(self.streams.values())
@@ -207,8 +208,8 @@ class EngineRunning:
             self._start_query()
 
     def _try_shared(self) -> None:
-        """Opens a sink once here that runs in Spark's processes: what a user has to mend is told when the run begins,
-        and not by a batch."""
+        """Open and close each sink that runs in Spark's processes once in the driver. Errors that a user has to fix are
+        then reported when the run begins, and not by a batch."""
         tried = self._sinks_of((name, 0) for name in self.mapped.shared)
         try:
             tried.open()
@@ -241,7 +242,7 @@ class EngineRunning:
             "life": self._seat.life,
             "parts": str(self._settings.partitions),
             "number": str(number),
-            # Of one input the numbers of segments are the order, whatever the clock has done; timers come behind.
+            # Segments of a single input are sorted by number, independent of the clock. Timers come behind them.
             "among": "yes" if len(self.inputs) > 1 or name == TIMERS_INPUT else "no",
         }
         return self._session.readStream.format(FORMAT).schema(DDL).options(**options).load()
@@ -253,8 +254,8 @@ class EngineRunning:
         if error is not None:
             raise error
         if self._settings.trigger != AVAILABLE_NOW:
-            raise RuntimeError("the query has stopped by itself")
-        self._start_query()  # timers that have fired at the end
+            raise RuntimeError("the query stopped without an error")
+        self._start_query()  # for timers that have fired at the end
 
     def _finish(self, query: StreamingQuery, ends: Ends) -> None:
         if query.isActive:
@@ -284,9 +285,9 @@ class EngineRunning:
         return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare), self._say_raised)
 
     def _say_raised(self, raised: Iterable[ComponentRaised]) -> None:
-        """What ends nothing: all rows are stored."""
-        for one in raised:
-            text, lines = told_of(one)
+        """Report errors that end nothing, because all rows are stored."""
+        for error in raised:
+            text, lines = told_of(error)
             for line in [*(f"| {line}" for line in lines), text]:
                 self._say(line)
 
@@ -300,10 +301,10 @@ class EngineRunning:
 
         return Sinks(process.routing, places, task_of, process.away.note, prepare)
 
-    # -- its batches
+    # -- batches
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        """Spark's thread: all that comes out of a batch, durable when it returns."""
+        """Process the rows of a batch, which are durable when this returns. Called in Spark's thread."""
         try:
             if self._storing is not None:
                 frame = frame.mapInArrow(self._storing, DDL)
@@ -334,13 +335,13 @@ class EngineRunning:
 
     def _inputs_ended(self, read: dict[str, dict[str, Any]]) -> None:
         if self._timers is not None and not self._fired_all and self.folder.closing() is None:
-            ends = {name: one for name, one in reached(read).items() if name in self.inputs}
+            ends = {name: item for name, item in reached(read).items() if name in self.inputs}
             self._book.begin_end(json.dumps([self._epoch.number, ends], sort_keys=True), self._at_end_fire)
             while self._fire(self._due() or self._book.at_end()):
                 continue
             self._timers.end()
             self._fired_all = True
-        if all(one["ended"] == self._seat.life for one in read.values()):
+        if all(item["ended"] == self._seat.life for item in read.values()):
             ends = reached(read)
             if self.folder.closing() is None:
                 self.folder.close(self._epoch, ends)
@@ -360,14 +361,14 @@ class EngineRunning:
         return self._book.due(micros_of(self._process.clock.utc()))
 
     def _fire(self, timers: list[DueNow]) -> bool:
-        """These go to their bolts; written before they are forgotten: what comes twice has fired already. Whether any
-        does."""
+        """Send these timers to their bolts, and return True if any was sent. They are written before they are
+        forgotten: a timer that arrives twice has fired already."""
         if not timers or self._timers is None or not self._timers.write(timers):
             return False
         self._book.fired(timers)
         return True
 
-    # -- telling
+    # -- reports
 
     def _say_done(self, ends: Ends) -> None:
         if ends != self._said_done:
@@ -390,8 +391,8 @@ class EngineRunning:
 
 
 def in_order(table: pa.Table) -> Iterator[list[EngineRow]]:
-    """The rows of a batch by their positions, so many at a time: as Python's objects they take more than twice the room
-    that they have in Arrow. Of a batch of 2 GiB and more, too, which are more than a `binary` column has in one."""
+    """Yield the rows of a batch by position, a part at a time, because Python objects take more than twice the memory
+    of the Arrow columns. Also handles a batch of 2 GiB and more, which exceeds what a `binary` column can hold."""
     table = table.cast(WIDE).combine_chunks()
     order = sort_indices(table.column("position"))
     for begin in range(0, len(order), ROWS_AT_ONCE):

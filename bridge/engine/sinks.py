@@ -1,8 +1,8 @@
-"""Sinks of a topology on Spark: driven as Kedge's workers drive them, a batch at a time, in the driver and in Spark's
+"""Sinks of a topology on Spark, driven as Kedge's workers drive them, one batch at a time, in the driver and in Spark's
 Python processes.
 
-A batch is done when each of its rows is acked, or rejected; so Spark's commit of it says that it is stored, and a batch
-that is repeated meets sinks that know its identities. Knows the contract of bolts; no Spark.
+A batch is done when each of its rows is acked or rejected, so Spark's commit of a batch means that it is stored. A
+repeated batch meets sinks that know its identities. Knows the contract of bolts; must not know Spark.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ from topology.runtime.tasks.outputs import waits
 from topology.runtime.worker.start_wait import RETRY_LAST_S, open_in_time
 from topology.user_frames import described, shown
 
-LOOK_S: Final = 0.002  # between two looks whether all rows of a batch are answered
-AWAY_S: Final = 0.05  # the same where a store is away
-TELL_S: Final = 1.0  # between two looks whether a store is away
-SHOWN_MAX: Final = 1_000  # characters of a rejected record
-FLUSHES: Final = "on Spark no more come before that, so let it have a flush(self, out) that answers for what it holds"
-TOLD: Final = ("stored", "duplicates")  # what a `BatchingSink` counts, that is added up over processes
+LOOK_S: Final = 0.002  # seconds between two checks for answers to all rows of a batch
+AWAY_S: Final = 0.05  # the same while a store is unavailable
+TELL_S: Final = 1.0  # seconds between two checks for unavailable stores
+SHOWN_MAX: Final = 1_000  # characters of a rejected record that are shown
+FLUSHES: Final = "on Spark no more tuples come before these are answered; add a flush(self, out) that answers for them"
+TOLD: Final = ("stored", "duplicates")  # counts of a `BatchingSink` that are added up over processes
 
 T = TypeVar("T")
 OpenTask = Callable[[str, int], Task]
-Away = Mapping[str, str]  # sink → why its store can't be used now
+Away = Mapping[str, str]  # sink → why its store is unavailable
 
 
 class BatchAnswers:
-    """The collector of one sink's task for one batch: what was acked, and what has failed. `moved` counts what the sink
-    has done about any of it."""
+    """The collector of one sink's task for one batch: what was acked and what has failed. `moved` counts the sink's
+    calls about any tuple."""
 
     def __init__(self) -> None:
         self.failed: list[tuple[Tuple[Any], str]] = []
@@ -49,15 +49,15 @@ class BatchAnswers:
 
     @property
     def waits(self) -> int:
-        """How many are neither acked nor failed."""
+        """Return the number of tuples that are neither acked nor failed."""
         return len(self._open)
 
     def given(self, tup: Tuple[Any]) -> None:
-        """This one goes to the sink."""
+        """Note that this tuple is given to the sink."""
         self._open.add(id(tup))
 
     def emit(self, *_: object, **__: object) -> None:
-        raise AssertionError("what emits nothing is a sink")
+        raise AssertionError("a sink cannot emit")
 
     def ack(self, tup: Tuple[Any]) -> None:
         self._answered(tup)
@@ -70,25 +70,25 @@ class BatchAnswers:
         self.moved += 1
 
     async def drain(self) -> None:
-        """Nothing is below a sink."""
+        """Return at once: nothing is below a sink."""
 
     def is_open(self, tup: Tuple[Any]) -> bool:
         return id(tup) in self._open
 
     def _answered(self, tup: Tuple[Any]) -> None:
         if id(tup) not in self._open:
-            raise TupleStateError("a sink has acked or failed a tuple twice", code=TUPLE_ALREADY_FINISHED)
+            raise TupleStateError("a sink acked or failed a tuple twice", code=TUPLE_ALREADY_FINISHED)
         self._open.discard(id(tup))
         self.moved += 1
 
 
 class Sinks:
-    """Sinks of a topology, on an event loop in a thread of their own. Blocks in each call.
+    """Sinks of a topology, on an event loop in a thread of its own. Each call blocks.
 
-    places  which they are: the name of each, and the number of a task of it.
-    tell    is called from within a call that lasts, each second: why some of them wait for their stores; and with
-            nothing, once none does any more.
-    prepare  is called with the name of each and the sink, before that is opened.
+    places   the name of each sink, and the number of its task.
+    tell     is called each second during a long call, with the sinks that wait for their stores and the reasons;
+             and with nothing once none waits any more.
+    prepare  is called with each sink's name and object before it is opened.
     """
 
     def __init__(
@@ -104,36 +104,37 @@ class Sinks:
         self._silent_s = routing.plan.config.tree_timeout_s
         self._start_timeout_s = routing.plan.config.start_timeout_s
         self._sinks: dict[tuple[str, int], Any] = {}
-        self._closed: dict[str, str] = {}  # those that can't be opened yet, and why
+        self._closed: dict[str, str] = {}  # sink that cannot be opened yet → the reason
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="sinks")
         self._thread.start()
 
     def open(self, *, patient: bool = False) -> None:
-        """Opens them, or none. Raises Raised, and ConfigurationError for what a user has to mend. A store that is away
-        is waited for: as long as it takes, `patient`, else for `start_timeout_s`, which ends in a StartError."""
+        """Open all sinks, or none. Raises ComponentRaised, and ConfigurationError for what a user has to fix. Waits for
+        an unavailable store: without limit if `patient`, otherwise for `start_timeout_s`, after which it raises
+        StartError."""
         self._done(self._open(patient))
 
     def take(self, rows: Iterable[EngineRow]) -> tuple[Counter[tuple[str, str]], list[Rejected]]:
-        """Gives each its rows, in their order, and returns once all are acked or failed: counts, and those that have
-        failed for good. Raises Raised for what a sink raises, but for Reject, and what one is `broken` by. After it
-        the same rows may be given again."""
+        """Give each sink its rows in order, and return once all are acked or failed: the counts, and the rows that
+        failed for good. Raises ComponentRaised for an exception of a sink other than Reject, and what a sink is
+        `broken` by. Afterwards the same rows may be given again."""
         return self._done(self._take([*rows]))
 
     def tally(self) -> Counter[tuple[str, str]]:
-        """What those that count it have stored since they were opened, and known already."""
+        """Return the numbers of stored and known records since the sinks were opened, for sinks that count them."""
         found: Counter[tuple[str, str]] = Counter()
         for (name, _), sink in self._sinks.items():
             found.update({(name, what): getattr(sink, what) for what in TOLD if hasattr(sink, what)})
         return found
 
     def close(self) -> tuple[dict[str, list[str]], list[ComponentRaised]]:
-        """Closes them: what they say at the end, by name, and what any has raised then, which keeps no other from being
-        closed. They may be opened again."""
+        """Close all sinks. Return their summaries by name, and their exceptions, which do not keep other sinks from
+        being closed. They may be opened again."""
         return self._done(self._close())
 
     def end(self) -> None:
-        """Ends their loop: they are not opened again."""
+        """Stop the event loop. The sinks cannot be opened again."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
@@ -160,7 +161,7 @@ class Sinks:
             raise
 
     async def _opened(self, name: str, task: int, patient: bool) -> Any:
-        """A sink that is open; None where its store is away, for which it has waited, and that is to be tried again."""
+        """Return the open sink. If its store is unavailable, wait and return None, so that the caller tries again."""
         sink = prototype_copy(self._routing.plan.components[name])
         self._prepare(name, sink)
         try:
@@ -170,7 +171,7 @@ class Sinks:
             else:
                 await open_in_time(name, opening, asyncio.get_running_loop().time, self._start_timeout_s)
         except USERS as error:
-            with contextlib.suppress(*USERS):  # the first that was raised says why
+            with contextlib.suppress(*USERS):  # the first exception is the reason
                 await _awaited(sink.close())
             if not isinstance(error, KedgeError):
                 raise ComponentRaised(name, "open", error) from error
@@ -187,9 +188,8 @@ class Sinks:
         rejected: list[Rejected] = []
         rows.sort(key=lambda row: row.position)
         alive = []  # ids name them while they are here
-        answers = {
-            place: BatchAnswers() for place in self._places
-        }  # anew: what a batch that has failed left is no answer
+        # New for each batch: late answers to a failed batch do not count.
+        answers = {place: BatchAnswers() for place in self._places}
         for row in rows:
             name = self._routing.component(row)
             tup = self._routing.tuple(row)
@@ -209,8 +209,8 @@ class Sinks:
         return counts, rejected
 
     async def _until_answered(self, name: str, sink: Any, answers: BatchAnswers) -> None:
-        """Returns once a sink has acked or failed all that it was given. One that does nothing about it is given as
-        long as a tree is in Kedge's workers; a store that is away, as long as it takes."""
+        """Return once a sink has acked or failed all tuples that it was given. A sink that does nothing is given as
+        long as a tree in Kedge's workers; an unavailable store is waited for without limit."""
         flush = getattr(sink, "flush", None)
         moved, since = -1, 0.0
         while answers.waits:
@@ -247,7 +247,7 @@ class Sinks:
 
 
 def call_of(sink: Any) -> str:
-    """Which of its methods a sink is given a tuple by."""
+    """Return the name of the method that takes the sink's tuples."""
     return "execute" if hasattr(sink, "execute") else "process"
 
 
@@ -282,24 +282,24 @@ def _told(name: str, tup: Tuple[Any], why: str) -> Rejected:
     return Rejected(name, why, shown(tup.record, SHOWN_MAX))
 
 
-OF: Final = "of "  # before the name of a class: how many of its records a sink was given
+OF: Final = "of "  # prefix of a class name in counts: how many of its records a sink was given
 
 Counts = Mapping[tuple[str, str], int]
 
 
 def counts_itself(sink: object) -> bool:
-    """Whether a sink has the counts that can be added up."""
+    """Return True if a sink has the counts that can be added up."""
     return all(hasattr(sink, what) for what in TOLD)
 
 
 def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
-    """What makes a sink that is not open yet one that has had all of this."""
+    """Return a function that sets a sink's counts before it is opened."""
 
     def prepare(name: str, sink: Any) -> None:
         for what in TOLD:
             setattr(sink, what, counts.get((name, what), 0))
-        if hasattr(sink, "records"):  # the classes whose tables it knows when it opens
-            reads = [one.cls for one in routing.subscriptions if one.subscriber == name]
+        if hasattr(sink, "records"):  # the classes whose tables it had in other processes
+            reads = [read.cls for read in routing.subscriptions if read.subscriber == name]
             sink.records = tuple(dict.fromkeys(cls for cls in reads if counts.get((name, f"{OF}{cls.__name__}"))))
 
     return prepare
@@ -308,8 +308,9 @@ def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
 def told_of_all(
     name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[ComponentRaised]], None]
 ) -> list[str]:
-    """The lines. `made` gives its copy, not yet open; where that can't be opened now, the counts and why. `tell` is
-    called with all that the copy has raised, which ends nothing."""
+    """Return the summary of a sink for all its copies. `made` returns one more copy, not yet open. If the copy cannot
+    be opened now, return the counts and the reason. `tell` is called with everything that the copy raised, which ends
+    nothing."""
     sinks = made()
     try:
         sinks.open()
@@ -320,6 +321,6 @@ def told_of_all(
         if isinstance(error, ComponentRaised):
             tell([error])
         stored, known = (counts.get((name, what), 0) for what in TOLD)
-        return [f"{stored:,} stored, {known:,} known already", f"where, can't be told now: {error}"]
+        return [f"{stored:,} stored, {known:,} known already", f"its own summary is unavailable: {error}"]
     finally:
         sinks.end()

@@ -1,6 +1,6 @@
-"""Spark's side of what spouts give to a topology on it: segments of records as bytes become rows that have arrived.
+"""Spark's side of the spouts of a topology on Spark: segments of records as bytes become rows that have arrived.
 
-As `source`, which it is a kind of; it runs in the same Python processes of Spark's. Knows no topology.
+A variant of `bridge.driver.source`, in the same Python processes of Spark. Must not know a topology.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,13 @@ from bridge.engine.rows import SCHEMA, position_of
 from bridge.files.segments import damaged, read_segment
 
 FORMAT: Final = "kedge-messages"
-TASK: Final = "0"  # who hands over
-BATCH_BYTES: Final = 16 * 2**20  # of segments in one batch, about
+TASK: Final = "0"  # the only task that hands over
+BATCH_BYTES: Final = 16 * 2**20  # approximate size of the segments in one batch
 
 
 class EngineSource(DataSource):
-    """As `source.Segments`, and `number`: the one of this input; `among`: whether rows stand among those of others."""
+    """The data source. Options as for `SegmentSource`, and `number`, the input's number, and `among`, whether its rows
+    are sorted among those of other inputs."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,21 +36,21 @@ class EngineSource(DataSource):
 
 
 class MessageReader(SegmentReader, SupportsTriggerAvailableNow):
-    """Reads segments of the one task that hands over, as rows that have arrived, in the order in which they were."""
+    """Reads the segments of the one task that hands over, as rows in the order of their arrival."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         super().__init__(options, columns)
         self.number = int(options["number"])
         self.among = options["among"] == "yes"
-        self._until: int | None = None  # with --trigger available-now, where this round ends
+        self._until: int | None = None  # with --trigger available-now: the segment at which this round ends
 
     def prepareForTriggerAvailableNow(self) -> None:
         segments = self.stream.of(TASK)
         self._until = segments.following(segments.done())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """All that is there, up to BATCH_BYTES: rows of a batch are in the driver's memory, those of small segments
-        and of large ones."""
+        """Return the offset behind all segments that exist, up to BATCH_BYTES: the rows of a batch are in the driver's
+        memory, whether segments are small or large."""
         segments, number = self.stream.of(TASK), self._from(start, TASK)
         until, size, most = self._until, 0, 0
         while (until is None or number + most < until) and size < BATCH_BYTES:
@@ -65,13 +66,13 @@ class MessageReader(SegmentReader, SupportsTriggerAvailableNow):
         for path in map(Path, partition.paths):
             try:
                 written_ns, batch = path.stat().st_mtime_ns if self.among else 0, read_segment(path)
-            except FileNotFoundError:  # it was there when this batch was planned, and goes once all have read it
+            except FileNotFoundError:  # it existed when this batch was planned, and is kept until all have read it
                 raise damaged(path, "is missing") from None
             yield rows_arrived(batch, self.number, written_ns, int(path.stem.rpartition("-")[2]))
 
 
 def rows_arrived(batch: pa.RecordBatch, number: int, written_ns: int, segment: int) -> pa.RecordBatch:
-    """The rows of a segment, as rows of the engine's whose `to` is the number of their input."""
+    """Return the rows of a segment as the engine's rows, whose `to` is the number of their input."""
     count = batch.num_rows
     pairs: list[Any] = [*iter_unpack(">qq", b"".join(batch.column("_id").to_pylist()))]
     nothing = pa.array([b""] * count, pa.binary())

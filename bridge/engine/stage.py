@@ -1,8 +1,8 @@
 """The bolts of one stage in one process: deliveries in, deliveries out, with the identities that a run of Kedge gives.
 
-What a bolt has returned leaves by an `Outbox`, as in Kedge's workers, so identities and copies are what they are there;
-its targets are rows. A bolt without state whose input is dealt runs at once on what a bolt of the same stage has given.
-State is a value that is passed in and asked for again. Knows no Spark.
+A bolt's outputs leave through an `Outbox`, as in Kedge's workers, so identities and copies are the same as there; the
+outbox's targets are rows. A bolt without state that reads by `shuffle` runs at once on the outputs of a bolt of the
+same stage. State is a value that is passed in and returned. Must not know Spark.
 """
 
 import asyncio
@@ -44,15 +44,15 @@ from topology.runtime.worker.start_wait import open_in_time
 from topology.signatures import state_type
 from topology.user_frames import described, shown
 
-SHOWN_MAX: Final = 1_000  # characters of a rejected record
-SPREAD: Final = 16  # groups that rows pass a stage in which they have nothing to do
+SHOWN_MAX: Final = 1_000  # characters of a rejected record that are shown
+SPREAD: Final = 16  # number of groups for rows that only pass through a stage
 
 OpenTask = Callable[[str], Task]  # a component's name → what its `open` is given
 
 
 class LazyState:
-    """The state of one key while its rows are worked on, as `StateValue` has it: read when it is asked for first, empty
-    where the key has none."""
+    """The state of one key while its rows are processed, in the form of `StateValue`. It is read at the first access,
+    and empty if the key has none."""
 
     def __init__(self, read: Callable[[], bytes] = bytes) -> None:
         self.changed = False
@@ -72,20 +72,20 @@ class LazyState:
 
 
 class TaskTarget:
-    """Where an outbox puts what is for one task of a bolt."""
+    """The place in an outbox for tuples to one task of a bolt."""
 
     def __init__(self, component: str, task: int) -> None:
         self.component, self.task = component, task
 
     def append(self, tup: Tuple[Any], /) -> None:
-        raise AssertionError("what is staged is taken from there")
+        raise AssertionError("staged tuples are taken from the outbox")
 
     def extend(self, tuples: list[Tuple[Any]], /) -> None:
-        raise AssertionError("what is staged is taken from there")
+        raise AssertionError("staged tuples are taken from the outbox")
 
 
 class Routing:
-    """What all stages know of a topology: its subscriptions by number, their sources, decoders and keys, and outboxes
+    """The topology as all stages see it: its subscriptions by number, their sources, decoders and keys, and outboxes
     whose targets are rows."""
 
     def __init__(self, mapped: Mapped, seed: int = 0) -> None:
@@ -93,41 +93,44 @@ class Routing:
         self.plan = mapped.plan
         self._random = Random(seed)
         self.subscriptions = mapped.plan.subscriptions
-        self.numbers = {(one.emitter, one.cls.__name__, one.subscriber): n for n, one in enumerate(self.subscriptions)}
-        self.decoders = [decoder(one.cls) for one in self.subscriptions]
-        self.keys = [key_of(one) for one in self.subscriptions]
-        self.sources = [Source(one.emitter, one.cls.__name__, one.tag, one.key) for one in self.subscriptions]
+        self.numbers = {
+            (read.emitter, read.cls.__name__, read.subscriber): n for n, read in enumerate(self.subscriptions)
+        }
+        self.decoders = [decoder(read.cls) for read in self.subscriptions]
+        self.keys = [key_of(read) for read in self.subscriptions]
+        self.sources = [Source(read.emitter, read.cls.__name__, read.tag, read.key) for read in self.subscriptions]
         self._names = {name: number.to_bytes(2, "big") for number, name in enumerate(mapped.level, start=1)}
 
     def outbox(self, component: str) -> Outbox:
-        """Of a bolt, or of a spout whose messages arrive."""
+        """Return the outbox of a bolt, or of a spout whose messages arrive."""
         return outbox_of(self.plan, component, 0, TaskTarget, Random(self._random.getrandbits(64)))
 
     def number(self, component: str, source: Source) -> int:
-        """The subscription by which a component was sent something."""
+        """Return the number of the subscription through which a component was sent something."""
         return self.numbers[source.component, source.stream, component]
 
     def key(self, number: int, record: Record, task: int) -> bytes:
-        """What rows of a subscription are brought together by."""
+        """Return the key by which the rows of a subscription are grouped."""
         if isinstance(self.subscriptions[number].grouping, All):
             return task.to_bytes(4, "big")
         key: bytes = self.keys[number](record)
         return key
 
     def component(self, row: EngineRow) -> str:
-        """The bolt that a row is for; empty for one that is for the driver itself."""
+        """Return the bolt that a row is for; empty for a row for the driver itself."""
         if row.to >= 0:
             return self.subscriptions[row.to].subscriber
         return due_of(row.record).component if row.to == DUE else ""
 
     def group(self, component: str, number: int, key: bytes, position: bytes, stage: int) -> bytes:
-        """What a row is brought together by for `stage`: its bolt and key where that is of this stage and keyed."""
+        """Return the group of a row for `stage`: its bolt and key if they belong to this stage and are keyed."""
         if self.mapped.level.get(component) == stage and (number == DUE or self._is_keyed(number)):
             return self._names[component] + key
         return b"\0\0" + bytes([sum(position[-8:]) % SPREAD])
 
     def tuple(self, row: EngineRow) -> Tuple[Any]:
-        """A row as its bolt is given it. Raises Raised, of who has emitted what is none of its class."""
+        """Return a row as the tuple that its bolt gets. Raises ComponentRaised, with the emitter's name, if the emitted
+        record does not fit its class."""
         try:
             record = self.decoders[row.to](row.record)
         except RecordError as error:
@@ -141,8 +144,8 @@ class Routing:
 
 
 class StageBolts:
-    """The bolts of one stage. `open` before anything else; `close` gives back what they took. `counts`: inputs and
-    outputs of each, as (component, "executed" or "emitted"); whoever reads them clears them."""
+    """The bolts of one stage. Call `open` first; `close` releases what they hold. `counts`: inputs and outputs of each
+    bolt, as (component, "executed" or "emitted"); the reader clears them."""
 
     def __init__(self, routing: Routing, stage: int, task_of: OpenTask, loop: asyncio.AbstractEventLoop) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -160,16 +163,16 @@ class StageBolts:
             if one.shape == "state"
         }
         self._clock = BatchClock(loop)
-        self._randoms: dict[str, Random] = {}  # of the bolts
-        self._batch = b""  # the time of the batch, as positions have it
-        self._after_us = 0  # what `on_timer` sets for a time that is past is due behind this
+        self._randoms: dict[str, Random] = {}  # bolt → its random generator
+        self._batch = b""  # the time of the batch, as in positions
+        self._after_us = 0  # a timer that `on_timer` sets for a past time is due after this
         for codec in self._codecs.values():
             codec.due = self._due
 
-    # -- its life
+    # -- lifecycle
 
     def open(self) -> None:
-        """Opens each bolt. Raises its KedgeError, or Raised."""
+        """Open each bolt. Raises its KedgeError, or ComponentRaised."""
         for name, declared in self._declared.items():
             bolt = self._bolts[name] = prototype_copy(declared)
             try:
@@ -183,7 +186,7 @@ class StageBolts:
                 raise ComponentRaised(name, "open", error) from error
 
     def close(self) -> None:
-        """Closes each bolt that was opened, whatever others raise. Raises Raised for the first that does."""
+        """Close each bolt that was opened, even if others raise. Raises ComponentRaised for the first exception."""
         first: ComponentRaised | None = None
         while self._bolts:
             name, bolt = self._bolts.popitem()
@@ -197,7 +200,7 @@ class StageBolts:
     # -- rows
 
     def arrive(self, rows: Iterable[EngineRow]) -> Iterator[EngineRow]:
-        """Messages as they were handed over, `to` being the number of their input: the first stage."""
+        """Process messages that were handed over: the first stage. `to` of a row is the number of its input."""
         for row in rows:
             self._in_batch(row.position)
             if row.to == len(self._spouts):
@@ -206,9 +209,9 @@ class StageBolts:
             yield from self._arrived(row)
 
     def take(self, rows: Iterable[EngineRow], held: LazyState | None = None) -> Iterator[EngineRow]:
-        """Rows of earlier stages. `held`: the state of the key that all of them have, in a stage with state."""
+        """Process rows of earlier stages. `held`: in a stage with state, the state of the key that all rows share."""
         if held is not None:
-            self._batch = b""  # another key: what is drawn for it does not depend on those before
+            self._batch = b""  # a new key: random numbers must not depend on the keys before it
         for row in rows:
             self._in_batch(row.position)
             name = self._routing.component(row)
@@ -224,7 +227,7 @@ class StageBolts:
                 yield from self._run(name, self._routing.tuple(row), row.key, row.position, held)
 
     def _in_batch(self, position: bytes) -> None:
-        """What bolts are told of the time, and what they draw, is the same in each attempt at a batch."""
+        """Set the time and the random seeds of the bolts, so that they are the same in each attempt at a batch."""
         if position[:TIME] != self._batch:
             self._batch = position[:TIME]
             self._clock.now_us = begun_us(position)
@@ -232,8 +235,8 @@ class StageBolts:
                 random.seed(name.encode() + position)
 
     def _arrived(self, row: EngineRow) -> Sequence[EngineRow]:
-        """One message. What can't go, as its key equals nothing, say, is rejected: it is durable and acked, so no spout
-        can mend it, and each next run would end at it."""
+        """Process one message. A message that cannot be delivered, for example because its key equals nothing, is
+        rejected. It is durable and acked, so no spout can replay it, and each next run would fail at it."""
         spout, outbox, decode = self._spouts[row.to]
         ids = unsigned(row.origin), unsigned(row.identity)
         record: Any = row.record
@@ -263,7 +266,7 @@ class StageBolts:
     def _run(
         self, name: str, tup: Tuple[Any], key: bytes, position: bytes, held: LazyState | None
     ) -> Iterator[EngineRow]:
-        """One input, and what bolts of this stage make of what it has caused. Raises Raised."""
+        """Process one input, and let the bolts of this stage process its outputs. Raises ComponentRaised."""
         waiting = deque([(name, tup, position)])
         while waiting:
             name, tup, position = waiting.popleft()
@@ -284,7 +287,7 @@ class StageBolts:
             yield from self._on(staged, position, waiting)
 
     def _on(self, staged: Staged, position: bytes, waiting: Any) -> Iterator[EngineRow]:
-        """Deliveries as rows; those that this stage goes on with wait for it, or are worked on at once."""
+        """Return deliveries as rows. Deliveries to bolts of this stage wait in `waiting`, or are processed at once."""
         for ordinal, (target, tup) in enumerate(staged):
             assert isinstance(target, TaskTarget)
             name, place = target.component, after(position, ordinal)
@@ -304,10 +307,10 @@ class StageBolts:
 
     # -- one call of a bolt
 
-    _timers: KeyTimers | None = None  # of the key, where the last call has changed them
+    _timers: KeyTimers | None = None  # timers of the key, if the last call changed them
 
     def _records(self, name: str, tup: Tuple[Any], key: bytes, held: LazyState | None) -> Any:
-        """What a bolt gives for an input, and what becomes of its state: nothing where it raises (D9)."""
+        """Return a bolt's outputs for an input, and keep its changed state. Keeps nothing if the bolt raises (D9)."""
         self._timers = None
         bolt, codec, record = self._bolts[name], self._codecs.get(name), tup.record
         if codec is None:
@@ -315,11 +318,11 @@ class StageBolts:
         assert held is not None, "a bolt with state is in a stage with state"
         state = StateValue(codec, key, held.content)
         if type(record) is DueNow:
-            if not state.fired(record.name, record.due):  # it was moved, or taken away, meanwhile
-                if record.name in state.timers:  # the driver may have another time than the state, which counts
+            if not state.fired(record.name, record.due):  # the timer was moved or removed meanwhile
+                if record.name in state.timers:  # the driver may have another time; the state is right
                     self._timers = KeyTimers(name, key, tuple(state.timers.items()), ())
                 return ()
-            fields = max(len(one.key_fields) for one in self._routing.subscriptions if one.subscriber == name)
+            fields = max(len(read.key_fields) for read in self._routing.subscriptions if read.subscriber == name)
             given = self._fired(bolt, values_of(key, fields), record, state)
         else:
             given = self._collected(bolt.process(record, state))
@@ -330,7 +333,8 @@ class StageBolts:
         return given
 
     def _fired(self, bolt: Any, key: tuple[Any, ...], timer: DueNow, state: StateValue) -> Any:
-        """What `on_timer` gives, at a time that is not before that of the timer: the batch may have begun earlier."""
+        """Return the outputs of `on_timer`. The time that it sees is not before the timer's, although the batch may
+        have begun earlier."""
         batch_us = self._clock.now_us
         if not timer.at_end:
             self._clock.now_us = max(batch_us, timer.due)
@@ -364,8 +368,8 @@ class StageBolts:
         )
 
     def _due(self, at: int, before: int | None) -> int:
-        """When a timer that is set for `at` is due; one that is past is due when the batch began, and no two batches
-        begin at the same time: what fires again must not pass for what has fired."""
+        """Return when a timer that is set for `at` is due. A timer for a past time is due when the batch began. No two
+        batches begin at the same time, so a timer that is set again is not mistaken for one that has fired."""
         now = self._clock.now_us
         if at > now:
             return at
@@ -376,4 +380,4 @@ class StageBolts:
             self._loop.run_until_complete(result)
 
 
-NOWHERE: Final = Source("", "")  # of what has come from a spout: nobody asks
+NOWHERE: Final = Source("", "")  # source of messages from a spout, which is never read

@@ -1,6 +1,6 @@
-"""Timers that are due, on their way back to their bolts: an input of the query whose one task is the driver.
+"""Timers that are due, on their way back to their bolts: an input of the query whose only task is the driver.
 
-Knows segments, and how far Spark has read; must not know which timers there are.
+Knows segments, and how far Spark has read; must not know which timers exist.
 """
 
 import threading
@@ -15,14 +15,14 @@ from bridge.files.query import place
 from bridge.files.segments import Segments
 from topology.records import encode
 
-TIMERS_INPUT: Final = "timers"  # the input that the driver writes itself; no other has a name without a dot
+TIMERS_INPUT: Final = "timers"  # the input that the driver writes itself; all other inputs have a dot in their names
 
 
 class TimersInput:
-    """Timers that are due, as an input of the query like any other, whose one task is the driver."""
+    """The timers that are due, as an input of the query like any other. Its only task is the driver."""
 
     def __init__(self, folder: Path) -> None:
-        """Becomes its one writer. Raises ConfigurationError, and StoreAway without room."""
+        """Become the only writer. Raises ConfigurationError, or StoreAway if there is no room."""
         self._segments = Segments(folder / "0")
         self._segments.open()
         self._lock = threading.Lock()
@@ -31,22 +31,23 @@ class TimersInput:
         place(folder / "tasks", b"1")
 
     def close(self) -> None:
-        """Another process may write from now on."""
+        """Release the folder, so that another process may write."""
         self._segments.close()
 
     def begin(self, read: int) -> None:
-        """More may come from now on, behind all that is there, and what Spark has `read` by its own log: `done` is not
-        durable, and what got a number again would never be read."""
+        """Allow more timers from now on, behind all existing segments and behind what Spark has `read` by its own log.
+        `done` is not durable, and Spark would never read a segment that got a number for the second time."""
         with self._lock:
             self._segments.goes_on()
             self._ended = False
             self._next = max(self._segments.done(), read, *(number + 1 for number in self._segments.numbers()))
 
     def write(self, timers: list[DueNow]) -> bool:
-        """One more segment; durable when it returns. False after the end: they stay where they are."""
+        """Write one more segment, which is durable when this returns. Return False after the end; the timers then stay
+        where they are."""
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.array([encode(one) for one in timers], pa.binary()),
+                pa.array([encode(timer) for timer in timers], pa.binary()),
                 pa.array([bytes(16)] * len(timers), pa.binary(16)),
             ],
             names=[RECORD, "_id"],
@@ -61,7 +62,7 @@ class TimersInput:
         return True
 
     def end(self) -> None:
-        """No more comes until the next `begin`."""
+        """Note that no more timers come until the next `begin`."""
         with self._lock:
             self._segments.end(self._next)
             self._ended = True

@@ -1,8 +1,9 @@
-"""What a component of a topology on Spark has raised: in which of its methods, at which record; and how that is told.
+"""Errors that a component of a topology on Spark raised: in which method, at which record, and how they are reported.
 
-It is raised in one of Spark's Python processes, or in the driver, and told by the driver: as a sentence that names the
-component, and the traceback from the user's first frame on. Between processes it goes by a note, a file, as Spark's own
-words have our frames in them, and not always the user's. Knows errors and files; no Spark, no bolts.
+A component raises in one of Spark's Python processes or in the driver, and the driver reports it: a sentence that names
+the component, and the traceback from the user's first frame on. A note, which is a file, carries the error between
+processes, because Spark's own text contains our frames, and not always the user's. Knows errors and files; must not
+know Spark or bolts.
 """
 
 import asyncio
@@ -17,18 +18,19 @@ from topology.errors import KedgeError, WorkerError
 from topology.runtime.failures import Failure, Reason, could_not_emit
 from topology.user_frames import described, shown, text_of, users_frames
 
-RECORD_MAX: Final = 500  # characters of the record that it was raised at
-WAY_ON: Final = (  # no replays: a batch of Spark's is whole, or computed again as a whole
-    "on Spark no batch goes on without one of its records: mend the component, or raise Reject in it, of which a dead "
-    "letter is made; the next run goes on at this batch"
+RECORD_MAX: Final = 500  # characters of the record that are shown
+WAY_ON: Final = (  # there are no replays: Spark completes a batch, or computes it again as a whole
+    "on Spark a batch cannot skip a record: fix the component, or raise Reject in it, which makes a dead letter; "
+    "the next run resumes at this batch"
 )
-NOTES: Final = "raised-"  # before the life that a note is of
-OLD: Final = "raised"  # the one note of all lives, in earlier releases
-USERS: Final = (Exception, SystemExit, asyncio.CancelledError)  # what ends a call of a user's code, and no process (F6)
+NOTES: Final = "raised-"  # prefix of a note's file name, before the driver's life
+OLD: Final = "raised"  # file name of the only note, in earlier releases
+USERS: Final = (Exception, SystemExit, asyncio.CancelledError)  # end a call of a user's code, but no process (F6)
 
 
 class ComponentRaised(Exception):
-    """`component` has raised `cause` in its method `call`; `at` says at which record, where it was given one."""
+    """Raised if `component` raised `cause` in its method `call`. `at`: the record at which it did; empty if it had
+    none."""
 
     def __init__(self, component: str, call: str, cause: BaseException, at: str = "") -> None:
         super().__init__(f"{component!r} has raised {described(cause)} in {call}")
@@ -37,16 +39,16 @@ class ComponentRaised(Exception):
 
 
 def at_input(component: str, call: str, cause: BaseException, record: object) -> ComponentRaised:
-    """What was raised for a record, or for a timer that is due."""
+    """Return the error for something raised at a record, or at a timer that is due."""
     at = f"its timer {record.name!r}" if isinstance(record, DueNow) else shown(record, RECORD_MAX)
     return ComponentRaised(component, call, cause, at)
 
 
 def told_of(error: BaseException) -> tuple[str, list[str]]:
-    """What to tell of an error that a user has to do something about, as a sentence, and the user's traceback; empty
-    for one that may pass, or is ours."""
+    """Return a sentence about an error that a user has to fix, and the user's traceback. Both are empty for an error
+    that may pass, or that is ours."""
     if isinstance(error, WorkerError):
-        return "", []  # a store that is broken, say: the next life of the process mends it
+        return "", []  # for example a broken store: the next life of the process reopens it
     if isinstance(error, KedgeError):
         return _sentence(error), error.users_trace().splitlines()
     if not isinstance(error, ComponentRaised):
@@ -65,23 +67,24 @@ def told_of(error: BaseException) -> tuple[str, list[str]]:
 
 
 def _sentence(error: KedgeError) -> str:
-    """What it says, and what to do next."""
+    """Return what the error says, and what to do next."""
     return f"{error}; {error.next.rstrip('.')} ({error.code})" if error.code is not None else str(error)
 
 
 class RaisedNotes:
-    """What was raised in Spark's processes in one life of the driver, for the driver: a file, the last one counts.
+    """A note of the last error in Spark's processes in one life of the driver, for the driver. The note is a file, and
+    the last write counts.
 
-    Each life has a file of its own: a process on another machine may outlive its driver, and write there still.
+    Each life has its own file, because a process on another machine may outlive its driver and still write there.
     """
 
     def __init__(self, folder: Path, life: str) -> None:
-        """Makes nothing yet."""
+        """Does no I/O."""
         self._folder, self._file = folder, folder / f"{NOTES}{life}"
 
     def write(self, error: BaseException) -> None:
-        """From any process of Spark's, several at once; of what nobody has to mend, nothing. A store that is broken is
-        told too, and ends the run: only one in the driver is mended by the driver's next life."""
+        """Note an error, from any process of Spark, several at once. An error that no user has to fix is not noted. A
+        broken store is noted too, and ends the run: only one in the driver recovers in the driver's next life."""
         said, lines = (_sentence(error), list[str]()) if isinstance(error, WorkerError) else told_of(error)
         if not said:
             return
@@ -89,7 +92,7 @@ class RaisedNotes:
         place(self._file, json.dumps(content).encode(), durable=False, writer=f"-{secrets.token_hex(8)}")
 
     def read(self) -> tuple[str, list[str]]:
-        """A sentence and a traceback; empty where there is none of this life."""
+        """Return a sentence and a traceback, both empty if there is no note of this life."""
         try:
             found = json.loads(self._file.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -97,10 +100,10 @@ class RaisedNotes:
         return found["said"], found["lines"]
 
     def forget(self) -> None:
-        """A batch is whole: what was raised in it was done again by Spark, and went well."""
+        """Remove the note. Called when a batch is complete: Spark then has repeated with success what raised."""
         self._file.unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """This life begins: what those before it have left is over."""
+        """Remove the notes of earlier lives. Called when this life begins."""
         for path in (self._folder / OLD, *self._folder.glob(f"{NOTES}*")):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The files that a run and its driver share: segments, batches of results, leases, and what a query has started.
+"""The files that a run and its driver share: segments, batches of results, leases, and notes of started queries.
 
-Each is written once, whole, and renamed. Must not know Spark.
+Each file is written once as a whole, then renamed to its name. Must not know Spark.
 """

@@ -1,14 +1,15 @@
-"""What is kept of one input of a batch job: all records of its stream, for as long as the retention says so.
+"""The history of one input of a batch job: all records of its stream, for as long as the retention allows.
 
-    history/<input>/first                           JSON: task → what is below this number is kept no more
+    history/<input>/first                           JSON: task → the number below which nothing is kept
     history/<input>/<task>/fold-<12>-<12>.arrow     the records of the segments from a number up to another one
 
-The hand-over's segments are small where records come one by one, and stay until readers have passed them. So they are
-folded, some hundreds into one file of the history's own, and only then passed. A fold has the form of a segment, with
-the record's columns alone, and is as old as the newest segment in it. Together, folds and the segments after them are
-each record once, whenever the process dies: a fold is made whole, and the next one begins where it ends.
+If records come one by one, the hand-over's segments are small, and they stay until readers have passed them. The driver
+therefore folds some hundreds of segments into one file of the history, and only then marks them as passed. A fold has
+the form of a segment, holds only the record's columns, and is as old as its newest segment. Together, the folds and the
+segments after them hold each record once, whenever the process dies: a fold is written as a whole, and the next one
+begins where it ends.
 
-Knows folders, Arrow and times of files; neither Spark nor records, nor when a job runs.
+Knows folders, Arrow and times of files; must not know Spark, records, or when a job runs.
 """
 
 import heapq
@@ -27,14 +28,14 @@ from bridge.files.input import StreamInput
 from bridge.files.query import place
 from bridge.files.segments import DIGITS, damaged, read_segment, sealed
 
-FOLD_SEGMENTS: Final = 500  # of one task: so many become one file
-FOLD_BYTES: Final = 64 * 2**20  # of segments in one fold, at most, but for one that is larger alone
+FOLD_SEGMENTS: Final = 500  # segments of one task that become one file
+FOLD_BYTES: Final = 64 * 2**20  # maximum size of a fold's segments; a single segment may be larger
 _FOLD: Final = re.compile(rf"fold-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.arrow")
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """When a job runs, and what it keeps. `every_s`: 0 for once, where a bounded run ends."""
+    """When a job runs, and how much it keeps. `every_s`: 0 to run once, when a bounded run ends."""
 
     every_s: int
     retention_s: int
@@ -43,7 +44,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One file of a task's history, a fold or a segment, with what is from `first` up to `until`."""
+    """One file of a task's history, a fold or a segment. It holds the numbers from `first` up to `until`."""
 
     first: int
     until: int
@@ -53,8 +54,8 @@ class Piece:
 
 
 class History:
-    """Of one input. One process folds and forgets; `pieces` is for all. Raises OSError where the disk does, and
-    ConfigurationError for a file that is damaged or missing."""
+    """The history of one input. Only one process may fold and forget; any process may use `pieces_between`. Raises
+    OSError if the disk does, and ConfigurationError for a file that is damaged or missing."""
 
     def __init__(
         self,
@@ -71,15 +72,15 @@ class History:
         self.fold_segments, self.fold_bytes = fold_segments, fold_bytes
         self.reached: dict[str, int] = {}  # task → the number of its next segment
         self._folds: dict[str, deque[Piece]] = {}
-        self._segments: dict[str, deque[Piece]] = {}  # that are in no fold
+        self._segments: dict[str, deque[Piece]] = {}  # task → its segments that are in no fold
 
     @property
     def first(self) -> dict[str, int]:
-        """What is below is kept no more, task by task."""
-        return {task: next((one.first for one in self._all(task)), number) for task, number in self.reached.items()}
+        """Return the number per task below which nothing is kept."""
+        return {task: next((piece.first for piece in self._all(task)), number) for task, number in self.reached.items()}
 
     def open(self) -> None:
-        """Goes on where the process before has died, whenever that was."""
+        """Resume from the files, wherever an earlier process stopped."""
         first = first_of(self.folder)
         self.reached, self._folds, self._segments = {}, {}, {}
         for task in {*first, *_tasks(self.folder)}:
@@ -98,24 +99,24 @@ class History:
         at = first
         for piece in folds:
             if piece.first != at:
-                raise damaged(piece.path, f"is not what comes at {at:,}: a file of the history is missing")
+                raise damaged(piece.path, f"does not begin at {at:,}: a file of the history is missing")
             at = piece.until
         self._folds[task], self._segments[task], self.reached[task] = folds, deque(), at
 
     def _check_segments(self) -> None:
-        """Raises ConfigurationError where something is missing between the folds and the newest segment: who looks for
-        the next number alone would wait for ever."""
+        """Raises ConfigurationError if something is missing between the folds and the newest segment. A reader that
+        only looks for the next number would wait forever."""
         for task in self.stream.tasks():
             segments, at = self.stream.of(task), self.reached.get(task, 0)
             if at < (gone := max(segments.done(), segments.kept().read)):
-                raise damaged(self.folder / task, f"lacks what is below {gone:,}, which the hand-over has let go")
+                raise damaged(self.folder / task, f"lacks segments below {gone:,}, which the hand-over has removed")
             later = {number for number in segments.numbers() if number >= at}
-            unseen = sorted({*range(at, max(later, default=at))} - later)  # of a folder that is being written, perhaps
+            unseen = sorted({*range(at, max(later, default=at))} - later)  # the folder may be written meanwhile
             if missing := [number for number in unseen if not segments.has(number)]:
-                raise damaged(segments.path(missing[0]), "is missing, and later ones were there")
+                raise damaged(segments.path(missing[0]), "is missing, but later ones exist")
 
     def reach(self) -> None:
-        """Looks for new segments; one look at a file a task where there are none."""
+        """Look for new segments. Looks at one file per task if there are none."""
         for task in self.stream.tasks():
             segments, number = self.stream.of(task), self.reached.get(task, 0)
             held = self._segments.setdefault(task, deque())
@@ -126,29 +127,30 @@ class History:
             self.reached[task] = number
 
     def has_ended(self) -> bool:
-        """Whether every task has said that nothing comes after what is reached."""
+        """Return True if every task has said that nothing comes after the segments that are reached."""
         return self.stream.ended(self.reached)
 
     def is_beyond(self, ends: Mapping[str, int]) -> bool:
-        """Whether there is anything that is not below these numbers."""
+        """Return True if there is a segment at or above these numbers."""
         return any(number > ends.get(task, 0) for task, number in self.reached.items())
 
     def written_after(self, ends: Mapping[str, int]) -> int | None:
-        """When the first was written of what is not below these numbers; None where there is nothing."""
+        """Return when the first file at or above these numbers was written, or None if there is none."""
         found = []
         for task in self.reached if self.is_beyond(ends) else ():
-            found += [one.written_ns for one in self._all(task) if one.until > ends.get(task, 0)][:1]
+            found += [piece.written_ns for piece in self._all(task) if piece.until > ends.get(task, 0)][:1]
         return min(found, default=None)
 
     def fold(self) -> None:
-        """Makes files of what are segments, where there are enough of them."""
+        """Fold segments into files where there are enough of them."""
         for task, segments in self._segments.items():
             while len(segments) >= self.fold_segments:
                 self._fold(task, segments)
 
     def forget(self, passed: Mapping[str, int], before_ns: int, bytes_max: int) -> int:
-        """Removes what all readers have had, below `passed`, that was written before that time, or that is more than so
-        many bytes, the oldest first. Returns how many bytes went for being too many alone."""
+        """Remove files that all readers have passed, which are those below `passed`, if they were written before
+        `before_ns` or exceed `bytes_max`. The oldest go first. Return how many bytes were removed only because of
+        `bytes_max`."""
         pieces = {task: [*self._all(task)] for task in self.reached}
         kept, squeezed = outlived(pieces, passed, before_ns, bytes_max)
         if kept:
@@ -163,10 +165,11 @@ class History:
         return squeezed
 
     def samples(self) -> Iterator[Path]:
-        """Files whose columns are those of all: the hand-over lets no others be after the first of what is not read."""
+        """Yield files that show the columns of all files: the hand-over allows no other columns after the first unread
+        segment."""
         for task in self.reached:
-            yield from (one.path for one in self._folds[task])
-            yield from (one.path for one in [*self._segments[task]][:1])
+            yield from (piece.path for piece in self._folds[task])
+            yield from (piece.path for piece in [*self._segments[task]][:1])
 
     def _all(self, task: str) -> Iterator[Piece]:
         yield from self._folds[task]
@@ -179,12 +182,12 @@ class History:
             if taken and (taken == self.fold_segments or filled > self.fold_bytes):
                 break
             taken += 1
-        some = [segments[one] for one in range(taken)]
-        table = pa.Table.from_batches([read_segment(one.path).select(self.columns) for one in some])
+        some = [segments[part] for part in range(taken)]
+        table = pa.Table.from_batches([read_segment(part.path).select(self.columns) for part in some])
         path = self.folder / task / f"fold-{some[0].first:0{DIGITS}}-{some[-1].until:0{DIGITS}}.arrow"
         place(path, sealed(table.combine_chunks().to_batches()[0]))
-        newest = max(one.written_ns for one in some)
-        os.utime(path, ns=(newest, newest))  # where we die before that, it is kept a while longer
+        newest = max(part.written_ns for part in some)
+        os.utime(path, ns=(newest, newest))  # if the process dies before this, the file is kept a while longer
         fold = _piece(path, some[0].first, some[-1].until)
         assert fold is not None
         for _ in some:
@@ -193,13 +196,13 @@ class History:
         self._say_passed()
 
     def _say_passed(self) -> None:
-        """What is in folds, or kept no more, is not read as segments again."""
+        """Tell the hand-over which segments are not read again, because they are in folds or forgotten."""
         ends = {task: number - len(self._segments[task]) for task, number in self.reached.items()}
         self.stream.say_done({task: number for task, number in ends.items() if self.stream.of(task).done() < number})
 
 
 def first_of(folder: Path) -> dict[str, int]:
-    """What is below is kept no more; of tasks that have not forgotten anything, nothing is said."""
+    """Return the number per task below which nothing is kept. A task that has forgotten nothing is not in it."""
     try:
         found: dict[str, int] = json.loads((folder / "first").read_bytes())
     except FileNotFoundError:
@@ -208,7 +211,7 @@ def first_of(folder: Path) -> dict[str, int]:
 
 
 def folds_of(folder: Path, *, temporary: bool = False) -> list[Piece]:
-    """The folds of one task, in order. `temporary`: removes what was not finished, too."""
+    """Return the folds of one task, in order. `temporary`: also remove unfinished files."""
     found = []
     for name in _names(folder):
         if match := _FOLD.fullmatch(name):
@@ -220,8 +223,8 @@ def folds_of(folder: Path, *, temporary: bool = False) -> list[Piece]:
 
 
 def pieces_between(stream: StreamInput, folder: Path, begin: Mapping[str, int], ends: Mapping[str, int]) -> list[Piece]:
-    """The files with what is from `begin` up to `ends`, in the order of tasks and numbers; for any process. Raises
-    ConfigurationError where one is missing."""
+    """Return the files that hold the records from `begin` up to `ends`, in the order of tasks and numbers. Any process
+    may call it. Raises ConfigurationError if a file is missing."""
     found: list[Piece] = []
     for task, end in sorted(ends.items(), key=lambda one: int(one[0])):
         at = begin.get(task, 0)
@@ -232,7 +235,7 @@ def pieces_between(stream: StreamInput, folder: Path, begin: Mapping[str, int], 
         for number in range(at, end):
             path = stream.of(task).path(number)
             if (piece := _piece(path, number, number + 1)) is None:
-                raise damaged(path, "is missing, and later ones were there")
+                raise damaged(path, "is missing, but later ones exist")
             found.append(piece)
     return found
 
@@ -240,17 +243,17 @@ def pieces_between(stream: StreamInput, folder: Path, begin: Mapping[str, int], 
 def outlived(
     pieces: Mapping[str, Sequence[Piece]], passed: Mapping[str, int], before_ns: int, bytes_max: int
 ) -> tuple[dict[str, int], int]:
-    """From which number on tasks keep what they have, for those that keep less than there is; and how many bytes go
-    although they are young enough. The oldest first, and nothing that is not passed, or after something that stays."""
+    """Return the new first number of each task that can remove something, and how many bytes go although they are young
+    enough. Removes the oldest first, nothing that is not passed, and nothing after a file that stays."""
     kept: dict[str, int] = {}
-    total, squeezed = sum(one.bytes for part in pieces.values() for one in part), 0
+    total, squeezed = sum(file.bytes for part in pieces.values() for file in part), 0
     oldest = [(part[0].written_ns, task, 0) for task, part in pieces.items() if part]
     heapq.heapify(oldest)
     while oldest:
         written, task, at = heapq.heappop(oldest)
         piece = pieces[task][at]
         if piece.until > passed.get(task, 0) or (written >= before_ns and total <= bytes_max):
-            continue  # and so does all that comes after it
+            continue  # this file stays, and so do all after it
         squeezed += piece.bytes if written >= before_ns else 0
         total -= piece.bytes
         kept[task] = piece.until

@@ -1,7 +1,8 @@
-"""Whether a query's driver is still there, for who runs its query in another process: a file that the driver renews.
+"""A lease that shows whether a query's driver is alive, for a process that runs the query elsewhere. The driver renews
+a file.
 
-Over Spark Connect the server would go on with the queries of a driver that was killed, for good. Clocks of two machines
-are not compared: who looks goes by its own, and by whether the file has changed.
+Over Spark Connect, the server would otherwise keep the queries of a killed driver running. The clocks of two machines
+are not compared: the checking side uses its own clock, and looks whether the file has changed.
 """
 
 import threading
@@ -13,9 +14,9 @@ from typing import Final
 
 from bridge.files.query import place
 
-RENEWED_S: Final = 5.0
-OVER_S: Final = 60.0  # without a change for so long: its driver is gone
-NAME: Final = "lease"  # in the query's folder
+RENEWED_S: Final = 5.0  # seconds between two renewals
+OVER_S: Final = 60.0  # seconds without a change after which the driver counts as gone
+NAME: Final = "lease"  # file name in the query's folder
 
 
 class DriverGone(Exception):
@@ -23,7 +24,8 @@ class DriverGone(Exception):
 
 
 class Lease:
-    """That of one query in one life of its driver. `hold` in the driver, `check` where the query runs."""
+    """The lease of one query in one life of its driver. The driver calls `hold`, the process that runs the query calls
+    `check`."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = folder / NAME
@@ -32,12 +34,12 @@ class Lease:
         self._changed_at = clock()
 
     def hold(self) -> None:
-        """Renews it from now on, as long as this process lives, in a thread of its own."""
+        """Renew the lease from now on, in a thread, for as long as this process lives."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         threading.Thread(target=self._renew, daemon=True, name=f"lease {self._path.parent.name}").start()
 
     def check(self) -> None:
-        """Raises DriverGone where the file is gone, or has not changed for OVER_S since it was first looked at."""
+        """Raises DriverGone if the file is missing or has not changed for OVER_S. The first call starts that time."""
         now = self._clock()
         try:
             seen = self._path.read_bytes()
@@ -51,6 +53,6 @@ class Lease:
     def _renew(self) -> None:
         pause = threading.Event()
         while True:
-            with suppress(OSError):  # a full disk: it is tried again, and others say so
+            with suppress(OSError):  # for example a full disk: the next turn tries again, and other writers report it
                 place(self._path, repr(self._clock()).encode(), durable=False)
             pause.wait(RENEWED_S)

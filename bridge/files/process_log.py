@@ -1,16 +1,16 @@
-"""Lives in a log: one process after the other writes to it, each below a title with the time of its start.
+"""Separate the processes that write to one log. Each starts with a title line that holds its start time.
 
-Must not know what is said there, but for what `logging` says where it could not write: it looks like a title.
+Must not know what the lines say, except for the lines of a `logging` error, which look like a title.
 """
 
 import re
 import time
 from typing import Final
 
-STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"  # UTC; companions of a run have it too (topology/runtime/companions/process.py)
+STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"  # UTC; the same as in topology/runtime/companions/process.py
 TITLE: Final = re.compile(r"^--- \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n?", re.MULTILINE)
-# What `logging` says of a line of its own, often at the end of a process, whose end that line is not.
-# One without an end goes no further than the next one, so that each line is looked at once.
+# The report that `logging` prints if it could not write a line, often just before a process ends.
+# A report without an end stops at the next report, so that each line is looked at once.
 UNLOGGED: Final = re.compile(
     r"^--- Logging error ---\n(?:(?!--- Logging error ---\n).*\n)*?(?:Arguments: |Use the traceback above ).*\n?",
     re.MULTILINE,
@@ -18,10 +18,10 @@ UNLOGGED: Final = re.compile(
 
 
 def title(name: str) -> str:
-    """The line to write before what a process of this name says, that begins now."""
+    """Return the title line for a process of this name that starts now."""
     return f"--- {time.strftime(STAMP, time.gmtime())} {name}\n"
 
 
 def last_life(said: str) -> str:
-    """Of what a log has, what its last process has said; all of it where the title is cut off."""
+    """Return the lines of the log's last process, or the whole text if its title is cut off."""
     return UNLOGGED.sub("", TITLE.split(said)[-1])

@@ -1,14 +1,14 @@
-"""The log of one task of a hand-over: a folder of Arrow files, numbered without gaps, each durable before it has its
-name.
+"""The log of one task of a hand-over: a folder of Arrow files, numbered without gaps. Each is durable before it gets
+its name.
 
     seg-000000000007.arrow  an Arrow IPC file of one batch, with its checksum in the schema's metadata
-    end-000000000008        what was handed over ends before this number; holds while there is no such segment
-    done                    all readers have committed past what is below this number: the readers write it
-    kept                    what was forgotten here, by which floors, and up to where segments may be missing
-    lock                    held by the writer; the number of its next segment, not synced, so at times an earlier one
+    end-000000000008        the stream ends before this number; valid while there is no such segment
+    done                    written by the readers: all have committed past the segments below this number
+    kept                    what was forgotten here, at which floors, and up to where segments may be missing
+    lock                    held by the writer; holds the next segment's number, unsynced, so it may be too low
 
-A segment is written beside, synced, renamed, and its folder synced: so one that is there is whole, and one that is not
-whole was damaged later. Readers look whether the next number is there, and list nothing.
+A segment is written beside its target, synced and renamed, and then its folder is synced. A segment that exists is
+therefore whole; one that is not whole was damaged later. Readers check if the next number exists, and list no folder.
 
 Knows files and Arrow; must not know records, tuples, identities or the loop. All calls block.
 """
@@ -30,23 +30,23 @@ from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.files import lock
 from topology.codes.settings import DAMAGED_SPARK_HANDOVER, SPARK_DIR_UNUSABLE
 from topology.errors import ConfigurationError
-from topology.filesystem.safe_files import open_anew, open_lock
+from topology.filesystem.safe_files import open_anew, open_lock, rename_over
 from topology.filesystem.sync import sync_file, sync_folder
 
 DIGITS: Final = 12
 _SEGMENT: Final = re.compile(rf"seg-([0-9]{{{DIGITS}}})\.arrow")
 _END: Final = re.compile(rf"end-([0-9]{{{DIGITS}}})")
 _TEMPORARY: Final = ".tmp-"
-_MARK: Final = b"kedge-hand-over-xxh3-64:"  # stands before the checksum: first in the schema, last in the footer
-_ZEROS: Final = b"0" * 16  # in the checksum's place while it is computed
+_MARK: Final = b"kedge-hand-over-xxh3-64:"  # precedes the checksum: first in the schema, last in the footer
+_ZEROS: Final = b"0" * 16  # stands in the checksum's place while it is computed
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
-PARENTS: Final = 5  # folders above a task's that may be new with it: they are synced too
+PARENTS: Final = 5  # folders above a task's folder that may be new too, so they are synced with it
 
 
 @dataclass(frozen=True)
 class SegmentBounds:
-    """What is below `over` is remembered no more; below `read` segments may be missing. `floors`: as bytes, what was
-    known of all messages when that was forgotten (D5)."""
+    """The limits of what is kept. Below `over` nothing is remembered, and below `read` segments may be missing.
+    `floors`: as bytes, what was known of all messages when the identities were forgotten (D5)."""
 
     over: int = 0
     read: int = 0
@@ -54,7 +54,7 @@ class SegmentBounds:
 
 
 class Segments:
-    """One task's folder. Readers may have one without `open`."""
+    """The folder of one task. A reader may use it without `open`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Segments:
     # -- the writer's
 
     def open(self) -> None:
-        """Makes the folder, and becomes its one writer. Raises ConfigurationError, and StoreAway without room."""
+        """Make the folder and become its only writer. Raises ConfigurationError, or StoreAway if there is no room."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = open_lock(self.folder / "lock")
@@ -75,7 +75,7 @@ class Segments:
                 if entry.startswith(_TEMPORARY):
                     (self.folder / entry).unlink()
             for folder in (self.folder, *self.folder.parents[:PARENTS]):
-                sync_folder(folder)  # what is there is believed from here on, and who renamed it may have died
+                sync_folder(folder)  # a process that died may have renamed a file without this sync
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
@@ -87,42 +87,43 @@ class Segments:
             os.close(fd)
 
     def write(self, number: int, batch: pa.RecordBatch) -> None:
-        """Makes the next segment, durable when it returns. Raises StoreAway, and then there is none; StoreBroken."""
+        """Write the next segment, which is durable when this returns. Raises StoreAway, and then there is no segment,
+        or SinkStoreBroken."""
         target, temporary = self.path(number), self.folder / f"{_TEMPORARY}{number}"
         data = sealed(batch)
         try:
             _write_synced(temporary, data, self._not_synced)
             if target.exists():
-                raise SinkStoreBroken(f"{target} was there already: another process writes this folder")
-            temporary.rename(target)
+                raise SinkStoreBroken(f"{target} already exists: another process writes this folder")
+            rename_over(temporary, target)
         except OSError as error:
-            with contextlib.suppress(OSError):  # of a disk that is read-only now
+            with contextlib.suppress(OSError):  # the disk may be read-only now
                 temporary.unlink(missing_ok=True)
             raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
         try:
             sync_folder(self.folder)
         except OSError as error:
             raise SinkStoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
-        if self._lock is not None:  # never before the segment is durable: who reads it takes that one for lost
-            with contextlib.suppress(OSError):  # no room: then it says less
+        if self._lock is not None:  # only once the segment is durable: otherwise readers take it for lost
+            with contextlib.suppress(OSError):  # no room: the number stays too low
                 os.lseek(self._lock, 0, os.SEEK_SET)
                 os.write(self._lock, f"{number + 1:0{DIGITS}}".encode())
 
     def _not_synced(self, error: OSError) -> Never:
-        if error.errno in _NO_ROOM:  # some file systems find it out only then; nothing was believed of the file yet
+        if error.errno in _NO_ROOM:  # some file systems report this only at the sync; nothing relies on the file yet
             raise error
         raise SinkStoreBroken(f"{self.folder} could not be synced: {error.strerror}") from error
 
     def put(self, name: str, content: bytes) -> None:
-        """Makes a small file, or replaces it. Nothing is acked on one: all trouble is StoreAway, to be asked again."""
+        """Make or replace a small file. No ack depends on one, so every error is StoreAway and can be tried again."""
         put(self.folder / name, content)
 
     def end(self, number: int) -> None:
-        """Says that there is nothing from this number on. Raises StoreAway."""
+        """Note that no segment follows from this number on. Raises StoreAway."""
         self.put(f"end-{number:0{DIGITS}}", b"")
 
     def goes_on(self) -> None:
-        """Takes that back. Raises StoreAway."""
+        """Remove the note that the stream has ended. Raises StoreAway."""
         ends = [entry for entry in self._entries() if _END.fullmatch(entry)]
         try:
             for entry in ends:
@@ -133,7 +134,7 @@ class Segments:
             raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Removes segments. After a power loss they may be there again. Raises StoreAway."""
+        """Remove segments. After a power loss they may exist again. Raises StoreAway."""
         try:
             for number in numbers:
                 self.path(number).unlink(missing_ok=True)
@@ -141,33 +142,33 @@ class Segments:
             raise StoreAway(f"{self.folder} can't be written: {error.strerror}") from error
 
     def keep(self, kept: SegmentBounds) -> None:
-        """Notes it, durably. Raises StoreAway."""
-        floors = "".join(f"floor {one.hex()}\n" for one in kept.floors)
+        """Note these bounds durably. Raises StoreAway."""
+        floors = "".join(f"floor {floor.hex()}\n" for floor in kept.floors)
         self.put("kept", f"over {kept.over}\nread {kept.read}\n{floors}".encode())
 
-    # -- what is there
+    # -- reading
 
     def numbers(self) -> list[int]:
-        """Of all segments, in their order."""
+        """Return the numbers of all segments, in order."""
         return sorted(int(found[1]) for entry in self._entries() if (found := _SEGMENT.fullmatch(entry)))
 
     def checked_numbers(self, kept: SegmentBounds) -> tuple[list[int], int]:
-        """The same, and the number of the next segment. Raises ConfigurationError where one is missing that a reader
-        may want: what is below `done` may be away, and that is not durable, while `kept` is. Called before `goes_on`,
-        as the end that was said names the last one."""
+        """Return the numbers of all segments, and that of the next one. Raises ConfigurationError if a segment is
+        missing that a reader may want. Segments below `done` may be missing; `done` is not durable, but `kept` is. Call
+        this before `goes_on`, because the note of the end names the last segment."""
         numbers, first = self.numbers(), max(kept.read, self.done())
         after = max(numbers[-1] + 1 if numbers else 0, first)
         missing = {*range(first, after)} - {*numbers}
         if missing:
-            raise damaged(self.path(min(missing)), "is missing, and later ones were there")
+            raise damaged(self.path(min(missing)), "is missing, but later ones exist")
         if any(int(found[1]) > after for entry in self._entries() if (found := _END.fullmatch(entry))):
-            raise damaged(self.path(after), "is missing, and the run before had ended after it")
+            raise damaged(self.path(after), "is missing, but the previous run had ended after it")
         if self._written() > after:
-            raise damaged(self.path(after), "is missing, and it was written")
+            raise damaged(self.path(after), "is missing, but it was written")
         return numbers, after
 
     def _written(self) -> int:
-        """The number after the last one that is known to have been written."""
+        """Return the number after the last segment that is known to have been written."""
         try:
             return int((self.folder / "lock").read_bytes())
         except (OSError, ValueError):
@@ -177,28 +178,28 @@ class Segments:
         return self.path(number).exists()
 
     def following(self, number: int) -> int:
-        """The number after the last segment, from `number` on."""
+        """Return the number after the last segment, counted from `number` on."""
         while self.has(number):
             number += 1
         return number
 
     def has_ended(self, number: int) -> bool:
-        """Whether nothing more comes after what is below `number`. Only until the task goes on, in another run."""
+        """Return True if nothing follows the segments below `number`. Holds until the task resumes in another run."""
         return (self.folder / f"end-{number:0{DIGITS}}").exists() and not self.has(number)
 
     def read(self, number: int) -> pa.RecordBatch:
-        """A segment, mapped into memory. Raises ConfigurationError for a damaged one, and FileNotFoundError."""
+        """Return a segment, mapped into memory. Raises ConfigurationError for a damaged one, and FileNotFoundError."""
         return read_segment(self.path(number))
 
     def done(self) -> int:
-        """All readers have committed past what is below."""
+        """Return the number below which all readers have committed past all segments."""
         try:
             return int((self.folder / "done").read_bytes())
         except (OSError, ValueError):
             return 0
 
     def kept(self) -> SegmentBounds:
-        """What was noted. Raises ConfigurationError where that is no note."""
+        """Return the noted bounds. Raises ConfigurationError if the note is damaged."""
         path = self.folder / "kept"
         try:
             words = [line.split(" ") for line in path.read_text("ascii").splitlines()]
@@ -217,12 +218,11 @@ class Segments:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Makes a small file whole and durable, or replaces one. Raises StoreAway."""
+    """Make or replace a small file, whole and durable. Raises StoreAway."""
     temporary = path.with_name(_TEMPORARY + path.name)
     try:
         _write_synced(temporary, content)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        rename_over(temporary, path, synced=True)
     except OSError as error:
         raise StoreAway(f"{path} can't be written: {error.strerror}") from error
 
@@ -247,11 +247,12 @@ def _write_synced(path: Path, data: bytes | bytearray, not_synced: Callable[[OSE
 
 
 class Changed(ValueError):
-    """A file is not as it was written. The text goes on from its name."""
+    """Raised if a file is not as it was written. The message continues a sentence that starts with the file's name."""
 
 
 def sealed(rows: "pa.RecordBatch | pa.Table") -> bytearray:
-    """The bytes of a segment: Arrow has no checksums, so one is put into the metadata, which stand there twice."""
+    """Return the bytes of a segment. Arrow has no checksums, so one is put into the metadata, which the file holds
+    twice."""
     rows = rows.replace_schema_metadata({b"kedge": _MARK + _ZEROS})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
@@ -264,8 +265,8 @@ def sealed(rows: "pa.RecordBatch | pa.Table") -> bytearray:
 
 
 def read_segment(path: Path) -> pa.RecordBatch:
-    """One segment, mapped into memory and checked. Raises ConfigurationError for one that is not as it was written, or
-    may not be read, and FileNotFoundError."""
+    """Return a segment, mapped into memory and checked. Raises ConfigurationError if it is not as it was written or may
+    not be read, and FileNotFoundError."""
     try:
         return opened(path).get_batch(0).replace_schema_metadata(None)
     except Changed as error:
@@ -279,8 +280,8 @@ def read_segment(path: Path) -> pa.RecordBatch:
 
 
 def opened(path: Path, *, plain: bool = False) -> Any:
-    """Arrow's reader of what `sealed` has made, mapped into memory and checked. `plain`: a file without a checksum will
-    do. Raises Changed, and OSError."""
+    """Return Arrow's reader of what `sealed` made, mapped into memory and checked. `plain`: also accept a file without
+    a checksum. Raises Changed, and OSError."""
     with open(path, "rb") as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -288,9 +289,9 @@ def opened(path: Path, *, plain: bool = False) -> Any:
             raise Changed("is empty") from None
     first, last = mapped.find(_MARK), mapped.rfind(_MARK)
     if first < 0 and not plain:
-        raise Changed("was written by something else")
+        raise Changed("was not written by Kedge")
     if 0 <= first == last:
-        raise Changed("is cut")
+        raise Changed("is truncated")
     if first >= 0 and not _is_whole(memoryview(mapped), first + len(_MARK), last + len(_MARK)):
         raise Changed("does not match its checksum: it was changed")
     try:
@@ -300,7 +301,7 @@ def opened(path: Path, *, plain: bool = False) -> Any:
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """The columns of a segment; nothing else of it is read. Raises ConfigurationError, and FileNotFoundError."""
+    """Return the columns of a segment. Reads nothing else of it. Raises ConfigurationError, and FileNotFoundError."""
     try:
         with pa.OSFile(str(path), "rb") as file:
             return pa.ipc.open_file(file).schema.remove_metadata()
@@ -309,7 +310,7 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def _is_whole(data: memoryview, first: int, last: int) -> bool:
-    """`first` and `last`: where the checksum stands."""
+    """Return True if the checksum is right. It stands at `first` and at `last`."""
     width = len(_ZEROS)
     if data[first : first + width] != data[last : last + width]:
         return False
@@ -320,7 +321,7 @@ def _is_whole(data: memoryview, first: int, last: int) -> bool:
 
 
 def damaged(path: Path, why: str) -> ConfigurationError:
-    """The error of a hand-over that people have to mend."""
+    """Return the error of a hand-over that a user has to fix."""
     return ConfigurationError(f"{path} {why}", code=DAMAGED_SPARK_HANDOVER)
 
 

@@ -1,7 +1,8 @@
-"""That something of a query has begun, in the notes of the run, which are outside of its folder: one that somebody has
-deleted would else be begun anew with nothing said, and what was in it be missing, or be counted twice.
+"""Markers in the run's notes that a part of a query has started. They are stored outside the query's folder, so that a
+deleted folder is reported. Without them the query would silently start over, and records would be lost or counted
+twice.
 
-Notes go with --fresh, as the folder does. Knows notes and paths; must not know what is in a file.
+`--fresh` removes the notes together with the folder. Knows notes and paths; must not know what is in a file.
 """
 
 import contextlib
@@ -16,31 +17,31 @@ BEGUN: Final = "begun"
 
 
 class Started:
-    """What of one query is noted; `what` is a path in its folder."""
+    """The markers of one query. `what` is a path in the query's folder."""
 
     def __init__(self, notes: Notes, query: str) -> None:
         self._notes = notes
         self._query = query
 
     def is_noted(self, what: str) -> bool:
-        """Whether it has begun in some run on this state directory."""
+        """Return True if this part has started in some run on this state directory."""
         return self._notes.get(self._name(what)) is not None
 
     def note(self, what: str) -> None:
-        """From now on it has, durably: called once the path is there. Raises StartError."""
+        """Note durably that this part has started. Call it once the path exists. Raises StartError."""
         if not self.is_noted(what):
             self._notes.set(self._name(what), BEGUN)
 
     def check(self, what: str, path: Path) -> None:
-        """Raises ConfigurationError where it has begun, and there is no such path now. Where that can't be told, who
-        opens it says why."""
+        """Raises ConfigurationError if this part has started and its path does not exist now. Returns if that cannot be
+        determined; opening the path then reports the reason."""
         if not self.is_noted(what):
             return
         with contextlib.suppress(PermissionError, NotADirectoryError):
             if path.exists():
                 return
             raise ConfigurationError(
-                f"{path} is gone, and query {self._query!r} has begun with it", code=SPARK_QUERY_FILES_MISSING
+                f"{path} is missing, but query {self._query!r} has already used it", code=SPARK_QUERY_FILES_MISSING
             )
 
     def _name(self, what: str) -> str:

@@ -1,8 +1,8 @@
-"""`HandOver`: the bolt that hands one stream over to Spark, as segments on the disk; each record once, whatever is
-replayed.
+"""`HandOver`: the bolt that hands one stream over to Spark, as segments on disk. Each record is stored once, even if it
+is replayed.
 
-What a query declares for each of its inputs; the batches are `batching`'s, the files `handover_store`'s. Must not know
-Spark: what was handed over is read by whoever can read Arrow.
+A query declares one for each of its inputs. Batches come from `bolts.sinks.batching`, files from
+`bridge.handover.store`. Must not know Spark: any reader of Arrow files can read the segments.
 """
 
 import asyncio
@@ -20,32 +20,36 @@ from topology.components import Collector, Task
 from topology.records import Record
 from topology.storage.encoding.floors import packed_floor
 
-FOLDER: Final = "spark"  # of the run's folder for what components keep
-LOOK_S: Final = 0.2  # between two looks at what is over
-ENOUGH: Final = 500  # records that are worth a segment where no more come for PAUSE_S: at max_pending none will
-PAUSE_S: Final = 0.002
-LOOKED_AT: Final = 20_000  # inputs at once: some milliseconds of the loop
+FOLDER: Final = "spark"  # name within the run's folder for components' files
+LOOK_S: Final = 0.2  # seconds between two checks for segments that can be forgotten
+ENOUGH: Final = 500  # records that fill a segment if no more arrive within PAUSE_S: at max_pending none will
+PAUSE_S: Final = 0.002  # seconds
+LOOKED_AT: Final = 20_000  # inputs checked per step; takes a few milliseconds of the loop
 
 
 class HandOver(BatchingSink):
-    """Writes records into segments, `spark/<query>/stream/<input>/<task>/` in the run's folder, and acks them once that
-    is durable: so early that a replay ages no record, and Spark never drops one as late (D16). A replay is dropped,
-    for as long as its message may come again, by any later run on the same folder and with another number of tasks too;
-    so Spark need not deduplicate. What is over for us and that all readers have passed is removed.
+    """Write records into segments, `spark/<query>/stream/<input>/<task>/` in the run's folder, and ack each once its
+    segment is durable. The early ack means that a replay does not make a record older, so Spark never drops it as late
+    (D16).
 
-    Reads by `shuffle()`, and any number of tasks: tuples are dealt by identity, so that a replay meets the task that
-    knows it. A record that has no place in its columns fails alone: ints beyond 64 bits, lone surrogates, Decimals of
-    more digits, values of another type than declared. Where the disk is full the sink waits and asks again; where an
+    A replay is dropped for as long as its message may come again. That holds for any later run on the same folder, and
+    for another number of tasks, so Spark need not deduplicate. A segment is removed when its messages are done and all
+    readers have passed it.
+
+    Read it by `shuffle()`, with any number of tasks: tuples are dealt by identity, so that a replay meets the task that
+    knows it. A record that does not fit its columns fails alone: ints beyond 64 bits, lone surrogates, Decimals with
+    too many digits, values of another type than declared. If the disk is full, the sink waits and tries again. If an
     fsync fails, the process ends.
 
-    cls        The record class; one that Spark has no columns for is a ConfigurationError.
-    batch      Records in a segment, at most; also bounded in bytes.
-    within_ms  A record that comes during a write waits this long, at most, for its segment to fill; less where
-               hundreds wait and no more come, as the sources are at max_pending.
+    cls        The record class. A class that has no columns in Spark raises ConfigurationError.
+    batch      The maximum number of records in a segment; its bytes are bounded too.
+    within_ms  The longest time, in milliseconds, that a record waits for its segment to fill if it arrives during a
+               write. The wait is shorter if hundreds of records wait and no more come, because the sources are at
+               max_pending.
     """
 
     remembers: ClassVar[bool] = True
-    dedup: ClassVar[Literal["shared", "task"]] = "shared"  # as identities choose the task
+    dedup: ClassVar[Literal["shared", "task"]] = "shared"  # because identities choose the task
     durability: ClassVar[str] = "an fsync of each segment and its folder"
 
     def __init__(
@@ -57,24 +61,24 @@ class HandOver(BatchingSink):
         batch: int = 10_000,
         within_ms: float = 20.0,
     ) -> None:
-        """Raises ConfigurationError. Does no I/O: `open` does."""
+        """Raises ConfigurationError. Does no I/O; `open` does."""
         super().__init__(batch=batch, within_ms=within_ms)
         self._check_class(cls)
         self.query, self.input, self.cls = query, input, cls
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self, task: Task) -> None:
-        """As a sink's. Raises ConfigurationError for a folder that can't be written, is damaged, or has gone since an
-        earlier run, too."""
+        """Open the sink. Also raises ConfigurationError for a folder that is not writable, is damaged, or is missing
+        although an earlier run used it."""
         self._task = task
         begun = Started(task.notes, self.query)
-        for number in count(task.index, task.tasks):  # its own, and those of tasks that there are no more
+        for number in count(task.index, task.tasks):  # its own folder, and those of tasks that no longer exist
             begun.check(f"{self.input}/{number}", self._folder() / str(number))
             if not begun.is_noted(f"{self.input}/{number}"):
                 break
         self._wants_end = False
         self._nudge = asyncio.Event()
-        self._floors: list[bytes] = []  # by which something was forgotten last
+        self._floors: list[bytes] = []  # the floors at the last removal
         await super().open(task)
         begun.note(f"{self.input}/{task.index}")
         task.floors.restore(self._segments.floors)
@@ -82,8 +86,8 @@ class HandOver(BatchingSink):
         self._keeper.add_done_callback(lambda _: self._news.set())
 
     async def flush(self, out: Collector[Never]) -> None:
-        """Returns when all is durable, and it is said there that this is the end; at once where the store is away, and
-        then that is said when it is back."""
+        """Return when everything is durable and the end is noted in the folder. Returns at once if the store is
+        unavailable; the end is then noted when the store is back."""
         await super().flush(out)
         self._wants_end = True
         self._nudge.set()
@@ -92,11 +96,11 @@ class HandOver(BatchingSink):
         while self._says_end() and not group_commit.done():
             self._news.clear()
             await self._news.wait()
-        if group_commit.done() and not self._ending.is_set():  # a mistake of ours: nobody would say the end any more
-            raise RuntimeError("what keeps the folder of the hand-over has ended") from group_commit.exception()
+        if group_commit.done() and not self._ending.is_set():  # a bug of ours: no task is left that would note the end
+            raise RuntimeError("the task that keeps the hand-over's folder has ended") from group_commit.exception()
 
     async def close(self) -> None:
-        """As a sink's."""
+        """Close the sink."""
         if self._keeper is not None:
             self._ending.set()
             self._nudge.set()
@@ -104,7 +108,7 @@ class HandOver(BatchingSink):
         await super().close()
 
     def summary(self) -> Iterable[str]:
-        """What was handed over, and where."""
+        """Yield how many records were handed over, and to which query."""
         yield f"{self.stored:,} of {self.input!r} handed over to {self.query!r}, {self.duplicates:,} known already"
 
     def _check_class(self, cls: type[Record]) -> None:
@@ -115,11 +119,13 @@ class HandOver(BatchingSink):
         return self._segments
 
     def _folder(self) -> Path:
-        """In the run's own folder: what is over is told by numbers that mean nothing beside another state directory."""
+        """Return the input's folder, within the run's own folder: the numbers that say which messages are done mean
+        nothing with another state directory."""
         return self._task.folder / FOLDER / self.query / "stream" / self.input
 
     async def _gather(self) -> None:
-        """As a sink's; but where the sources wait for acks, it waits for nothing that can't come."""
+        """Gather a batch as the base class does, but do not wait for records that cannot come while the sources wait
+        for acks."""
         waiting = self._waiting
         until = self._first_at + self.within_ms / 1000
         while len(waiting) >= ENOUGH and not self._hurry and not self._ending.is_set():
@@ -134,11 +140,11 @@ class HandOver(BatchingSink):
     # -- in the background
 
     def _says_end(self) -> bool:
-        """Whether the end is wanted, and can be said now."""
+        """Return True if the end is wanted and can be noted now."""
         return self._wants_end and not self.away and self.broken is None and not self._ending.is_set()
 
     async def _keep(self) -> None:
-        """Says the end where that is wanted, and forgets what is over, until `close`."""
+        """Note the end if that is wanted, and forget segments that are done, until `close`."""
         while not self._ending.is_set():
             try:
                 async with asyncio.timeout(LOOK_S):
@@ -154,7 +160,7 @@ class HandOver(BatchingSink):
         try:
             await self._patience.ask(self._segments.end)
         except StoreAway:
-            return  # given up, as the sink closes
+            return  # gave up, because the sink closes
         finally:
             self._news.set()
         self._wants_end = False
@@ -166,8 +172,8 @@ class HandOver(BatchingSink):
         while more and not self._ending.is_set():
             over, more = self._segments.remembered.forget(floors, LOOKED_AT)
             if over:
-                self._floors = [packed_floor(one) for one in floors.announced()]
+                self._floors = [packed_floor(floor) for floor in floors.announced()]
             try:
                 await self._patience.once(self._segments.forgotten, over, self._floors)
             except StoreAway:
-                return  # no room for the note: nothing was removed, and the next look tries again
+                return  # no room for the note: nothing was removed, and the next check tries again

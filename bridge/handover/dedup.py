@@ -1,8 +1,8 @@
-"""What a task of a hand-over knows of what it has had: identity → content, segment by segment, until the messages of a
-whole segment are over (D4).
+"""Deduplicate the inputs of one hand-over task: identity → content, kept per segment until all messages of the segment
+are done (D4).
 
-Must not know files, records or the loop. The task's loop asks what may be forgotten, and its store's thread adds and
-looks up; each of both is one step of a dict or a deque.
+Must not know files, records or the loop. The task's loop asks what may be forgotten. The store's thread adds and looks
+up. Every step of either is a single operation on a dict or deque.
 """
 
 from collections import deque
@@ -13,37 +13,37 @@ from typing import Final, TypeAlias
 from acker.floors import Floors
 from acker.progress import NUMBER_BITS
 
-Messages: TypeAlias = tuple[int, ...]  # those that an input belongs to; a sub-tree's twice, as it stands for several
+Messages: TypeAlias = tuple[int, ...]  # messages of an input; a sub-tree's message stands twice, as it means several
 
-pair_of: Final = Struct(">QQ").pack  # origin and identity, as in `bolts.sinks.keys`
+pair_of: Final = Struct(">QQ").pack  # packs origin and identity, as in `bolts.sinks.keys`
 _origin_of: Final = Struct(">Q8x").unpack
 
 
 class Filed:
-    """The inputs of one segment. `log`: the number of the task whose it is."""
+    """The inputs of one segment. `log`: the number of the task that wrote the segment."""
 
     __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges")
 
     def __init__(
         self, log: int, number: int, pairs: Sequence[bytes], messages: Sequence[int] | Sequence[Messages]
     ) -> None:
-        """`messages`: of each input; plain numbers where each has one."""
+        """`messages`: one entry per input; plain numbers if every input has exactly one message."""
         self.log = log
         self.number = number
         self.pairs = pairs
         self.messages = messages
         self.ranges = _ranges(messages)
-        self.at = 0  # the first that is not known to be over
-        self.looked = -1  # at which version of the floors
+        self.at = 0  # index of the first input that is not known to be done
+        self.looked = -1  # version of the floors at the last look
 
 
 class SegmentIdentities:
-    """Of one task."""
+    """The identities that one task remembers."""
 
     def __init__(self) -> None:
         self.contents: dict[bytes, int] = {}  # pair → its first content
         self._divergent: dict[bytes, set[int]] = {}  # further contents of a pair
-        self._again: dict[bytes, Messages] = {}  # those that have come again, under these messages
+        self._again: dict[bytes, Messages] = {}  # pair of a replayed input → the messages of the replay
         self._filed: deque[Filed] = deque()
 
     def __len__(self) -> int:
@@ -54,8 +54,8 @@ class SegmentIdentities:
         return known is not None and (known == content or content in self._divergent.get(pair, ()))
 
     def add(self, filed: Filed, contents: Sequence[int], *, new: bool = False) -> list[bytes]:
-        """A segment that is durable. Returns the pairs that were known with another content. `new`: none is known, and
-        none is there twice."""
+        """Add a durable segment. Return the pairs that were known with another content. `new`: no pair is known, and
+        none occurs twice."""
         divergent = []
         if new:
             self.contents.update(zip(filed.pairs, contents, strict=True))
@@ -68,12 +68,12 @@ class SegmentIdentities:
         return divergent
 
     def again(self, pair: bytes, messages: Messages) -> None:
-        """A known input has come again: it is over with these messages (D4)."""
+        """Note that a known input was replayed: it is done once these messages are (D4)."""
         self._again[pair] = messages
 
     def forget(self, floors: Floors, most: int) -> tuple[list[Filed], bool]:
-        """Forgets what is over, segment by segment, and says which; and whether more can be said at once. Looks at
-        about `most` inputs."""
+        """Forget the segments that are done. Return them, and True if another call would find more now. Looks at about
+        `most` inputs."""
         over: list[Filed] = []
         for _ in range(len(self._filed)):
             if most <= 0:
@@ -95,13 +95,13 @@ class SegmentIdentities:
         return over, most <= 0
 
     def _is_done(self, filed: Filed, floors: Floors) -> bool:
-        """Whether all of a segment is over; may say no where it is. The quick way."""
+        """Fast check that a whole segment is done. May return False although it is."""
         if not filed.ranges or self._again or not all(floors.has_done(*ends) for ends in filed.ranges):
             return False
         return not floors.dead or not any(_origin_of(pair)[0] in floors.dead for pair in filed.pairs)
 
     def _look_on(self, filed: Filed, floors: Floors, most: int) -> int:
-        """Looks at inputs one by one, as long as they are over: what is over stays so. Returns how many."""
+        """Check inputs one by one until one is not done; a done input stays done. Return how many were checked."""
         first, version = filed.at, floors.version
         for at in range(first, min(first + most, len(filed.pairs))):
             pair = filed.pairs[at]
@@ -121,8 +121,8 @@ class SegmentIdentities:
 
 
 def _ranges(messages: Sequence[int] | Sequence[Messages]) -> list[tuple[int, int]]:
-    """The lowest and the highest message of each home's life; none where an input belongs to several messages."""
-    numbers = [one for one in messages if isinstance(one, int)]
+    """Return the lowest and highest message per life of a home. Empty if an input belongs to several messages."""
+    numbers = [message for message in messages if isinstance(message, int)]
     if not numbers or len(numbers) < len(messages):
         return []
     low, high = min(numbers), max(numbers)

@@ -1,7 +1,8 @@
-"""`SparkResults`: what a Spark query gives, as a source. Knows the files that the driver writes, and no Spark.
+"""`SparkResults`: the results of a Spark query, as a spout. Knows the files that the driver writes; must not know
+Spark.
 
-A message is a row of a batch's file. The file of a batch is written once, so a row has its id for good, and a result
-that is given again is known for the same.
+A message is one row of a batch's file. The driver writes a batch's file once, so a row keeps its id. A sink recognises
+a result that is emitted again by that id.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ from topology.components import Message, Positions, R, Spout, Task
 from topology.errors import ConfigurationError, RecordError
 from topology.records import Record
 
-ROW_BITS: Final = 32  # of an id, below the number of the batch
-LOOK_S: Final = 0.01  # between two looks for a new batch
+ROW_BITS: Final = 32  # low bits of a message's id; the bits above hold the batch's number
+LOOK_S: Final = 0.01  # seconds between two checks for a new batch
 
 
 @dataclass
 class Batch(Generic[R]):
-    """One that is being given. `open`: rows that are not done."""
+    """A batch whose rows are being emitted. `open`: the number of rows that are not done."""
 
     number: int
     records: list[R]
@@ -43,27 +44,28 @@ class Batch(Generic[R]):
 class SparkResults(Spout, Generic[R]):
     """The results of a query, in the order of its batches. `spark_query` declares one for each query.
 
-    A result's id is its batch and its row, within results that have a name drawn when they begin: with another state
-    directory, or with --fresh, all results are new ones, and a sink that appends stores them again; where that matters,
-    let it update by a key. A batch's file goes when all of its rows are done, but the newest one stays.
+    A result's id is its batch and its row. The results have a name that is drawn when the query starts. With another
+    state directory, or with --fresh, all results are therefore new, and a sink that appends stores them again. If that
+    matters, use a sink that updates by a key. The file of a batch is removed when all of its rows are done, except the
+    newest file.
     """
 
     ends_last = True
 
     def __init__(self, cls: type[R], query: str, inputs: Sequence[str]) -> None:
-        """Raises ConfigurationError for a class that no columns can be."""
+        """Raises ConfigurationError for a class that has no columns."""
         columns_of(cls)
         self.cls = cls
         self.query = query
         self.inputs = tuple(inputs)
 
     def emits(self) -> tuple[type[Record], ...]:
-        """The one class."""
+        """Return the one class."""
         return (self.cls,)
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Goes on at the position: the first result that is not done, or the last that is. Raises ConfigurationError
-        where the results of an earlier run are gone."""
+        """Resume at the position, which is the first result that is not done, or the last one that is. Raises
+        ConfigurationError if the results of an earlier run are missing."""
         alone(task, "reads the results of one query")
         self._folder = QueryFolder(query_folder(task.folder, self.query))
         self._streams = {name: StreamInput(self._folder.input(name)) for name in self.inputs}
@@ -79,16 +81,16 @@ class SparkResults(Spout, Generic[R]):
         self._next_batch, self._first_row = position >> ROW_BITS, position & (1 << ROW_BITS) - 1
         self._given: Batch[R] | None = None
         self._open: dict[int, Batch[R]] = {}
-        self._drop(one for one in self._folder.batches() if one < self._next_batch)
+        self._drop(number for number in self._folder.batches() if number < self._next_batch)
 
     async def poll(self, limit: int) -> list[Message[R]]:
-        """The next results, up to `limit`; an empty list once the query is complete, up to the last segment that was
-        handed over. Raises ConfigurationError where a file of results can't be read."""
+        """Return the next results, up to `limit`. Return an empty list once the query has processed the last segment
+        that was handed over. Raises ConfigurationError if a file of results is unreadable."""
         while True:
             if self._given is not None:
                 return self._rows(self._given, limit)
             complete = self._complete()
-            numbers = [one for one in self._folder.batches() if one >= self._next_batch]
+            numbers = [number for number in self._folder.batches() if number >= self._next_batch]
             if numbers:
                 records = await asyncio.to_thread(self._read, numbers[0])
                 self._give(numbers[0], records)
@@ -98,26 +100,27 @@ class SparkResults(Spout, Generic[R]):
                 await asyncio.sleep(LOOK_S)
 
     def partitions(self) -> Mapping[str, str]:
-        """One; its epoch is the name of these results."""
+        """Return one partition, whose epoch is the name of these results."""
         return self._epochs
 
     def ack(self, id: MessageId) -> None:
-        """Counts the row; the file goes with its last one, once there is a newer one."""
+        """Count the row as done. Removes a batch's file with its last row, once there is a newer file."""
         assert isinstance(id, int)
         batch = self._open.get(id >> ROW_BITS)
         if batch is not None:
             batch.open -= 1
             if not batch.open:
-                self._drop(one for one in [*self._open] if not self._open[one].open)
+                self._drop(number for number in [*self._open] if not self._open[number].open)
 
     def fail(self, id: MessageId) -> None:
-        """A dead message is kept as a letter: the file is not needed for it."""
+        """Count the row as done. A dead message is kept as a dead letter, which does not need the file."""
         self.ack(id)
 
     def _complete(self) -> bool:
-        """Asked before looking for files, so that none comes between."""
+        """Return True if the query has ended. Call this before looking for files: a file that arrives in between is
+        then not missed."""
         ends: Ends | None = self._folder.ended()
-        return ends is not None and all(one.is_at(ends.get(name, {})) for name, one in self._streams.items())
+        return ends is not None and all(stream.is_at(ends.get(name, {})) for name, stream in self._streams.items())
 
     def _read(self, number: int) -> list[R]:
         path, advice = self._folder.batch(number), ""
@@ -127,9 +130,9 @@ class SparkResults(Spout, Generic[R]):
             why = f"{path} {error}"
         except (pa.ArrowException, OSError) as error:
             why = f"{path}: {error}"
-        except (RecordError, OverflowError) as error:  # what the schema does not say: values of enums, years
+        except (RecordError, OverflowError) as error:  # not visible in the schema: values of enums, years
             why = f"{path}: {error}"
-            advice = f"have the query give what a {self.cls.__name__} can be; then {FRESH}"
+            advice = f"change the query so that each row fits {self.cls.__name__}; then {FRESH}"
         raise ConfigurationError(
             f"results of query {self.query!r} can't be read: {why}", code=UNREADABLE_SPARK_RESULTS, next=advice
         )
@@ -145,11 +148,11 @@ class SparkResults(Spout, Generic[R]):
         messages = [Message(batch.records[row], batch.number << ROW_BITS | row) for row in rows]
         if batch.next == len(batch.records):
             self._given = None
-            batch.records = []  # from here on only its rows are counted
+            batch.records = []  # only the count of its open rows is needed now
         return messages
 
     def _drop(self, numbers: Iterable[int]) -> None:
-        """Removes files of batches that are done, but never the newest: the driver knows by it what it has written."""
+        """Remove the files of batches that are done, except the newest: it shows the driver what it has written."""
         newest = max(self._folder.batches(), default=-1)
         for number in [*numbers]:
             if number < newest:
@@ -158,5 +161,5 @@ class SparkResults(Spout, Generic[R]):
 
 
 def query_folder(folder: Path, query: str) -> Path:
-    """Where a query's files are, in the run's folder for files."""
+    """Return the folder of a query's files, within the run's folder for files."""
     return folder / "spark" / query

@@ -1,7 +1,7 @@
-"""Tuples as rows of a hand-over: what names each, what it holds, and which messages it belongs to.
+"""Rows of a hand-over, made from tuples: each row's identity, content and messages.
 
-Lists side by side, and no object a row: a row costs a microsecond or so. Knows tuples and identities; must not know
-segments, Arrow or what is there already.
+Uses parallel lists and no object per row, since a row costs about a microsecond. Knows tuples and identities; must not
+know segments, Arrow or which rows are already stored.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from topology.components import Tuple
 
 T = TypeVar("T")
 
-SEGMENT_BYTES: Final = 16 * 2**20  # of records, about, in one segment
+SEGMENT_BYTES: Final = 16 * 2**20  # approximate size of the records in one segment
 
 _record: Final[Callable[[Any], Any]] = attrgetter("record")
 _origin: Final[Callable[[Any], int]] = attrgetter("origin")
@@ -27,8 +27,8 @@ _others: Final[Callable[[Any], tuple[int, ...]]] = attrgetter("others")
 
 @dataclass(slots=True)
 class Rows:
-    """Rows, in the order of a batch: their pairs, hashes of their contents, their tuples, the tuples' places in the
-    batch, and the bytes of their contents. `new`: no pair is known, and none is there twice."""
+    """Rows in the order of a batch: their pairs, the hashes of their contents, their tuples, the tuples' places in the
+    batch, and the sizes of their contents in bytes. `new`: no pair is known, and none occurs twice."""
 
     pairs: list[bytes]
     contents: list[int]
@@ -51,7 +51,7 @@ class Rows:
         )
 
     def without(self, left_out: set[int]) -> "Rows":
-        """The same without the rows of these numbers."""
+        """Return the rows except those with these numbers."""
         kept = [number for number in range(len(self)) if number not in left_out]
 
         def of(values: Sequence[T]) -> list[T]:
@@ -60,7 +60,7 @@ class Rows:
         return Rows(of(self.pairs), of(self.contents), of(self.tuples), of(self.places), of(self.sizes), self.new)
 
     def segments(self) -> Iterator["Rows"]:
-        """The rows, in parts of at most about SEGMENT_BYTES."""
+        """Yield the rows in parts of at most about SEGMENT_BYTES."""
         if sum(self.sizes) <= SEGMENT_BYTES:
             yield self
             return
@@ -77,7 +77,8 @@ class Rows:
         return [*map(_record, self.tuples)]
 
     def messages(self) -> list[int] | list[Messages]:
-        """Those of each input; plain numbers where each has one, as nearly always."""
+        """Return the messages of each input. These are plain numbers if each input has exactly one, which is nearly
+        always so."""
         roots = [*map(_root, self.tuples)]
         if LAST_ATTEMPT in [root & LAST_ATTEMPT for root in roots] or any(map(_others, self.tuples)):
             return [messages_of(tup) for tup in self.tuples]
@@ -85,14 +86,15 @@ class Rows:
 
 
 def plain_rows(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> Rows:
-    """All of these, each with its content."""
+    """Return a row for each tuple, with its content."""
     pairs = [*map(pair_of, map(_origin, tuples), map(_identity, tuples))]
     hashes = [*map(content_hash, contents)]
     return Rows(pairs, hashes, tuples, range(len(pairs)), [*map(len, contents)])
 
 
 def messages_of(tup: Tuple[Any]) -> Messages:
-    """The messages that an input belongs to; that of a sub-tree is named twice, as it stands for several (A16)."""
+    """Return the messages that an input belongs to. The message of a sub-tree is listed twice, because it stands for
+    several (A16)."""
     root = tup.root
     if tup.others:
         return tuple(map(message_of, tup.roots))

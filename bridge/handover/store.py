@@ -1,12 +1,11 @@
-"""Tuples into the segments of one task of a hand-over, and what they were out of them again after a restart.
+"""Write tuples into the segments of one hand-over task, and recall their identities from there after a restart.
 
-Knows segments, columns, identities and how far a checkpoint is; must not know the loop, collectors or acks. Every call
-blocks; one thread makes them, but for what `SegmentIdentities` says.
+Knows segments, columns, identities and the checkpoint's position; must not know the loop, collectors or acks. Every
+call blocks. One thread makes all calls, except those that `SegmentIdentities` allows from another thread.
 
-Identities are in the segments (C7). A task reads those of all tasks' folders when it opens, since there may have been
-another number of tasks, and keeps those that come to it now (C4); folders that no task has any more are cleared by
-turns.
-"""
+Identities are stored in the segments (C7). When a task opens, it reads those of all tasks' folders, because the number
+of tasks may have changed, and keeps the identities that are dealt to it now (C4). Folders that belong to no task any
+more are dealt to the tasks, which clear them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,25 +41,25 @@ _KEY_FIELDS: Final = (
 
 
 class _Log:
-    """A folder that this task clears, and what of it can go."""
+    """A folder that this task clears, and which of its segments can be removed."""
 
     def __init__(self, segments: Segments, kept: SegmentBounds) -> None:
         self.segments = segments
         self.kept = kept
-        self.over: set[int] = set()  # segments that are there, and of which nothing is remembered
-        self.filed: set[int] = set()  # those of which something is
+        self.over: set[int] = set()  # segments on disk, of which no identity is remembered
+        self.filed: set[int] = set()  # segments of which some identity is remembered
 
 
 class HandOverStore:
-    """See `bolts.sinks.contract.Store`. `folder`: of the input, asked for when the store opens; `columns`: how records
-    are kept, where that is not by a column a field."""
+    """The store of a hand-over; see `bolts.sinks.contract.Store`. `folder`: returns the input's folder, and is called
+    when the store opens. `columns`: how records are stored, if not as one column per field."""
 
     def __init__(
         self, folder: Callable[[], Path], cls: type[Record], task: Task, columns: Columns[Any] | None = None
     ) -> None:
         self.remembered = SegmentIdentities()
-        self.next = 0  # the number of the next segment
-        self.floors: list[Progress] = []  # by which earlier lives have forgotten what is not read any more (D5)
+        self.next = 0  # number of the next segment
+        self.floors: list[Progress] = []  # floors at which earlier lives forgot segments that are no longer read (D5)
         self._folder_of = folder
         self._cls = cls
         self._columns = columns_of(cls) if columns is None else columns
@@ -68,13 +67,13 @@ class HandOverStore:
         self._task = task
         self._own: Segments | None = None
         self._logs: dict[int, _Log] = {}
-        self._read: Mapping[str, int] = {}  # how far Spark has read the tasks' segments when the store opens
+        self._read: Mapping[str, int] = {}  # task → number of segments that Spark had read when the store opened
 
     # -- the Store
 
     def open(self) -> None:
         self.close()
-        pa.array([0])  # Arrow imports pandas with its first array, half a second: not while records wait
+        pa.array([0])  # the first array imports pandas, which takes 0.5 s: do that before records wait
         self.folder = self._folder_of()
         self.remembered = SegmentIdentities()
         self.floors, self._logs = [], {}
@@ -89,12 +88,12 @@ class HandOverStore:
 
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
-        again: dict[int, int] = {}  # place in the batch → that of the row that is the same
+        again: dict[int, int] = {}  # place in the batch → place of the equal row before it
         rows = self._plain(tuples) or self._looked_at(tuples, written, again)
         for part in rows.segments():
             self._write(part, written)
         for place, first in again.items():
-            if first in written.refused:  # nothing of it is there
+            if first in written.refused:  # the first row was not stored
                 written.refused[place] = written.refused[first]
                 written.tally.duplicates -= 1
         return written
@@ -104,16 +103,16 @@ class HandOverStore:
         if own is not None:
             own.close()
 
-    # -- the rest of a hand-over, called in the same thread
+    # -- the other calls of a hand-over, made in the same thread
 
     def end(self) -> None:
-        """Says that all is handed over. Raises StoreAway."""
+        """Note that everything is handed over. Raises StoreAway."""
         assert self._own is not None
         self._own.end(self.next)
 
     def forgotten(self, over: Iterable[Filed], floors: Sequence[bytes]) -> None:
-        """Takes note of segments that are remembered no more, by these floors, and removes those that all readers have
-        passed. Raises StoreAway, and then does it the next time."""
+        """Take note of segments that were forgotten at these floors, and remove those that all readers have passed.
+        Raises StoreAway; the next call then tries again."""
         for filed in over:
             if (log := self._logs.get(filed.log)) is not None:
                 log.filed.discard(filed.number)
@@ -121,10 +120,10 @@ class HandOverStore:
         for log in self._logs.values():
             self._clear(log, floors)
 
-    # -- within
+    # -- internals
 
     def _plain(self, tuples: Sequence[Tuple[Any]]) -> Rows | None:
-        """The rows where none is refused and none is known, as nearly always; None where one may be."""
+        """Return the rows if none is refused and none is known, which is nearly always so. Otherwise return None."""
         records = [tup.record for tup in tuples]
         if not {self._cls}.issuperset(map(type, records)):
             return None
@@ -137,20 +136,20 @@ class HandOverStore:
         return rows if rows.new else None
 
     def _is_new(self, pairs: Sequence[bytes]) -> bool:
-        """Whether none is known, and none is there twice."""
+        """Return True if no pair is known, and none occurs twice."""
         return len({*pairs}) == len(pairs) and self.remembered.contents.keys().isdisjoint(pairs)
 
     def _looked_at(self, tuples: Sequence[Tuple[Any]], written: Written, again: dict[int, int]) -> Rows:
-        """The same one by one: says in `written` what is refused, and what is there already (C9, B2), and in `again`
-        what is in this batch more than once."""
+        """Return the rows after a check one by one. `written` gets the rows that are refused or already stored (C9,
+        B2), `again` those that occur more than once in this batch."""
         rows = Rows([], [], tuples, [], [])
         places: list[int] = []
-        first: dict[tuple[bytes, int], int] = {}  # pair and content of a row → its place
+        first: dict[tuple[bytes, int], int] = {}  # (pair, content) of a row → its place
         cls, content_of, remembered = self._cls, self._columns.content, self.remembered
         for place, tup in enumerate(tuples):
             record = tup.record
             if type(record) is not cls:
-                written.refused[place] = f"a {type(record).__name__} came, and {cls.__name__} is handed over here"
+                written.refused[place] = f"received a {type(record).__name__}; only {cls.__name__} is handed over here"
                 continue
             try:
                 content = content_of(record)
@@ -174,7 +173,7 @@ class HandOverStore:
         return rows
 
     def _write(self, rows: Rows, written: Written) -> None:
-        """One segment."""
+        """Write one segment."""
         arrays, rows = self._arrays(rows, written)
         if not rows:
             return
@@ -190,7 +189,7 @@ class HandOverStore:
         written.tally.divergent += [pair.hex() for pair in self.remembered.add(filed, rows.contents, new=new)]
 
     def _arrays(self, rows: Rows, written: Written) -> tuple[list[pa.Array], Rows]:
-        """The columns of the rows that have a place in them, and these rows."""
+        """Return the columns of the rows that fit, and these rows."""
         records = rows.records
         try:
             return self._columns.arrays(records), rows
@@ -220,7 +219,7 @@ class HandOverStore:
         return str(error)
 
     def _say_tasks(self, path: Path, tasks: str) -> None:
-        """How many tasks there are now, for readers: the first says it."""
+        """Note the current number of tasks for readers. Only the first task does that."""
         if self._task.index == 0 and (not path.exists() or path.read_bytes() != tasks.encode()):
             put(path, tasks.encode())
 
@@ -228,7 +227,7 @@ class HandOverStore:
         return sorted(int(entry) for entry in os.listdir(self.folder) if entry.isdecimal())
 
     def _recall(self, number: int, segments: Segments) -> None:
-        """Reads the identities of one task's folder. Raises ConfigurationError."""
+        """Read the identities of one task's folder. Raises ConfigurationError."""
         task, kept = self._task, segments.kept()
         is_mine = number == task.index or (number >= task.tasks and number % task.tasks == task.index)
         try:
@@ -237,25 +236,25 @@ class HandOverStore:
             raise damaged(segments.folder / "kept", f"can't be read ({error})") from error
         if is_mine:
             numbers, after = segments.checked_numbers(kept)
-            if self._read.get(str(number), 0) > after:  # what we would write there Spark would never read
-                raise damaged(segments.path(after), "is missing, and the checkpoint has read it, or is about to")
+            if self._read.get(str(number), 0) > after:  # Spark would never read a segment that we wrote there
+                raise damaged(segments.path(after), "is missing, but the checkpoint has read it or is about to")
             self._logs[number] = _Log(segments, kept)
             self._check_class(segments, numbers)
             if number == task.index:
                 self.next = after
         else:
             numbers = segments.numbers()
-        for one in numbers:
-            if one >= kept.over:
-                self._recall_one(number, segments, one, everything=is_mine)
+        for segment in numbers:
+            if segment >= kept.over:
+                self._recall_one(number, segments, segment, everything=is_mine)
             elif is_mine:
-                self._logs[number].over.add(one)
+                self._logs[number].over.add(segment)
 
     def _recall_one(self, log: int, segments: Segments, number: int, *, everything: bool) -> None:
         try:
             batch = segments.read(number)
         except FileNotFoundError:
-            return  # of another task that runs already: it has removed what is over
+            return  # another task that already runs has removed this finished segment
         task = self._task
         columns = (batch.column(name).to_pylist() for name in OURS)
         rows = [
@@ -264,13 +263,13 @@ class HandOverStore:
             if everything or task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index
         ]
         if rows:
-            pairs, contents, messages = zip(*rows, strict=True)  # of the same length, as they were one table
+            pairs, contents, messages = zip(*rows, strict=True)  # strict: they were columns of one table
             self.remembered.add(Filed(log if everything else -1, number, pairs, messages), contents)
         if everything:
             self._logs[log].filed.add(number)
 
     def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
-        """Raises ConfigurationError where readers would meet segments of another version of the class."""
+        """Raises ConfigurationError if unread segments hold another version of the class."""
         unread = [number for number in numbers if number >= segments.done()]
         if unread and (there := segments.read(unread[0]).schema) != self._schema:
             text = f"{segments.path(unread[0])} holds another version of {self._cls.__name__}: {_changes(there, self)}"
@@ -306,7 +305,7 @@ def _changes(there: pa.Schema, store: HandOverStore) -> str:
     parts = [f"{name!r} is new" for name in now if name not in before]
     parts += [f"{name!r} is gone" for name in before if name not in now]
     parts += [
-        f"{name!r} was {before[name].type}, and is {now[name].type}"
+        f"{name!r} was {before[name].type} and is now {now[name].type}"
         for name in now
         if name in before and before[name] != now[name]
     ]

@@ -1,8 +1,8 @@
-"""`batch_joined`: a stream's kept history joined with a table at rest, or with another stream's history, as a batch job
-of Spark, once or every so often.
+"""`batch_joined`: join a stream's history with a table at rest or with another stream's history, in a batch job of
+Spark. The job runs once or at intervals.
 
-Declares the job, and is its function in the driver, where alone pyspark is imported. Must not know how a job runs, nor
-how a history is kept.
+Declares the job. The same object is the job's function in the driver, and imports pyspark only there. Must not know how
+a job runs, nor how a history is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,34 +22,34 @@ from topology.records import Record
 from topology.topology import Topology
 
 RETENTION: Final = "7 days"
-RETENTION_BYTES: Final = 10 * 2**30  # of one stream's history
+RETENTION_BYTES: Final = 10 * 2**30  # bytes of one stream's history
 RECORDS: Final = "records"
 OTHER: Final = "other"
 
 
 @dataclass(frozen=True)
 class BatchJoin:
-    """The job. `table`: None where the other side is a stream too."""
+    """The job. `table`: None if the other side is a stream too."""
 
     table: Table | None
     on: tuple[str, ...]
     how: str
     output: tuple[str, ...]
     keeping: Keeping
-    types: Types = field(default_factory=dict)  # of the table's columns
+    types: Types = field(default_factory=dict)  # column of the table → its declared type
 
     @property
     def uses(self) -> tuple[Callable[[Any], Any], ...]:
-        """Functions of the user's, which go to the driver with it."""
+        """Return the user's functions that are sent to the driver with the job."""
         return (self.table.function,) if self.table is not None and self.table.function is not None else ()
 
     @property
     def columns(self) -> frozenset[str]:
-        """Of its inputs, those that are read."""
+        """Return the columns that the job reads of its inputs."""
         return frozenset((*self.on, *self.output))
 
     def __call__(self, records: Any, other: Any = None) -> Any:
-        """In the driver, for each cut: the table as it is then."""
+        """Return the join, with the table as it is now. Called in the driver, once per cut."""
         if self.table is not None:
             other = taken(self.table, records, self.on, self.output, self.types)
         return join_of(records, other, self.on, self.how, self.output)
@@ -71,25 +71,25 @@ def batch_joined(
     revision: str = "",
     tasks: int = 1,
 ) -> Stream[R]:
-    """A stream's history joined with a table at rest, or with the history of another stream, by columns `on` that both
-    have: a batch job over all that is kept, whose results come as a stream.
+    """Join a stream's history with a table at rest, or with another stream's history, by the columns `on` that both
+    sides have. A batch job joins all records that are kept; its results come as a stream.
 
         matched = batch_joined(topology, "matched", payments, other=orders, on="order_id", every="10 minutes",
                                output=Matched, revision="cut")
 
-    With `every`, a span, a job runs when the first record that no job has had is that old, so that often at most, and
-    not while nothing is new. Where a bounded run ends, a last job has all that has come; without `every` it is the
-    only one, and a run that does not end gives nothing.
+    `every` is a span. A job runs when the first record that no job has read is that old. Jobs therefore run at most
+    that often, and not while nothing is new. When a bounded run ends, a last job reads everything that has come.
+    Without `every` this is the only job, and a run that does not end has no results.
 
-    Each job gives the whole join, so what has not changed comes again with the next one. The field `revision` of
-    `output`, an int that neither side gives, grows with each job: a sink that updates rows by a key goes by it, and
-    rows of the newest one alone are the join as it is now. The fields of `output` are columns of both by name; where
-    both have one, the stream's. With how="left" what the other side does not have is None there.
+    Each job emits the whole join, so unchanged rows come again with the next job. `revision` names a field of `output`,
+    an int that neither side has. It grows with each job, so a sink that updates rows by a key can use it. The rows with
+    the newest revision are the present join. The fields of `output` are columns of both sides by name; if both sides
+    have one, the stream's is taken. With how="left", a column that the other side lacks is None.
 
-    A history keeps records for `retention`, by when they were handed over, and longer until a job has had them; above
-    `retention_bytes`, of each stream, the oldest that a job has had go sooner, which is told. The table is read anew by
-    each job. Whatever is killed: a job that is repeated reads the same history, and its results come once, all from one
-    reading of the table.
+    A history keeps records for `retention` after they were handed over, and longer until a job has read them. If a
+    stream's history exceeds `retention_bytes`, the oldest records that a job has read are removed sooner, and the run
+    reports it. Each job reads the table again. If a process is killed, the repeated job reads the same history. Its
+    results come once, all from one reading of the table.
 
     Raises ConfigurationError.
     """
@@ -99,11 +99,11 @@ def batch_joined(
         if problem:
             raise _refused(what, problem)
     keeping = Keeping(seconds_of(every) if every else 0, seconds_of(retention), retention_bytes)
-    names = tuple(one for one in arrow_schema(output).names if one != revision)
+    names = tuple(item for item in arrow_schema(output).names if item != revision)
     inputs = {RECORDS: stream} if other is None else {RECORDS: stream, OTHER: other}
-    classes = [one.shuffle().cls for one in inputs.values() if isinstance(one, Stream)]
-    given = [one for one in classes if one is not None]
-    if len(given) == len(inputs):  # else `spark_query` says what is wrong with a stream
+    classes = [item.shuffle().cls for item in inputs.values() if isinstance(item, Stream)]
+    given = [item for item in classes if item is not None]
+    if len(given) == len(inputs):  # otherwise `spark_query` reports what is wrong with a stream
         problem = _columns(given, keys) or _fields(given, keys, how, output, names)
         if problem:
             raise _refused(what, problem)
@@ -113,33 +113,33 @@ def batch_joined(
 
 
 def _side(table: object, other: object) -> str:
-    """What is wrong with the other side; empty where nothing is."""
+    """Return what is wrong with the other side; empty if nothing is."""
     if (table is None) == (other is None):
-        return "table=Table(…) or other=stream is wanted, and not both"
+        return "pass either table=Table(…) or other=stream"
     if table is not None and not isinstance(table, Table):
-        return f"table is a Table(path or function), not {table!r:.80}"
+        return f"table must be a Table(path or function), not {table!r:.80}"
     if isinstance(table, Table) and table.refresh_s != float("inf"):
-        return "each job reads the table anew: leave its refresh out"
+        return "each job reads the table again: remove the table's refresh"
     return ""
 
 
 def _spans(every: object, retention: object, retention_bytes: object) -> str:
     for name, span in (("every", every), ("retention", retention)):
         if (span != "" or name == "retention") and not (isinstance(span, str) and SPAN.fullmatch(span)):
-            return f'{name}={span!r:.80} is no span; "10 minutes" is one'
+            return f'{name}={span!r:.80} is not a span such as "10 minutes"'
     if type(retention_bytes) is not int or retention_bytes < 1:
-        return f"retention_bytes={retention_bytes!r:.80} is no number of bytes"
+        return f"retention_bytes={retention_bytes!r:.80} must be a whole number of at least 1"
     return ""
 
 
 def _keys(keys: tuple[str, ...], how: object) -> str:
     if how not in HOWS:
-        return f"how={how!r:.80} is none of {', '.join(HOWS)}"
-    return "" if keys else "on is the name of a column that both have, or several"
+        return f"how={how!r:.80} must be one of {', '.join(HOWS)}"
+    return "" if keys else "on must name one or more columns that both sides have"
 
 
 def _columns(given: Sequence[type[Record]], keys: Sequence[str]) -> str:
-    """Whether all sides that are streams have the keys, of one type."""
+    """Return what is wrong with the keys: all sides that are streams must have them, with equal types."""
     for cls in given:
         there = arrow_schema(cls)
         for key in keys:
@@ -154,18 +154,18 @@ def _columns(given: Sequence[type[Record]], keys: Sequence[str]) -> str:
 def _fields(
     given: Sequence[type[Record]], keys: Sequence[str], how: str, output: type[Record], names: Sequence[str]
 ) -> str:
-    """Whether what is known of a join can be the output: of two streams all is."""
+    """Return what keeps the join from being the output; with two streams this is known completely."""
     first, declared = arrow_schema(given[0]), arrow_schema(output)
     for cls in given[1:]:
         there = arrow_schema(cls)
-        for name in [one for one in names if one not in first.names]:
+        for name in [wanted for wanted in names if wanted not in first.names]:
             what, its = f"{output.__name__}.{name}", declared.field(name)
             if name not in there.names:
-                return f"{what} is no field of {given[0].__name__}, nor of {cls.__name__}"
+                return f"{what} is a field of neither {given[0].__name__} nor {cls.__name__}"
             if not fits(there.field(name).type, its.type):
-                return f"{what} is {its.type}, and {there.field(name).type} comes"
+                return f"{what} is {its.type}, but the join gives {there.field(name).type}"
             if there.field(name).nullable and not its.nullable:
-                return f"{cls.__name__}.{name} may be None, and {what} may not: declare it as `… | None`"
+                return f"{cls.__name__}.{name} may be None, but {what} may not: declare it as `… | None`"
     return problem_of(given[0], keys, how, output, names, given[1].__name__ if len(given) > 1 else "the table")
 
 

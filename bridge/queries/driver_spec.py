@@ -1,7 +1,8 @@
-"""What the driver is told on its stdin: where it works, and the queries, with the users' functions as cloudpickle.
+"""The specification that the driver reads from stdin: its folder, its master and its queries, with the users' functions
+as cloudpickle.
 
-Those functions are code from the user who starts the run, from the process that has loaded it, by a pipe: never data
-(S13). They are all that is unpickled, and only in the driver. Knows neither a session nor a topology.
+These functions are code of the user who starts the run. They come through a pipe from the process that loaded them, and
+are never data (S13). Only they are unpickled, and only in the driver. Knows neither a session nor a topology.
 """
 
 import json
@@ -15,15 +16,15 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """One query. Schemas are Arrow's, serialized, in base64; so is the pickled function."""
+    """One query. Schemas are serialized Arrow schemas in base64; the pickled function is in base64 too."""
 
     name: str
     mode: str
     inputs: Mapping[str, str]  # input → its schema, in the order of the function's arguments
     output: str
-    declares: str  # the name of the class of its results, for sentences
+    declares: str  # name of the class of the results, for messages
     function: str
-    revision: str = ""  # the field of the output that has the number of its batch; none where empty
+    revision: str = ""  # field of the output that holds the batch's number; empty if none
 
     def input_schema(self, name: str) -> pa.Schema:
         return schema_of(self.inputs[name])
@@ -34,13 +35,13 @@ class QuerySpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """All that one driver does."""
+    """Everything that one driver runs."""
 
     topology: str
-    folder: str  # of all queries
+    folder: str  # folder of all queries
     master: str
     queries: tuple[QuerySpec, ...]
-    settings: Mapping[str, str] = field(default_factory=dict)  # Spark's, over ours
+    settings: Mapping[str, str] = field(default_factory=dict)  # settings of Spark, which override ours
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -48,16 +49,16 @@ class Spec:
     @classmethod
     def of_bytes(cls, given: bytes) -> "Spec":
         told = json.loads(given)
-        return cls(**{**told, "queries": tuple(QuerySpec(**one) for one in told["queries"])})
+        return cls(**{**told, "queries": tuple(QuerySpec(**query) for query in told["queries"])})
 
 
 def text_of(content: bytes) -> str:
-    """Bytes in a spec."""
+    """Return bytes as text for a spec."""
     return b64encode(content).decode()
 
 
 def bytes_of(text: str) -> bytes:
-    """Bytes out of a spec."""
+    """Return the bytes of a text from a spec."""
     return b64decode(text)
 
 
@@ -70,7 +71,8 @@ def schema_of(text: str) -> pa.Schema:
 
 
 def function_of(text: str) -> Any:
-    """The user's function. Imports their module where it is importable, and so may raise what that does."""
+    """Return the user's function. Imports the user's module if it is importable, and so may raise what the import
+    raises."""
     from pyspark import cloudpickle
 
     return cloudpickle.loads(bytes_of(text))

@@ -1,4 +1,4 @@
-"""Options of `kedge run` for Spark. Imported with each run of whatever topology, so it imports next to nothing."""
+"""The options of `kedge run` for Spark. Each run of any topology imports this module, so it imports almost nothing."""
 
 from typing import Final, Never
 
@@ -7,23 +7,25 @@ from topology.companions import Option
 from topology.errors import ConfigurationError
 from topology.plan import seconds
 
-DEFAULT: Final = "default"  # as soon as the last one has ended
-AVAILABLE_NOW: Final = "available-now"  # once all sources have ended, for all that there is
+DEFAULT: Final = "default"  # a micro-batch starts as soon as the one before has ended
+AVAILABLE_NOW: Final = "available-now"  # one micro-batch of everything, once all sources have ended
 
 
 def trigger_of(given: str, called: str) -> str:
-    """`default`, `available-now`, or an interval as Spark reads it. Raises ConfigurationError."""
+    """Return `default`, `available-now`, or an interval in Spark's syntax. Raises ConfigurationError."""
     if given in (DEFAULT, AVAILABLE_NOW):
         return given
     try:
         return f"{round(seconds(given) * 1000)} milliseconds"
     except ValueError:
-        raise _wrong(f"{called} {given!r:.80} is no trigger; default, available-now, 100ms and 1s are") from None
+        raise _wrong(
+            f"{called} {given!r:.80} is not a trigger; use default, available-now, or an interval such as 100ms"
+        ) from None
 
 
 def refuse(called: str) -> Never:
-    """Raises ConfigurationError: queries of the topology's own have no trigger."""
-    raise _wrong(f"{called} is for runs with --engine spark; queries of the topology's own begin as soon as they can")
+    """Raises ConfigurationError: the topology's own queries have no trigger."""
+    raise _wrong(f"{called} needs --engine spark; the topology's own queries always start a batch as soon as they can")
 
 
 def _wrong(text: str) -> ConfigurationError:
@@ -37,14 +39,14 @@ OPTIONS: Final = (
     Option(
         MASTER,
         "MASTER",
-        "Where Spark runs: local[CORES] for on this machine, which is local[2] unless the topology says otherwise; "
-        "spark://HOST:PORT for a cluster; sc://HOST:PORT for Spark Connect; or another master of Spark's.",
+        "Spark's master: local[CORES] runs Spark on this machine (default local[2], unless the topology sets another); "
+        "spark://HOST:PORT is a cluster; sc://HOST:PORT is Spark Connect; any other master of Spark works too.",
     ),
-    Option(SETTING, "KEY=VALUE", "A setting of Spark's, before those of the topology; may be repeated.", pairs=True),
+    Option(SETTING, "KEY=VALUE", "A Spark setting; overrides the topology's; may be repeated.", pairs=True),
     Option(
         TRIGGER,
         "WHEN",
-        "With --engine spark, when a micro-batch begins: default, which is as soon as the last one has ended; each "
-        "100ms, 1s and so on; or available-now, once the sources have ended.",
+        "With --engine spark, when a micro-batch starts: default, as soon as the one before has ended; an interval "
+        "such as 100ms or 1s; or available-now, once all sources have ended.",
     ),
 )

@@ -1,6 +1,7 @@
-"""`spark_query`: a stream that goes to Spark, and comes back as another one. And `Spark`, the companion that does it.
+"""`spark_query`: declare a stream that goes to Spark and comes back as another stream. `Spark`: the companion process
+that runs the queries.
 
-Declares; nothing is started here, and pyspark is not imported before the run begins.
+Only declares: nothing is started here, and pyspark is not imported before the run starts.
 """
 
 import importlib
@@ -31,16 +32,16 @@ from topology.topology import Topology
 from topology.user_frames import HOME
 
 MASTER: Final = "local[2]"
-# What Spark takes; it says itself what is wrong further in.
+# The forms that Spark accepts. Spark itself checks the details.
 MASTERS: Final = re.compile(r"local(-cluster)?(\[[^\]]+\])?|yarn|([a-z][a-z0-9+.-]*)://\S+", re.ASCII)
-NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)  # of a query or an input: folders are called so
-OURS: Final = ("engine", "java", "local", "warehouse")  # folders beside those of queries
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)  # of a query or an input, which name folders
+OURS: Final = ("engine", "java", "local", "warehouse")  # folders of ours beside the queries' folders
 MODES: Final = ("append", "update")
 
 
 @dataclass(frozen=True)
 class Query:
-    """One query, as it was declared."""
+    """One query as declared."""
 
     name: str
     inputs: Mapping[str, type[Record]]
@@ -50,7 +51,8 @@ class Query:
     revision: str
 
     def spec(self) -> QuerySpec:
-        """As the driver is told of it. Raises ConfigurationError for a function that can't be sent there."""
+        """Return the query in the form that the driver reads. Raises ConfigurationError for a function that cannot be
+        sent."""
         return QuerySpec(
             name=self.name,
             mode=self.mode,
@@ -63,9 +65,14 @@ class Query:
 
 
 class Spark(Companion):
-    """The driver of all queries of a topology, in a process of its own. `spark_query` declares it; declared before, by
-    `topology.companion(Spark(…))`, it may have another master, and settings of Spark's, which come before ours. What
-    `kedge run --spark` and `--spark-conf` say comes before both. Raises ConfigurationError for what is no master."""
+    """The companion process that runs the driver of all queries of a topology. `spark_query` declares it. To set
+    another master or settings of Spark, declare it first:
+
+        topology.companion(Spark("spark://host:7077", {"spark.executor.memory": "2g"}))
+
+    These settings override Kedge's; `kedge run --spark` and `--spark-conf` override both. Raises ConfigurationError for
+    an invalid master.
+    """
 
     name = "spark"
 
@@ -75,7 +82,7 @@ class Spark(Companion):
         self.queries: list[Query] = []
 
     def configure(self, name: str, value: str | Mapping[str, str], called: str) -> None:
-        """What the options of `bridge.queries.options` say."""
+        """Apply the options of `bridge.queries.options`."""
         if name == TRIGGER:
             refuse(called)
         if isinstance(value, str):
@@ -84,13 +91,13 @@ class Spark(Companion):
             self.settings |= value
 
     def launch(self, folder: Path) -> Launch:
-        """The driver's command. Raises ConfigurationError where there is no pyspark, or a function can't be sent."""
+        """Return the driver's command. Raises ConfigurationError if pyspark is missing or a function cannot be sent."""
         queries = tuple(query.spec() for query in self.queries)
         spec = Spec("kedge", str(folder / "spark"), self.master, queries, self.settings)
-        refuse_hidden()  # Spark's processes find our packages by this path alone
+        refuse_hidden()  # Spark's processes find our packages only by this path
         path = os.pathsep.join(
-            [*(one or os.getcwd() for one in sys.path), str(HOME)]
-        )  # Spark's own Python processes have it from us
+            [*(entry or os.getcwd() for entry in sys.path), str(HOME)]
+        )  # Spark's own Python processes inherit it
         command = (sys.executable, "-P", "-m", "bridge.driver.main")
         return Launch(command, {**os.environ, "PYTHONPATH": path}, spec.to_bytes())
 
@@ -106,31 +113,33 @@ def spark_query(
     revision: str = "",
     tasks: int = 1,
 ) -> Stream[R]:
-    """Hands streams over to Spark, and returns the stream of what a query makes of them.
-
-    `function` takes a streaming DataFrame for each of `inputs`, in their order, with the record's fields as columns,
-    and returns one whose columns are the fields of `output`. It runs in the driver, so what it uses is imported there.
-    In `append` mode a window's result comes when the watermark has passed it, in `update` mode at each change. The
-    field `revision` of `output`, an int that `function` does not give, grows with each batch of results: a sink that
-    updates a row by its key goes by it.
-    `tasks` tasks of a bolt `NAME-INPUT` write what is handed over. Raises ConfigurationError.
+    """Hand streams over to Spark, and return the stream of the query's results.
 
         hourly = spark_query(topology, "hourly", {"failures": failures}, failures_by_hour, output=HourlyFailures)
+
+    `function` takes one streaming DataFrame for each of `inputs`, in their order, with the record's fields as columns.
+    It returns a DataFrame whose columns are the fields of `output`. It runs in the driver, so its imports happen there.
+    In `append` mode a window's result comes when the watermark has passed the window; in `update` mode it comes at each
+    change. `revision` names a field of `output`, an int that `function` does not give. It grows with each batch of
+    results, so a sink that updates a row by its key can use it.
+
+    For each input, `tasks` tasks of a bolt `NAME-INPUT` write the records that are handed over. Raises
+    ConfigurationError.
     """
     place = _caller()
-    read = {one: stream.shuffle() for one, stream in inputs.items() if isinstance(stream, Stream)}
+    read = {item: stream.shuffle() for item, stream in inputs.items() if isinstance(stream, Stream)}
     problem = _problem(topology, name, inputs, read, function, mode) or _no_revision(output, revision)
     if problem:
         raise ConfigurationError(f"spark_query {name!r:.80}: {problem}", code=INVALID_SPARK_QUERY)
     classes: dict[str, type[Record]] = {}
-    for one, given in read.items():
+    for item, given in read.items():
         assert given.cls is not None
-        classes[one] = given.cls
-        topology.bolt(f"{name}-{one}", HandOver(given.cls, name, one), replace(given, place=place), tasks=tasks)
+        classes[item] = given.cls
+        topology.bolt(f"{name}-{item}", HandOver(given.cls, name, item), replace(given, place=place), tasks=tasks)
         topology.components[-1].place = place
     results: Stream[R] = topology.spout(name, SparkResults(output, name, [*read]))
     topology.components[-1].place = place
-    spark = next((one for one in topology.companions if isinstance(one, Spark)), None)
+    spark = next((item for item in topology.companions if isinstance(item, Spark)), None)
     if spark is None:
         spark = Spark()
         topology.companion(spark)
@@ -140,9 +149,9 @@ def spark_query(
 
 
 def _master(given: str, called: str) -> str:
-    """A master that may be one."""
+    """Return the master if it has a valid form."""
     if not isinstance(given, str) or not MASTERS.fullmatch(given):
-        text = f"{called}: {given!r:.80} is no master of Spark's; local[2], spark://HOST:PORT and sc://HOST:PORT are"
+        text = f"{called}: {given!r:.80} is not a Spark master; use local[2], spark://HOST:PORT or sc://HOST:PORT"
         raise ConfigurationError(text, code=INVALID_SPARK_MASTER)
     return given
 
@@ -155,51 +164,51 @@ def _problem(
     function: object,
     mode: str,
 ) -> str:
-    """What is wrong with the call; empty where nothing is."""
-    for one in (name, *inputs):
-        if not isinstance(one, str) or not NAME.fullmatch(one):
-            return f"{one!r:.80} is no name for a folder: 1 to 64 of A-Z a-z 0-9 _ and -"
+    """Return what is wrong with the call; empty if nothing is."""
+    for key in (name, *inputs):
+        if not isinstance(key, str) or not NAME.fullmatch(key):
+            return f"{key!r:.80} is not a valid name; use 1 to 64 of A-Z a-z 0-9 _ and -"
     if name in OURS:
-        return f"{name!r} is a folder of Spark's own"
+        return f"{name!r} is a folder that Kedge uses itself; choose another name"
     if not inputs:
-        return "it has no input; give it streams by name: {'failures': failures}"
-    for one in inputs:
-        if one not in read:
-            return f"input {one!r} is no stream; give what topology.spout or topology.bolt has returned"
-        if read[one].topology is not topology:
-            return f"input {one!r} is a stream of another topology"
-        if read[one].cls is None:
-            return f"input {one!r} has several classes, or none; choose one: stream[Class]"
+        return "it has no input; pass streams by name: {'failures': failures}"
+    for key in inputs:
+        if key not in read:
+            return f"input {key!r} is not a stream; pass what topology.spout or topology.bolt returned"
+        if read[key].topology is not topology:
+            return f"input {key!r} is a stream of another topology"
+        if read[key].cls is None:
+            return f"input {key!r} has several classes, or none; choose one: stream[Class]"
     if mode not in MODES:
-        return f"mode={mode!r:.80} is none of {', '.join(MODES)}"
+        return f"mode={mode!r:.80} must be one of {', '.join(MODES)}"
     if not callable(function):
-        return "its query is no function"
+        return "its query is not a function"
     return ""
 
 
 def _no_revision(output: type[Record], revision: str) -> str:
-    """What is wrong with the field of the output that is to have the number of its batch."""
+    """Return what is wrong with the output's field for the batch's number; empty if nothing is."""
     if not revision or (revision in (names := arrow_schema(output)).names and names.field(revision).type == "int64"):
         return ""
-    return f"revision={revision!r:.80} is no field of {output.__name__} that is an int"
+    return f"revision={revision!r:.80} is not an int field of {output.__name__}"
 
 
 def pickled(function: Callable[..., Any], query: str) -> bytes:
-    """The function for the driver: by its name where that can import it, else with its code. Raises
-    ConfigurationError, also where there is no pyspark."""
+    """Return the function for the driver: by name if the driver can import it, otherwise with its code. Raises
+    ConfigurationError, also if pyspark is missing."""
     try:
         cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     except ImportError as error:
         raise missing(f"query {query!r}", error) from error
-    all_of_them = (function, *getattr(function, "uses", ()))  # those that one of ours calls
-    modules = {sys.modules.get(getattr(one, "__module__", None) or "") for one in all_of_them}
+    all_of_them = (function, *getattr(function, "uses", ()))  # also the user's functions that a query of ours calls
+    modules = {sys.modules.get(getattr(sent, "__module__", None) or "") for sent in all_of_them}
     by_value = [module for module in modules if module is not None and not _importable(module)]
     try:
         for module in by_value:
             cloudpickle.register_pickle_by_value(module)
         dumped: bytes = cloudpickle.dumps(function)
     except Exception as error:
-        text = f"query {query!r} can't be sent to the driver: {type(error).__name__}: {error}"
+        text = f"query {query!r} cannot be sent to the driver: {type(error).__name__}: {error}"
         raise ConfigurationError(text, code=UNPICKLABLE_SPARK_QUERY) from error
     finally:
         for module in by_value:
@@ -208,10 +217,10 @@ def pickled(function: Callable[..., Any], query: str) -> bytes:
 
 
 def _importable(module: ModuleType) -> bool:
-    """Whether another process with the same path finds this module under its name."""
+    """Return True if another process with the same path finds this module under its name."""
     name, file = module.__name__, getattr(module, "__file__", None)
     if name == "__main__" or file is None:
-        return True  # cloudpickle knows these
+        return True  # cloudpickle handles these itself
     if "." in name:
         return True
     spec = importlib.machinery.PathFinder.find_spec(name)
@@ -219,7 +228,7 @@ def _importable(module: ModuleType) -> bool:
 
 
 def _caller() -> Place:
-    """Who has called `spark_query`, or what of ours declares one."""
+    """Return the place that called `spark_query`, or the function of ours that declares one."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("bridge."):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""A Spark session, on this machine or a cluster: Java, the master, settings, archives of classes, and errors in words.
+"""A Spark session on this machine or on a cluster: Java, the master, settings, class archives, and errors as sentences.
 
 `session.start` starts one. Must not know queries.
 """

@@ -1,7 +1,9 @@
-"""Who may call a driver's functions. Spark's JVM calls them, that of `foreachBatch` say, over a port on loopback that
-py4j opens in the driver; by default that asks nobody for a token, and any user of the machine could call them.
+"""Restrict who may call a driver's functions. Spark's JVM calls them, for example the function of `foreachBatch`,
+through a loopback port that py4j opens in the driver. By default that port asks for no token, so any user of the
+machine could call them.
 
-The JVM gets a token here, which py4j's server asks for first. Knows py4j; no session's settings, no query.
+This module gives the JVM a token that py4j's server asks for first. Knows py4j; must not know a session's settings, nor
+a query.
 """
 
 import secrets
@@ -11,15 +13,15 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 
 def guard(gateway: Any) -> None:
-    """From now on py4j's server in this process answers to this JVM alone. Opens it, where it is not open yet: what
-    opens it later finds it so. May be called again. Raises Py4JError for a JVM that takes no token."""
+    """Make py4j's server in this process answer only to this JVM from now on. Opens the server if it is not open; code
+    that opens it later finds it so. May be called again. Raises Py4JError for a JVM that takes no token."""
     parameters = gateway.callback_server_parameters
     if parameters.auth_token is not None:
         return
     parameters.auth_token = token = secrets.token_hex(32)
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     jvm = gateway.jvm
-    # py4j has the JVM's client know a token, and no call that gives it one once the JVM is there.
+    # The JVM's client can hold a token, but py4j has no call that sets one after the JVM has started.
     field = jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
     field.setAccessible(True)
     field.set(gateway.java_gateway_server.getCallbackClient(), token)

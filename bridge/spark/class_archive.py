@@ -1,7 +1,9 @@
-"""Archives of the classes that Spark loads, which make its starts faster: where they are kept, and which is trusted.
+"""Archives of the classes that Spark loads, which make Spark start faster: where they are stored, and which one is
+trusted.
 
-They are in the user's cache, by Java, PySpark and Spark's jars, under a name that has a checksum. An archive is worth
-time alone: where it is damaged it is removed, and where the JVM refuses it, that starts without. `startup` makes them.
+They are stored in the user's cache per Java, PySpark and Spark's jars, under a name that contains a checksum. An
+archive only saves time. A damaged archive is removed; if the JVM rejects one, Spark starts without it.
+`make_class_archive` makes them.
 """
 
 import hashlib
@@ -26,25 +28,26 @@ import xxhash
 
 from bridge.spark.errors import not_started
 from bridge.spark.java import pips, wrapping
+from topology.filesystem.safe_files import rename_over
 
 OPTIONS: Final = "spark.driver.extraJavaOptions"
-KEPT_MAX: Final = 3  # archives in the cache: of the Javas and PySparks that were used last; about 200 MB each
-LEFT_S: Final = 3_600.0  # after this long, what is half made is nobody's any more
-MAKING_S: Final = 600.0  # making one may take this long
-RUNS_S: Final = 30.0  # Spark's command that tells its version may take this long
-AFTER_S: Final = 120.0  # a run has to last this long before it makes one
-MEMORY_MIN: Final = 3 * 1024**3  # bytes that are free: another Spark for a minute
-WRAPPER_MAX: Final = 4_096  # bytes of a wrapper
+KEPT_MAX: Final = 3  # archives in the cache, of the Javas and PySparks that were used last; about 200 MB each
+LEFT_S: Final = 3_600.0  # age in seconds after which an unfinished file is abandoned
+MAKING_S: Final = 600.0  # seconds that making an archive may take
+RUNS_S: Final = 30.0  # seconds that Spark's version command may take
+AFTER_S: Final = 120.0  # seconds that a run has to last before it makes an archive
+MEMORY_MIN: Final = 3 * 1024**3  # bytes of free memory that are needed, because another Spark runs for a minute
+WRAPPER_MAX: Final = 4_096  # bytes of a wrapper script that are read
 READ_BYTES: Final = 1024 * 1024
 SUFFIX: Final = ".jsa"
-NEW: Final = "new-"  # what is being made is called so: a file, and a folder of what is worked with
-OFF: Final = "KEDGE_NO_SPARK_CACHE"  # this variable, set to anything, has Spark start without, and none made
+NEW: Final = "new-"  # prefix of an unfinished archive's file and of its working folder
+OFF: Final = "KEDGE_NO_SPARK_CACHE"  # environment variable that turns archives off, with any value
 
 logger = logging.getLogger("kedge")
 
 
 class Archives:
-    """Those in a folder. Everything here costs time where it fails, and raises nothing."""
+    """The archives in one folder. No method raises, except `keep`; a failure only costs time."""
 
     def __init__(self, folder: Path, key: str, suffix: str = SUFFIX) -> None:
         self.folder = folder
@@ -52,11 +55,11 @@ class Archives:
         self.suffix = suffix
 
     def found(self) -> Path | None:
-        """The archive for this Java and Spark, read as a whole and found to be what was written."""
+        """Return the archive for this Java and Spark. Reads the whole file and checks its checksum."""
         for path in self._of(f"{self.key}-*{self.suffix}"):
             try:
                 if path.stem == f"{self.key}-{digest(path)}":
-                    os.utime(path)  # used last
+                    os.utime(path)  # marks it as used last
                     return path
                 path.unlink()
             except OSError:
@@ -64,21 +67,21 @@ class Archives:
         return None
 
     def keep(self, made: Path) -> Path:
-        """Takes a file that is in the folder for the archive; those that were used longest ago go. Raises OSError."""
+        """Make a file in the folder the archive. Removes the archives that were used longest ago. Raises OSError."""
         path = self.folder / f"{self.key}-{digest(made)}{self.suffix}"
-        os.replace(made, path)
-        for old in [one for one in self._of(f"*{self.suffix}") if one != path][KEPT_MAX - 1 :]:
+        rename_over(made, path)
+        for old in [kept for kept in self._of(f"*{self.suffix}") if kept != path][KEPT_MAX - 1 :]:
             old.unlink(missing_ok=True)
         return path
 
     def distrust(self) -> None:
-        """Spark has not started with it: it is removed, whyever that was."""
+        """Remove the archive, because Spark did not start with it, for whatever reason."""
         for path in self._of(f"{self.key}-*{self.suffix}"):
             path.unlink(missing_ok=True)
 
     def begin(self) -> Path | None:
-        """A new file's path in the folder, for what is being made; None where this can't be written. What is left of
-        others goes."""
+        """Return the path of a new file in the folder for an archive that is being made, or None if the folder is not
+        writable. Removes abandoned files."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in self._of(f"{NEW}*"):
@@ -95,7 +98,8 @@ class Archives:
         return Path(path)
 
     def _of(self, pattern: str) -> list[Path]:
-        """The newest first. None where others may write: what a JVM maps is code."""
+        """Return the matching files, the newest first. Empty if other users may write to the folder, because a JVM maps
+        an archive as code."""
         try:
             its = self.folder.stat()
             if its.st_uid != os.geteuid() or its.st_mode & 0o022:
@@ -106,7 +110,8 @@ class Archives:
 
 
 def archives(java: Path | None = None) -> Archives | None:
-    """Those of this user, for the Java that Spark starts on; None without PySpark, or where they are not wanted."""
+    """Return this user's archives for the Java that Spark starts on. Return None without PySpark, or if archives are
+    turned off."""
     java = java or _java()
     if os.environ.get(OFF) or java is None:
         return None
@@ -116,21 +121,21 @@ def archives(java: Path | None = None) -> Archives | None:
         assert where is not None, "it has a version"
         assert where.origin is not None, "it is a package"
         jars = sorted(Path(where.origin).with_name("jars").iterdir())
-        files = [(str(one), (its := one.stat()).st_size, its.st_mtime_ns) for one in (java.resolve(), *jars)]
-    except (PackageNotFoundError, OSError, RuntimeError):  # the last of who has no home
+        files = [(str(file), (its := file.stat()).st_size, its.st_mtime_ns) for file in (java.resolve(), *jars)]
+    except (PackageNotFoundError, OSError, RuntimeError):  # RuntimeError: the user has no home
         return None
     key = hashlib.sha256(json.dumps([spark, files]).encode()).hexdigest()[:16]
     return Archives(folder / "spark", key)
 
 
 def users_cache() -> Path:
-    """The folder of this user's for what Kedge keeps to be faster. Raises RuntimeError of who has no home."""
+    """Return this user's folder for Kedge's caches. Raises RuntimeError if the user has no home."""
     cache = os.environ.get("XDG_CACHE_HOME") or ""
     return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "kedge"
 
 
 def digest(path: Path) -> str:
-    """A checksum of a file. Raises OSError."""
+    """Return a checksum of a file. Raises OSError."""
     made = xxhash.xxh3_128()
     with path.open("rb") as file:
         while data := file.read(READ_BYTES):
@@ -139,15 +144,15 @@ def digest(path: Path) -> str:
 
 
 def options(found: Path | None, users: str = "") -> str:
-    """Java's options: those of the user, after ours."""
+    """Return Java's options: ours first, then the user's."""
     ours = ["-Xshare:auto", f"-XX:SharedArchiveFile={found}"] if found is not None else []
     return " ".join([*map(shlex.quote, ours), *([users] if users else [])])
 
 
 @contextmanager
 def faster(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Spark's settings, with an archive where there is one. It is removed where Java ends by itself inside, and with
-    none of the user's settings, too; so a setting that is wrong costs nobody an archive."""
+    """Yield Spark's settings, with an archive if there is one. The archive is removed if Java exits inside the context
+    and also exits when it runs without the user's settings. A wrong setting therefore costs no archive."""
     its = archives()
     found = its.found() if its is not None else None
     try:
@@ -159,7 +164,7 @@ def faster(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def runs_with(found: Path) -> bool:
-    """Whether Spark's own command runs with this archive, and nothing else; takes a second or two."""
+    """Return True if Spark's own command runs with this archive and no other option. Takes a second or two."""
     where = find_spec("pyspark")
     assert where is not None, "Spark was started"
     assert where.origin is not None, "it is a package"
@@ -172,12 +177,12 @@ def runs_with(found: Path) -> bool:
         return False
 
 
-# -- having one made
+# -- making an archive in the background
 
 
 def begin_to_make(after_s: float = AFTER_S) -> None:
-    """Has one made in the background, where there is none, once a driver has lived for so long: by a process of the
-    lowest priority, which ends with the driver, as it is in its process group. Returns at once."""
+    """Make an archive in the background if there is none, once a driver has run for `after_s` seconds. Returns at once.
+    A process of the lowest priority makes it; it ends with the driver, because it is in the driver's process group."""
     threading.Thread(target=_make_later, args=(after_s,), daemon=True, name="startup").start()
 
 
@@ -194,7 +199,7 @@ def _make_later(after_s: float) -> None:
 
 
 def free() -> int:
-    """Bytes of memory that can be had; 0 where that can't be told."""
+    """Return the available memory in bytes; 0 if it is unknown."""
     try:
         lines: Iterable[str] = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -203,7 +208,8 @@ def free() -> int:
 
 
 def _java() -> Path | None:
-    """Which one `java_home` chooses, also once JAVA_HOME names a run's wrapper of pip's; None where there is none."""
+    """Return the Java that `java_home` chooses, even if JAVA_HOME already names a run's wrapper of pip's Java. Return
+    None if there is none."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=os.path.join(home, "bin") if home else None)
     brought = pips()
@@ -213,7 +219,7 @@ def _java() -> Path | None:
 
 
 def _begins(path: Path) -> bytes:
-    """What a file begins with; nothing where it can't be read."""
+    """Return the first bytes of a file; empty if it is not readable."""
     try:
         with path.open("rb") as file:
             return file.read(WRAPPER_MAX)

@@ -1,9 +1,10 @@
-"""What a driver does about an error that it can't go on after: whether a person has to mend something, and what.
+"""Decide what a driver does about an error that it cannot continue after: whether a user has to fix something, and
+what.
 
-What a person has to mend ends the run with a sentence: a query's own code, a segment that is damaged, a query that is
-not the one its checkpoint is of, settings that Spark does not start with. Where there is no room it is waited for. All
-else may pass, and is for the driver's next life: a JVM that is gone, a Python process that was killed. But where that
-comes again and again, and nothing has come of it in between, a person has to look.
+If a user has to fix something, the run ends with a sentence. Examples are a query's own code, a damaged segment, a
+query that does not belong to its checkpoint, and settings that Spark does not start with. If the disk has no room, the
+driver waits. Every other error may pass, and is left to the driver's next life: for example a JVM that is gone, or a
+Python process that was killed. If such an error repeats without progress in between, the run ends too.
 
 Knows errors, files and Spark's words; must not know what a query does.
 """
@@ -24,10 +25,10 @@ from topology.filesystem.safe_files import write_anew
 from topology.filesystem.sync import sync_file
 from topology.user_frames import text_of, users_frames, users_place
 
-SAID_MAX: Final = 1_500  # characters of what an error says
-# What Spark raises of a query that is wrong, by the beginning of its SQLSTATE: starting it again would change nothing.
+SAID_MAX: Final = 1_500  # characters of an error's text that are printed
+# Beginnings of the SQLSTATE of errors in a query itself: starting it again would not help.
 USERS_STATES: Final = ("0A", "22", "38", "39", "42")
-RAISED: Final = "38"  # of these, what a function has raised: its traceback is there, unless its process has died
+RAISED: Final = "38"  # of these, errors raised by a function: with a traceback, unless the function's process died
 TRACEBACK: Final = "Traceback (most recent call last):"
 FRAME: Final = re.compile(r'  File "(.*)", line ([0-9]+), in (.*)')
 STATE: Final = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
@@ -35,23 +36,23 @@ DAMAGED: Final = re.compile(r"topology\.errors\.ConfigurationError: (.+)\n\s+nex
 ANOTHER: Final = re.compile(
     r"\[(STATE_STORE_\w*SCHEMA\w*|STREAMING_STATEFUL_OPERATOR_\w+)\]|sources in the checkpoint offsets"
 )
-LOG_BYTES: Final = 16 * 2**10  # of what was written to stderr last, that is looked at
+LOG_BYTES: Final = 16 * 2**10  # bytes at the end of the log that are searched
 JAVA_NOTES: Final = ("NOTE: Picked up ", "WARNING: ")
-CAUSE: Final = re.compile(  # of an error of Java's, and what is around it, with all lines of what it says
+CAUSE: Final = re.compile(  # one error in a chain of Java errors, with all lines of its text
     r"^(?:Caused by)?: (.+?)(?=\n\tat |\n\t\.\.\. |\n(?:Caused by)?: |\Z)", re.MULTILINE | re.DOTALL
 )
-DEATHS_MAX: Final = 3  # of the same query, or of Spark's start, one after the other, without any progress
-LONG_S: Final = 600.0  # a life of that length is none of those
+DEATHS_MAX: Final = 3  # deaths of a query or of Spark's start, in a row and without progress, that end the run
+LONG_S: Final = 600.0  # seconds: a life that lasted this long does not count
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-NO_ROOM_SAID: Final = re.compile("|".join(re.escape(os.strerror(one)) for one in NO_ROOM))
-ROOM_BYTES: Final = 4 * 2**20  # that have to be free before Spark is started again
-ROOM_LOOK_S: Final = 1.0
+NO_ROOM_SAID: Final = re.compile("|".join(re.escape(os.strerror(number)) for number in NO_ROOM))
+ROOM_BYTES: Final = 4 * 2**20  # bytes that must be free before Spark is started again
+ROOM_LOOK_S: Final = 1.0  # seconds between two checks for room
 
 
 def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[str, list[str]]:
-    """What to tell of what a query's code has raised, or Spark of the query, as a sentence, and its traceback from the
-    user's first frame on. An empty sentence for what may pass: a JVM that is gone, say. `called`: what people know the
-    query by, where that is no name of a query."""
+    """Return a sentence about an error in a query's code or in the query itself, and its traceback from the user's
+    first frame on. Return an empty sentence for an error that may pass, such as a JVM that is gone. `called`: the name
+    to print, if it is not the query's."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -62,14 +63,14 @@ def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[s
         text = text_of(error)
         if found := ANOTHER.search(text):
             said = first_line(text[max(text.rfind("\n", 0, found.start()), 0) :])
-            advice = f"run it as it was; or give it another name; or {FRESH}"
-            return f"{called} is not the one that its checkpoint is of; {advice}; Spark says: {said}", []
+            advice = f"restore it as it was; or give it another name; or {FRESH}"
+            return f"{called} does not match its checkpoint; {advice}; Spark says: {said}", []
         if found := DAMAGED.search(text):
-            return f"{called} can't read what was handed over to it: {found[1]}; {found[2]} ({found[3]})", []
+            return f"{called} cannot read its input: {found[1]}; {found[2]} ({found[3]})", []
         state = _state(error) or "".join(STATE.findall(text)[:1])
         if not state.startswith(USERS_STATES) or (state.startswith(RAISED) and TRACEBACK not in text):
             return "", []
-        if TRACEBACK in text:  # of a function in the query, in one of Spark's Python processes
+        if TRACEBACK in text:  # raised by a function of the query, in one of Spark's Python processes
             lines = text[text.index(TRACEBACK) :].splitlines()
             said = [line for line in lines if line and not line[0].isspace()][-1][:SAID_MAX]
             frames = FRAME.findall(text)
@@ -80,7 +81,7 @@ def users_mistake(error: BaseException, query: str, called: str = "") -> tuple[s
 
 
 def not_started(error: BaseException) -> str:
-    """Why Spark could not be started, in a few words; empty where Java has ended by itself, which may pass."""
+    """Return why Spark did not start, in a few words. Empty if Java exited by itself, which may pass."""
     from py4j.protocol import Py4JNetworkError
 
     text = text_of(error)
@@ -90,18 +91,18 @@ def not_started(error: BaseException) -> str:
 
 
 def java_cause(text: str) -> str:
-    """Of an error of Java's, the innermost cause that says anything, or else the innermost, in a line; empty where
-    there is none. What is around it says in which of its own calls Java was, and not why."""
+    """Return the innermost cause of a Java error that says anything, or otherwise the innermost cause, in one line.
+    Empty if there is none. The causes around it only name Java's own calls, not the reason."""
     causes = [said for cause in CAUSE.finditer(text) if first_line(said := cause[1].strip(": \n"))]
-    telling = [one for one in causes if ": " in one] or causes
+    telling = [words for words in causes if ": " in words] or causes
     if not telling:
         return ""
     lines = [line for line in telling[-1].splitlines() if line and not line[0].isspace()] or [first_line(telling[-1])]
-    return lines[-1 if TRACEBACK in telling[-1] else 0][:SAID_MAX]  # an error of Python's is told last
+    return lines[-1 if TRACEBACK in telling[-1] else 0][:SAID_MAX]  # a Python error stands in the last line
 
 
 def of_the_query(error: BaseException) -> bool:
-    """Whether Spark has told of it, as the query has failed: else it is the JVM that can't be spoken to."""
+    """Return True if Spark reported the error, so the query failed. Otherwise the JVM does not answer."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -109,7 +110,8 @@ def of_the_query(error: BaseException) -> bool:
 
 
 def java_said(log: Path) -> str:
-    """What a Java that has ended by itself has said, in a line, out of what is kept of stderr; empty where nothing."""
+    """Return what a Java that exited by itself printed, in one line, from the log of stderr. Empty if it printed
+    nothing."""
     try:
         with open(log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
@@ -121,14 +123,14 @@ def java_said(log: Path) -> str:
 
 
 def first_line(text: str) -> str:
-    """Of what is said, without what comes before it."""
+    """Return the first line that is not empty."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:SAID_MAX]
 
 
 def _state(error: object) -> str:
     try:
         state: str | None = error.getSqlState()  # type: ignore[attr-defined]  # of a PySparkException
-    except Exception:  # it asks a JVM that may be gone
+    except Exception:  # this asks a JVM that may be gone
         return ""
     return state or ""
 
@@ -137,16 +139,16 @@ def _state(error: object) -> str:
 
 
 def no_room(error: BaseException) -> str:
-    """What is said of a disk that takes nothing, by us or by Spark; empty where that is not what is wrong."""
+    """Return the text of an error about a full or read-only disk, from us or from Spark. Empty for any other error."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
-    found = NO_ROOM_SAID.search(text_of(error))  # a JVM is asked for it, which may be gone
+    found = NO_ROOM_SAID.search(text_of(error))  # this asks a JVM that may be gone
     return found[0] if found else ""
 
 
 def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], None] = time.sleep) -> bool:
-    """Returns once the folder's disk takes some megabytes, or something else is wrong with it. Blocks for as long.
-    Whether it had to wait: then `told` was called first."""
+    """Block until the folder's disk takes some megabytes or fails in another way. Return True if that needed waiting;
+    `told` is called once before."""
     probe, waited = folder / ".room", False
     while True:
         try:
@@ -163,24 +165,24 @@ def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], 
             if not waited:
                 told()
             waited = True
-            with contextlib.suppress(OSError):  # read-only, as is all else there
+            with contextlib.suppress(OSError):  # the folder may be read-only
                 probe.unlink(missing_ok=True)
             pause(ROOM_LOOK_S)
 
 
-# -- the same again
+# -- repeated deaths
 
 
 class DriverDeaths:
-    """How often something has died one time after the other, in lives of the driver, with nothing done in between. Kept
-    in a file `.deaths` of the folder of a query, or of all of them for Spark's start."""
+    """The number of deaths in a row, over the driver's lives, without progress in between. Stored in a file `.deaths`
+    in the folder of a query, or in the folder of all queries for Spark's start."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = folder / ".deaths"
 
     def one_more(self, lasted_s: float) -> bool:
-        """Takes note of one; whether it was one too many. `lasted_s`: how long it had lived."""
+        """Count a death. Return True if it was one too many. `lasted_s`: how long the life had lasted, in seconds."""
         progress = self._progress()
         try:
             kept = json.loads(self._file.read_bytes())
@@ -191,16 +193,16 @@ class DriverDeaths:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_anew(self._file, [json.dumps({"count": before + 1, "progress": progress}).encode()])
         except OSError:
-            return False  # it has no room, say: that is found out elsewhere
+            return False  # for example no room, which other code reports
         return bool(before + 1 >= DEATHS_MAX)
 
     def forget(self) -> None:
-        """It lives."""
+        """Reset the count, because the query or Spark lives."""
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
 
     def _progress(self) -> list[int]:
-        """The newest batch that Spark has committed, and that has a result."""
+        """Return the newest batch that Spark has committed, and the newest one that has a result."""
         commits = [path.name for path in self._folder.glob("checkpoint/*/commits/*")]
         results = [path.stem.removeprefix("batch-") for path in self._folder.glob("results/batch-*")]
-        return [max((int(one) for one in names if one.isdecimal()), default=-1) for names in (commits, results)]
+        return [max((int(name) for name in names if name.isdecimal()), default=-1) for names in (commits, results)]

@@ -1,4 +1,4 @@
-"""The Spark session of a driver: its settings, and what has to be on the machine for it. Knows no query."""
+"""The Spark session of a driver: its settings, and what it needs on the machine. Must not know a query."""
 
 import os
 import re
@@ -26,12 +26,13 @@ from topology.secrets import names_secret
 
 NAME: Final = ".hidden.conf"
 ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
-SHELL: Final = "pyspark-shell"  # what pyspark itself starts
+SHELL: Final = "pyspark-shell"  # the program that pyspark itself starts
 
 
 @contextmanager
 def hidden(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
-    """The settings that may be seen; a JVM that pyspark starts meanwhile has the others too, without blanks around."""
+    """Yield the settings that others may see. A JVM that pyspark starts within this context also gets the secret ones,
+    with surrounding blanks removed."""
     secrets = {key: value for key, value in settings.items() if names_secret(key)}
     if not secrets:
         yield dict(settings)
@@ -53,7 +54,7 @@ def hidden(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]
 
 
 def escaped(text: str) -> str:
-    """As a file of Java's properties has it."""
+    """Return the text in the form of a Java properties file."""
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return re.sub(r"[ =:#!]", r"\\\g<0>", plain)
 
@@ -68,15 +69,15 @@ done
 unset IFS
 PYTHONPATH=$path exec {python} "$@"
 """
-ZIPS: Final = {"pyspark": "*/pyspark.zip", "py4j": "*/py4j-*-src.zip"}  # by what is in them, as Spark calls them
-RUNS_S: Final = 30.0  # a Python that does nothing may take this long
+ZIPS: Final = {"pyspark": "*/pyspark.zip", "py4j": "*/py4j-*-src.zip"}  # package → Spark's name for its zip
+RUNS_S: Final = 30.0  # seconds that a Python which does nothing may take
 
 
 def python(folder: Path) -> str:
-    """What PYSPARK_PYTHON has to be: a command in `folder`, or this Python itself, where that would not do."""
+    """Return the value for PYSPARK_PYTHON: a command in `folder`, or this Python if that command does not work."""
     zips = [pattern for name, pattern in ZIPS.items() if _is_on_disk(name)]
     wrapper = folder / "python" / "python"
-    quoted = shlex.quote(str(wrapper)) != str(wrapper)  # Spark asks a shell for it, as it is
+    quoted = shlex.quote(str(wrapper)) != str(wrapper)  # Spark passes the path unquoted to a shell
     if not zips or not sys.executable or quoted:
         return sys.executable
     try:
@@ -84,31 +85,32 @@ def python(folder: Path) -> str:
         wrapper.write_text(WRAPPER.format(zips=" | ".join(zips), python=shlex.quote(sys.executable)))
         wrapper.chmod(0o700)
         ran = subprocess.run([str(wrapper), "-I", "-S", "-c", ""], capture_output=True, timeout=RUNS_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):  # a disk that nothing is run from, say
+    except (OSError, subprocess.TimeoutExpired):  # for example a disk mounted noexec
         return sys.executable
     return str(wrapper) if not ran.returncode else sys.executable
 
 
 def _is_on_disk(name: str) -> bool:
-    """Whether this Python has the package elsewhere than in a zip."""
+    """Return True if this Python has the package outside of a zip."""
     found = find_spec(name)
     return found is not None and found.origin is not None and os.path.isfile(found.origin)
 
 
-# The C1 compiler alone: the first job comes sooner, and a run of minutes is none the slower for it.
+# Only the C1 compiler: the first job is faster, and a run of some minutes is not slower.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
-STARTS_MAX: Final = 6  # of a query, where Spark's Python does not come up in time
-AUTHENTICATE: Final = {"spark.authenticate": "true"}  # on this machine, where Spark draws the secret itself
+STARTS_MAX: Final = 6  # tries to start a query if Spark's Python does not start in time
+AUTHENTICATE: Final = {"spark.authenticate": "true"}  # on this machine, Spark draws the secret itself
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def is_remote(session: object) -> bool:
-    """Whether it is one of Spark Connect, whose class is another."""
+    """Return True for a session of Spark Connect, which has another class."""
     return not isinstance(session, SparkSession)
 
 
 def parallelism(session: Any) -> int:
-    """How many tasks Spark has room for at once; over Spark Connect, which does not tell, as many as shuffles have."""
+    """Return how many tasks Spark can run at once. Spark Connect does not report that, so the number of shuffle
+    partitions is returned there."""
     if is_remote(session):
         return int(session.conf.get("spark.sql.shuffle.partitions") or 2)
     most: int = session.sparkContext.defaultParallelism
@@ -116,8 +118,8 @@ def parallelism(session: Any) -> int:
 
 
 def started(writer: DataStreamWriter) -> StreamingQuery:
-    """Starts a query. A Spark Connect server gives a new Python process 10 s to come up, which a busy machine does not
-    always make: that is tried again, some times."""
+    """Start a query. A Spark Connect server gives a new Python process 10 s to start, which is too short on a busy
+    machine. Such a failure is tried again, up to STARTS_MAX times in all."""
     for _ in range(STARTS_MAX - 1):
         try:
             return writer.start()
@@ -128,14 +130,15 @@ def started(writer: DataStreamWriter) -> StreamingQuery:
 
 
 def in_folder(local: Path, users: str) -> str:
-    """Java's options, those of the user last: what libraries unpack goes into this folder too. A JVM that is killed
-    leaves 15 MB of them, which would be in /tmp for good."""
+    """Return Java's options, the user's last, so that libraries unpack their files into this folder too. A killed JVM
+    leaves 15 MB of them, which would stay in /tmp."""
     return f"{shlex.quote(f'-Djava.io.tmpdir={local}')} {users}".rstrip()
 
 
 def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """Starts Spark; takes seconds. Raises NeedsMending where there is no Java that it runs on, or no server. On this
-    machine alone it listens on loopback only, and answers to nobody but its own. Spark Connect is for `connect`."""
+    """Start Spark, which takes seconds. Raises UserError if there is no suitable Java, or no server answers. On this
+    machine alone, Spark listens only on loopback and answers only to its own processes. Spark Connect is in
+    `bridge.driver.connect`."""
     if master.startswith("spark://"):
         wait_for(master)
     try:
@@ -150,12 +153,12 @@ def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> 
     if here:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(master)
-    local = folder / "local"  # what a JVM that is killed leaves; nothing of it is read again
+    local = folder / "local"  # holds leftovers of a killed JVM, which are not read again
     shutil.rmtree(local, ignore_errors=True)
     local.mkdir(parents=True, exist_ok=True)
     beside = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(local)}
     if elsewhere and (path := os.environ.get("PYTHONPATH")):
-        beside["spark.executorEnv.PYTHONPATH"] = path  # executors import what we do, where they see the same folders
+        beside["spark.executorEnv.PYTHONPATH"] = path  # executors that see the same folders import the same modules
     ours = {**(LOOPBACK if here else {}), **({} if elsewhere else AUTHENTICATE)}
     with (
         faster({**settings, OPTIONS: in_folder(local, settings.get(OPTIONS, ""))}) as given,

@@ -1,7 +1,7 @@
-"""Whether the machines that Spark works on see the run's folder, as they have to: there they read what is handed over,
-and keep their state. Where one has a folder of its own under that path, that would be found out late, or never.
+"""Check that all machines on which Spark works see the run's folder. They read the handed-over records there, and keep
+their state there. Without the check, a machine with another folder under that path would be noticed late or never.
 
-`check` is called in the driver; the rest runs where Spark's tasks do. Knows files and a session; no query.
+`check` is called in the driver; the rest runs in Spark's tasks. Knows files and a session; must not know a query.
 """
 
 import os
@@ -22,27 +22,27 @@ from topology.codes.startup import STATE_DIR_NOT_SHARED
 from topology.errors import ConfigurationError
 from topology.user_frames import text_of
 
-PROBE: Final = ".seen"  # a file in the folder, while it is looked for
-TASKS_MIN: Final = 16  # that look, as Spark says where only afterwards: more than once on most machines
-NOT_RUN: Final = re.compile(r'Cannot run program "(.+?)".*No such file or directory')  # as Java says it
+PROBE: Final = ".seen"  # name of a file that exists in the folder during the check
+TASKS_MIN: Final = 16  # tasks that check; Spark decides where they run, so most machines check more than once
+NOT_RUN: Final = re.compile(r'Cannot run program "(.+?)".*No such file or directory')  # Java's message
 TELLS: Final = "host string, why string"
 _TOLD: Final = pa.schema([("host", pa.string()), ("why", pa.string())])
 
 
 @dataclass
 class FolderProbe:
-    """One task: whether the probe can be read, and has this text, and the folder be written."""
+    """One task of the check: the probe is readable, has this text, and the folder is writable."""
 
     probe: str
     text: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deque(batches, maxlen=0)  # its one row says nothing
+        deque(batches, maxlen=0)  # the row's content does not matter
         if why := self.why():
             yield pa.RecordBatch.from_pylist([{"host": socket.gethostname(), "why": why}], _TOLD)
 
     def why(self) -> str:
-        """What is wrong, a clause that goes on from the folder's name; empty where nothing is."""
+        """Return what is wrong, as a clause that continues the folder's name. Empty if nothing is."""
         path = Path(self.probe)
         try:
             if path.read_text() != self.text:
@@ -55,10 +55,10 @@ class FolderProbe:
 
 
 def check(session: Any, folder: Path, tasks: int) -> None:
-    """Looks from some tasks of Spark's, more than `tasks`; takes two seconds, and what a first job has to start. Raises
-    ConfigurationError where one of them does not see the folder, and so finds no Python where ours is in it. Where the
-    job itself fails else that is for the log, or raised where Spark has no words of its own for it: what reads there
-    will fail too."""
+    """Check from more than `tasks` tasks of Spark. Takes two seconds, in addition to what a first job starts. Raises
+    ConfigurationError if a task does not see the folder, which is also so if it lacks the Python in that folder. If the
+    job fails for another reason, that is logged, or raised if Spark has no words of its own for it; later jobs that
+    read there will fail too."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -72,21 +72,21 @@ def check(session: Any, folder: Path, tasks: int) -> None:
             raise unseen(folder, "is not there or is another folder") from error
         if isinstance(error, Py4JJavaError):
             raise
-        print(f"whether all machines see {folder} could not be asked: {error!s:.500}", file=sys.stderr)
+        print(f"could not check that all machines see {folder}: {error!s:.500}", file=sys.stderr)
         return
     finally:
         probe.unlink(missing_ok=True)
-    for one in told:
-        raise unseen(folder, one["why"], one["host"])
+    for row in told:
+        raise unseen(folder, row["why"], row["host"])
 
 
 def lacks_python(said: str, folder: Path) -> bool:
-    """Return whether a process of Spark has not found the Python that `bridge.spark.session` makes in the folder."""
+    """Return True if a process of Spark did not find the Python that `bridge.spark.session` makes in the folder."""
     return any(Path(path).is_relative_to(folder) for path in NOT_RUN.findall(said))
 
 
 def unseen(folder: Path, why: str = "is not there", host: str = "") -> ConfigurationError:
-    """The error of who does not see it."""
+    """Return the error for a machine that does not see the folder."""
     return ConfigurationError(
         f"{folder} {why} on {host or socket.gethostname()}, where Spark works", code=STATE_DIR_NOT_SHARED
     )

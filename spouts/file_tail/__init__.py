@@ -1,5 +1,5 @@
 """`FileTail`: the lines of a file that grows, through rotation, truncation and restarts.
 
-`spout` reads, `identity` tells files apart, `rotations` finds rotated ones, `resume` reads what a run before had not
-done. Must not know what a line means.
+`spout` reads, `identity` distinguishes files, `rotations` finds rotated ones, and `resume` finds the lines that an
+earlier run left. Must not know what a line means.
 """

@@ -1,13 +1,13 @@
-"""One open file that others append to: its next lines, and whether it is still the content that was read so far.
+"""One open file that others append to: its next lines, and a check that it still has the content that was read.
 
-Knows offsets, blocks and bytes. It must not know which file a path names at the moment, what a partition is called,
-nor when to look again: `file_tail` does.
+Knows offsets, blocks and bytes. It must not know which file a path names at the moment, the name of a partition, nor
+when to look again: `spout` does.
 
-Offsets come again when a file is truncated and grows anew, so every read first compares two windows of what was read
-before: the file's first 1,024 bytes, and the last 1,024 before the next line. The second is part of the same `pread` as
-the new block, so a truncation in between can't slip other content under it. A file that was seen to be smaller than
-before has been truncated, whatever the windows say. Other content with both windows equal, and never seen smaller,
-can't be told apart.
+Offsets repeat when a file is truncated and grows again. So every read first compares two windows of the content that
+was read before: the file's first 1,024 bytes, and the last 1,024 before the next line. The second window is part of the
+same `pread` as the new block, so a truncation in between cannot put other content under it. A file that was seen to be
+smaller than before has been truncated, even if the windows are equal. Other content with both windows equal, and never
+seen smaller, cannot be detected.
 """
 
 import enum
@@ -23,11 +23,11 @@ from topology.components import Message
 from topology.errors import ConfigurationError, NotYet, did_you_mean
 
 BESIDE_MAX: Final = 10_000  # names in a folder that a wrong path is compared with
-WINDOW_BYTES: Final = 1_024  # of the head, and before the next line: what the content is recognised by
+WINDOW_BYTES: Final = 1_024  # of the head, and before the next line; the content is recognized by them
 
 
 class ReadResult(enum.Enum):
-    """What a read came upon."""
+    """The result of a read."""
 
     LINES = "at least one line, to be taken"
     NOTHING = "no whole line behind the last one"
@@ -35,9 +35,12 @@ class ReadResult(enum.Enum):
 
 
 def open_regular(path: str, *, awaited: bool = False) -> int:
-    """A descriptor of the regular file that `path` names, through symlinks. Never blocks on a FIFO or a device, nor
-    opens one. Raises ConfigurationError in one sentence where it is no regular file, is missing or may not be read;
-    NotYet where it is missing and `awaited`."""
+    """Return a descriptor of the regular file that `path` names, through symlinks. Never blocks on a FIFO or a device,
+    nor opens one.
+
+    Raises ConfigurationError in one sentence if it is no regular file, is missing or may not be read; NotYet if it is
+    missing and `awaited`.
+    """
     try:
         _refuse_unless_regular(path, os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -53,21 +56,21 @@ def open_regular(path: str, *, awaited: bool = False) -> int:
 
 
 def unreadable(path: str, error: Exception, *, awaited: bool = False) -> ConfigurationError | NotYet:
-    """What is raised for a file that the system does not give; where it is missing, with what may have been meant;
-    a missing one that is `awaited` is not there yet."""
+    """Return the error for a file that the system does not open. If the file is missing, the error suggests a similar
+    name; a missing file that is `awaited` gives NotYet."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not isinstance(error, FileNotFoundError):
         return ConfigurationError(f"the file {path!r} can't be read: {reason}", code=UNREADABLE_SOURCE_FILE)
     folder, own = os.path.split(path)
     try:
         with os.scandir(folder or ".") as there:
-            beside = [os.path.join(folder, one.name) for one in islice(there, BESIDE_MAX) if one.name != own]
+            beside = [os.path.join(folder, entry.name) for entry in islice(there, BESIDE_MAX) if entry.name != own]
     except OSError:  # the folder is missing too
         beside = []
     place = "" if os.path.isabs(path) else f"; it is looked up from {os.getcwd()}"
     text = f"the file {path!r} can't be read: {reason}{did_you_mean(path, beside)}"
     kind = NotYet if awaited else ConfigurationError
-    return kind(text, code=UNREADABLE_SOURCE_FILE, next=f"mend the path{place}")
+    return kind(text, code=UNREADABLE_SOURCE_FILE, next=f"fix the path{place}")
 
 
 def _refuse_unless_regular(path: str, mode: int) -> None:
@@ -78,8 +81,8 @@ def _refuse_unless_regular(path: str, mode: int) -> None:
 
 
 def _refuse_unless_readable(path: str, descriptor: int) -> None:
-    """Files of /proc call themselves regular: some can't be read (/proc/self/mem), and others have a length of 0 and
-    content all the same, so that each look at them would find them truncated."""
+    """Raise ConfigurationError for files of /proc that claim to be regular. Some cannot be read (/proc/self/mem).
+    Others have a length of 0 despite their content, so that each look at them would find them truncated."""
     try:
         begun = os.pread(descriptor, 1, 0)
         has_length = not begun or os.fstat(descriptor).st_size > 0
@@ -94,13 +97,14 @@ def _not_regular(path: str, why: str) -> ConfigurationError:
 
 
 def windows(descriptor: int, offset: int) -> tuple[bytes, bytes]:
-    """The file's first bytes and the last ones before `offset`, up to 1,024 of each; shorter where the file ends."""
+    """Return the file's first bytes and the last ones before `offset`, up to 1,024 of each; shorter if the file
+    ends."""
     width = min(offset, WINDOW_BYTES)
     return os.pread(descriptor, width, 0), os.pread(descriptor, width, offset - width)
 
 
 class TailedFile:
-    """The lines of one open file, in order, from `offset` on, which is where a line starts. Owns the descriptor.
+    """The lines of one open file, in order, from `offset` on, at which a line must start. Owns the descriptor.
 
     A read holds at most one block, or one line of `max_line_bytes` + 2, in memory. A longer line comes in pieces of
     `max_line_bytes`, each with its own offset.
@@ -110,22 +114,22 @@ class TailedFile:
         self.descriptor = descriptor
         status = os.fstat(descriptor)
         self.key = (status.st_dev, status.st_ino)
-        self.offset = offset  # what is before it has been read, and nothing behind
-        self.pieces = 0  # of lines that were too long
+        self.offset = offset  # everything before it has been read, and nothing behind it
+        self.pieces = 0  # pieces of lines that were too long
         self.done = False  # after `finish`
         self._largest = status.st_size
         self._longest = max_line_bytes
         self._block = min(block_bytes, max_line_bytes + 2)  # so that no whole line within a block is too long
         self._head, self._tail = windows(descriptor, offset)
         self._lines: Sequence[str] | Sequence[bytes] = ()
-        self._taken = 0  # of _lines
-        self._half = b""  # what is behind `offset`, when `read` has found no line
-        self._unended: bytes | None = None  # what is to be taken where no line end stands behind it
-        self._next = offset  # of the line to be taken next
+        self._taken = 0  # number of lines taken from _lines
+        self._half = b""  # the bytes behind `offset`, if `read` has found no line
+        self._unended: bytes | None = None  # a line to be taken without a line end behind it
+        self._next = offset  # offset of the next line to be taken
 
     @property
     def has_lines(self) -> bool:
-        """Whether lines have been read and not taken."""
+        """True if lines have been read and not taken."""
         return self._taken < len(self._lines) or self._unended is not None
 
     @property
@@ -134,7 +138,7 @@ class TailedFile:
         return self._head, self._tail
 
     def take(self, limit: int, partition: str) -> list[Message[Line]]:
-        """Up to `limit` of the lines that have been read."""
+        """Return up to `limit` of the lines that have been read."""
         if self._unended is not None:
             content, self._unended = self._unended, None
             return [Message(line_of(content), self._next, partition)]
@@ -144,7 +148,8 @@ class TailedFile:
         return made
 
     def read(self) -> ReadResult:
-        """Reads the next block of lines; called when all before have been taken. Blocks for a few reads of the disk."""
+        """Read the next block of lines. Call it when all lines before have been taken. Blocks for a few reads of the
+        disk."""
         if self.done:
             return ReadResult.NOTHING
         size = os.fstat(self.descriptor).st_size
@@ -161,7 +166,7 @@ class TailedFile:
                 self._moved(data[:end])
                 return ReadResult.LINES
             if len(data) < seen + wanted:
-                self._half = data[seen:]  # perhaps a line that is half written: it is read again when there is more
+                self._half = data[seen:]  # possibly a half-written line: it is read again when there is more
                 return ReadResult.NOTHING
             if wanted == self._longest + 2:
                 end = seen + piece_end(data[seen:], self._longest)
@@ -172,7 +177,7 @@ class TailedFile:
             wanted = min(wanted * 2, self._longest + 2)
 
     def finish(self) -> ReadResult:
-        """Takes the file's end, as the last `read` found it, for the end of its last line; nothing is read after this.
+        """Treat the file's end, as the last `read` found it, as the end of its last line. Nothing is read after this.
 
         Called when `read` has found nothing.
         """
@@ -185,17 +190,18 @@ class TailedFile:
         return ReadResult.LINES
 
     def restart(self) -> None:
-        """Begins again at the file's first byte."""
+        """Begin again at the file's first byte."""
         self.offset = self._next = 0
         self._head = self._tail = b""
         self._largest = 0
 
     def close(self) -> None:
-        """Gives the descriptor back. The file is not used after this."""
+        """Close the descriptor. The file must not be used after this."""
         os.close(self.descriptor)
 
     def _moved(self, data: bytes) -> None:
-        """Moves behind what was read: `data` begins with the tail before it and ends where the next line starts."""
+        """Move behind the bytes that were read: `data` begins with the tail before them and ends where the next line
+        starts."""
         if len(self._head) < WINDOW_BYTES:
             self._head = data[:WINDOW_BYTES]  # the tail was shorter than a window: `data` begins at the file's start
         self._next = self.offset

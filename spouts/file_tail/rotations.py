@@ -1,7 +1,7 @@
-"""Rotated files beside a log: which files of its folder were once what the path names, oldest first.
+"""Rotated files next to a log: the files of its folder that the path once named, oldest first.
 
-Goes by names, as logrotate and its like give them, and by the time of the last change. Must not know which of them have
-been read: `known_files` tells by their content.
+Judges by names, as logrotate and similar tools assign them, and by the time of the last change. Must not know which of
+them have been read: `identity` recognizes that by their content.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from typing import Final
 from spouts.file_tail.open_file import WINDOW_BYTES, open_regular
 from topology.errors import ConfigurationError
 
-BESIDE_MAX: Final = 100  # rotated files that are looked at, the newest
+BESIDE_MAX: Final = 100  # rotated files that are considered, the newest
 UNPACKED_BYTES_MAX: Final = 8 << 30  # of one compressed file: a bomb must not fill the disk (S4)
 _BLOCK: Final = 1 << 20
 
@@ -37,8 +37,8 @@ class RotatedFile:
 
 
 def rotated(path: str) -> list[RotatedFile]:
-    """The rotated files of the log at `path`, oldest first, 100 at most: `auth.log.1`, `auth.log-20261121`,
-    `auth.log.2.gz`, `app.1.log`. A folder that can't be read has none."""
+    """Return the rotated files of the log at `path`, oldest first, 100 at most: `auth.log.1`, `auth.log-20261121`,
+    `auth.log.2.gz`, `app.1.log`. A folder that cannot be read has none."""
     folder, name = os.path.split(os.path.realpath(path))
     stem, ending = os.path.splitext(name)
     called = re.compile(
@@ -58,8 +58,8 @@ def rotated(path: str) -> list[RotatedFile]:
 
 
 def opened(beside: RotatedFile) -> int | None:
-    """A descriptor of its content, unpacked where it is compressed; None where it has gone, is no file of ours to read,
-    or is damaged, which is warned of. Blocks while it unpacks."""
+    """Return a descriptor of its content, unpacked if it is compressed. None if it is gone, unreadable or damaged; the
+    last two are logged as warnings. Blocks while it unpacks."""
     try:
         descriptor = open_regular(beside.path)
     except ConfigurationError as error:
@@ -76,7 +76,7 @@ def opened(beside: RotatedFile) -> int | None:
 
 
 def head_of(beside: RotatedFile) -> bytes | None:
-    """The first 1,024 bytes of its content, without unpacking the rest; None where they can't be read."""
+    """Return the first 1,024 bytes of its content, without unpacking the rest; None if they cannot be read."""
     try:
         with open(open_regular(beside.path), "rb") as file:
             return gzip.open(file).read(WINDOW_BYTES) if beside.packed else file.read(WINDOW_BYTES)
@@ -85,7 +85,8 @@ def head_of(beside: RotatedFile) -> bytes | None:
 
 
 def _unpacked(content: gzip.GzipFile) -> int:
-    """A file without a name that has this content. Raises ValueError where there is too much of it."""
+    """Return a descriptor of a file without a name that has this content. Raises ValueError if the content is too
+    long."""
     with tempfile.TemporaryFile() as file:
         while block := content.read(_BLOCK):
             if file.tell() + len(block) > UNPACKED_BYTES_MAX:

@@ -1,6 +1,6 @@
-"""FileTail: the lines of a log file, each with an id that names it for ever, through rotations and restarts.
+"""FileTail: the lines of a log file, each with an id that names it forever, through rotations and restarts.
 
-Decides which file is read next, and when. How lines are read is in `tailed_file`, how files are named in `known_files`.
+Decides which file is read next, and when. `open_file` reads lines, and `identity` names files.
 """
 
 import asyncio
@@ -22,11 +22,12 @@ from topology.codes.startup import DAMAGED_FILE_TIME
 from topology.components import Message, Notes, Positions, Spout, Task
 from topology.errors import ConfigurationError, NotesAway, StartError
 
-OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest
-SHORTEST_WAIT_S: Final = 0.001  # after a line; doubles up to `poll_interval_s`, so a busy file's next line is seen soon
-NOTED_BYTES: Final = 4 * WINDOW_BYTES  # of a file's beginning that are noted as they are read
-EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the latest read, so that late acks find theirs
-NOTE_AGAIN_S: Final = 0.5  # before a note that could not be kept is tried again
+OPEN_FILES_MAX: Final = 16  # rotated files that still have lines, and the newest file
+# seconds after a line; the wait doubles up to `poll_interval_s`, so a busy file's next line is seen soon
+SHORTEST_WAIT_S: Final = 0.001
+NOTED_BYTES: Final = 4 * WINDOW_BYTES  # bytes of a file's beginning that are noted as they are read
+EPOCHS_MAX: Final = 32  # partitions that `partitions()` names: the last ones read, so that late acks find theirs
+NOTE_AGAIN_S: Final = 0.5  # seconds before a note that could not be stored is tried again
 
 log = logging.getLogger("kedge.spouts")
 
@@ -34,51 +35,57 @@ log = logging.getLogger("kedge.spouts")
 class FileTail(Spout):
     """The lines of one file, as `Line` records without their line ends (LF or CRLF), in order.
 
-    `follow=False`: the source ends where the file ends; a last line without a newline is a line. `follow=True`: it
-    waits there for more, and a half line until its newline has come.
+        lines = topology.spout("lines", FileTail("/var/log/auth.log", follow=True))
+
+    `follow=False`: the source ends at the end of the file; a last line without a newline is a line. `follow=True`: it
+    waits there for more, and it waits for the newline of a half line.
 
     **Identity.** A message's id is the byte offset of its line's start. The partition is a hash of the file's first
-    1,024 bytes; a file that is shorter when first seen gets a random one, which it keeps as it grows. Generations of
-    content with one hash are numbered, and each is a partition of its own. Names are kept in the task's notes, so that
-    a later run gives the same bytes the same names, under whatever path. Without notes, a file that was first seen
+    1,024 bytes. A file that is shorter when first seen gets a random partition, which it keeps as it grows. Generations
+    of content with one hash are numbered, and each is a partition of its own. Names are kept in the task's notes, so
+    that a later run gives the same bytes the same names, under any path. Without notes, a file that was first seen
     shorter than 1,024 bytes has new names in each run.
 
-    **Rotation** (`follow=True`). When the path names another file (rename, delete and create, a symlink turned), that
-    one is read from zero; the one before is read to its end, and for as long as it grows and `rotated_wait_s` after,
-    since its writer may not have let go of it. Truncation (copytruncate) is noticed by the size, or by the content,
-    where the file has grown back since: then it is read from zero, as a new generation. So each line comes once, but:
-    - what is written between a copy and its truncation is in no file to be read, nor is what was truncated before it
-      was read where the copy is not found beside it;
-    - a file that an editor or `sed -i` has written anew is another file: all of its lines come again;
-    - content that was replaced in place is not noticed where size, first 1,024 bytes and the last 1,024 before the next
-      line are all as they were; a file that was cut in its middle is read again from zero;
-    - files that are deleted between two polls, or while no run is under way, were not seen; a warning says so where
-      they were known;
-    - with `follow=False`, a last line that is only half written is emitted as it is, under the id of the whole line.
+    **Rotation** (`follow=True`). When the path names another file (rename, delete and create, a changed symlink), that
+    file is read from zero. The file before is read to its end, for as long as it grows and `rotated_wait_s` after,
+    because its writer may still have it open. Truncation (copytruncate) is detected by the size, or by the content if
+    the file has grown back since. Then the file is read from zero, as a new generation. So each line comes once, with
+    these exceptions:
+    - Lines written between a copy and its truncation are in no file, so they cannot be read. Lines truncated before
+      they were read are lost if there is no copy next to the file.
+    - A file that an editor or `sed -i` has rewritten is another file: all of its lines come again.
+    - Content that was replaced in place is not detected if the size, the first 1,024 bytes and the last 1,024 before
+      the next line are all unchanged. A file that was cut in its middle is read again from zero.
+    - Files that are deleted between two polls, or while no run is active, were not seen. A warning reports it if they
+      were known.
+    - With `follow=False`, a last line that is only half written is emitted as it is, under the id of the whole line.
 
-    **Resuming.** A later run goes on at its positions: in the file that the path names, and before it in the rotated
-    files beside it that were not read to their ends, by whatever number or date they are called now (`auth.log.1`,
-    `auth.log-20261121`, `auth.log.2.gz`), and in those that came and went meanwhile. Their content tells which they
-    are, and their inodes where it is the same. So what was read and is not done comes again, unless
-    - its file was deleted meanwhile, or truncated without a copy beside it;
-    - it was a file of less than 1,024 bytes, and was copied elsewhere, or compressed: that proves too little. A copy
-      beside a file that was truncated in place will do;
-    - other files begin as this one does, the run was killed before it had read more of it than that (or twice as much,
-      where they have more than 4,096 bytes in common), and it was compressed, or copied and truncated, meanwhile.
+    **Resuming.** A later run resumes at its positions in the file that the path names. Before that it reads the rotated
+    files next to it that were not read to their ends, and files that came and went meanwhile. Any number or date in
+    their names will do (`auth.log.1`, `auth.log-20261121`, `auth.log.2.gz`). The run recognizes files by their content,
+    and by their inodes if the content is the same. So lines that were read and are not done come again, unless
+    - their file was deleted meanwhile, or truncated without a copy next to it;
+    - their file had less than 1,024 bytes, and was copied elsewhere, or compressed: that content proves too little. A
+      copy next to a file that was truncated in place is enough;
+    - other files begin as their file does, and two more things happened. The run was killed before it had read more of
+      the file than the common bytes, or twice as many if these are more than 4,096. And the file was compressed, or
+      copied and truncated, meanwhile.
 
-    The last 32 files are known. One that begins with the same 1,024 bytes as an older one is taken for that.
-    `open` blocks while it unpacks compressed files that it has to read on in.
+    The last 32 files are known. A file that begins with the same 1,024 bytes as an older one is taken for that one.
+    `open` blocks while it unpacks compressed files in which it resumes.
 
-    **Lines.** `Line.raw` holds the bytes where they were not UTF-8. A line of more than `max_line_bytes` (+ 1) comes in
-    pieces of `max_line_bytes`, cut between characters, each a `Line` with its own offset as id, and is warned of once a
-    file: nothing is lost, and memory stays bounded. Ids of pieces depend on `max_line_bytes`.
+    **Lines.** `Line.raw` holds the bytes if they were not UTF-8. A line of more than `max_line_bytes` (+ 1) comes in
+    pieces of `max_line_bytes`, cut between characters, each a `Line` with its own offset as id. A warning reports it
+    once per file. Nothing is lost, and memory stays bounded. Ids of pieces depend on `max_line_bytes`.
 
-    One task reads one file. Only regular files are read, a symlink's target too: a FIFO, device or directory is refused
-    by `open`, as is an unreadable or a missing file. A missing file to follow is waited for up to `start_timeout_s`, as
-    is its folder. What is refused and takes the path later is warned of, and the file before is followed on. Raises
-    ConfigurationError, and NotYet for a file that is waited for. `block_bytes` is what one read takes from the disk,
-    and `poll` blocks the loop for that long. `poll_interval_s` is how often a file without news is looked at, and so
-    the longest that a line waits to be seen; after each line the interval begins at a millisecond and doubles.
+    One task reads one file. Only regular files are read, also as the target of a symlink: `open` refuses a FIFO, device
+    or directory, and an unreadable or missing file. A missing file that is to be followed, or its missing folder, is
+    waited for up to `start_timeout_s`. If an unreadable file takes the path later, a warning reports it, and the file
+    before is followed further. Raises ConfigurationError, and NotYet for a file that is waited for.
+
+    block_bytes      Bytes that one read takes from the disk; `poll` blocks the loop for that long.
+    poll_interval_s  Seconds between two looks at a file without news, and so the longest that a line waits to be seen.
+                     After each line the interval begins at a millisecond and doubles.
     """
 
     def __init__(
@@ -104,11 +111,11 @@ class FileTail(Spout):
                 )
         self._files: list[_Named] = []  # rotated ones first, the newest last
         self._epochs: dict[str, str] = {}
-        self.away = ""  # why it is not read on now
-        self._refused = ""  # why the file that the path names now is not read
+        self.away = ""  # the reason for which reading is paused now
+        self._refused = ""  # the reason for which the file that the path names now is not read
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
-        """Opens the file, and rotated ones with lines that an earlier run has left; `positions` has the offsets of the
+        """Open the file, and rotated ones with lines that an earlier run has left. `positions` has the offsets of the
         lines to resume at."""
         alone(task, "reads one file")
         self._clock = task.clock
@@ -131,11 +138,11 @@ class FileTail(Spout):
         self._epochs = {file.known.partition_name: file.known.epoch for file in reversed(self._files)}
 
     async def poll(self, limit: int) -> list[Message[Line]]:
-        """Up to `limit` lines of one file; waits for the first. All state changes between waits: cancelling it loses
-        nothing. Raises OSError where the disk does."""
+        """Return up to `limit` lines of one file; waits for the first. All state changes between waits, so cancelling
+        it loses nothing. Raises OSError if the disk does."""
         wait_s = min(SHORTEST_WAIT_S, self.poll_interval_s)
         while True:
-            file = next((one for one in self._files if one.lines.has_lines), None) or self._with_news()
+            file = next((named for named in self._files if named.lines.has_lines), None) or self._with_news()
             if file is not None and self._is_noted(file):
                 return self._batch(file, limit)
             before = len(self._files)
@@ -147,11 +154,11 @@ class FileTail(Spout):
             wait_s = min(wait_s * 2, self.poll_interval_s)
 
     def partitions(self) -> Mapping[str, str]:
-        """The files read last, by name: partition → generation."""
+        """Return the files read last, by name: partition → generation."""
         return self._epochs
 
     def close(self) -> None:
-        """Notes how far each file has been read, and closes them."""
+        """Note how far each file has been read, and close all files."""
         try:
             for file in self._files:
                 self._note(file)
@@ -170,15 +177,15 @@ class FileTail(Spout):
         self._files.append(_Named(lines, known, whole or not self.follow))
 
     def _with_news(self) -> "_Named | None":
-        """The first file that has new lines now; None where none has."""
+        """Return the first file that has new lines now; None if none has."""
         if self.follow:
             self._look_at_path()
         # A list: a copy may be put before one that was truncated.
         return next((file for file in [*self._files] if self._read(file)), None)
 
     def _is_noted(self, file: "_Named") -> bool:
-        """Whether its lines may leave: what has to be noted before is. While notes can't be written, nothing leaves,
-        and nothing is lost (F71)."""
+        """Return True if its lines may be emitted, because the notes that they need are stored. While notes cannot be
+        written, nothing is emitted, and nothing is lost (F71)."""
         if not file.to_note:
             return True
         try:
@@ -189,22 +196,21 @@ class FileTail(Spout):
         file.to_note = False
         if self.away:
             self.away = ""
-            log.info("%s is read on: notes can be kept again", self.path)
+            log.info("reading of %s resumes: notes can be stored again", self.path)
         return True
 
     def _is_away(self, error: NotesAway) -> None:
         if not self.away:
-            log.warning("%s is not read on until a note of how far it was can be kept: %s", self.path, error)
-        self.away = f"a note can't be kept: {error}"
+            log.warning("reading of %s waits until a note of its position can be stored: %s", self.path, error)
+        self.away = f"a note can't be stored: {error}"
 
     def _read(self, file: "_Named") -> bool:
-        """Reads a file's next lines; whether there are any. Afterwards its content is noted well enough (C2)."""
+        """Read a file's next lines; return True if there are any. Marks the file to be noted if its content is not
+        noted well enough (C2)."""
         lines = file.lines
         found = lines.read()
         if found is ReadResult.OTHER_CONTENT:
-            log.info(
-                "%s was truncated, or written anew, after %d bytes; it is read from its start", self.path, lines.offset
-            )
+            log.info("%s was truncated or rewritten after %d bytes; it is read from its start", self.path, lines.offset)
             copied = self._take_copy(file)
             file.known = self._known.new(lines.descriptor, file.known.partition)
             lines.restart()
@@ -218,9 +224,9 @@ class FileTail(Spout):
                 file.quiet_since = self._clock.monotonic()
             return False
         file.quiet_since = None
-        # Before its lines leave: what was not noted could be taken for another file's beginning by the next run. Each
-        # read of the first bytes, as many as files may well have in common, then whenever it has doubled: some dozens
-        # of fsyncs for any length.
+        # Noted before its lines are emitted: otherwise the next run could mistake content that was not noted for the
+        # beginning of another file. Each read of the first bytes is noted, as far as files may well be alike, and then
+        # each doubling: some dozens of fsyncs for any length.
         if file.known.offset < NOTED_BYTES or lines.offset >= 2 * file.known.offset:
             file.to_note = True
         if lines.pieces and not file.warned:
@@ -231,7 +237,7 @@ class FileTail(Spout):
         return True
 
     def _take_copy(self, file: "_Named") -> bool:
-        """Reads on in the copy that was made of a file before it was truncated, where there is one with more lines."""
+        """Continue in the copy that was made of a file before it was truncated, if there is one with more lines."""
         lines = file.lines
         if self.follow and (descriptor := copy_of(self.path, lines.seen, lines.offset)) is not None:
             copy = TailedFile(descriptor, lines.offset, self.block_bytes, self.max_line_bytes)
@@ -258,7 +264,8 @@ class FileTail(Spout):
     # -- which files
 
     def _look_at_path(self) -> None:
-        """Opens the file that the path names now, where it is not the newest one. None at the moment: it will come."""
+        """Open the file that the path names now, if it is not the newest one. A path that names no file at the moment
+        is tried again later."""
         newest = self._files[-1]
         try:
             status = os.stat(self.path)
@@ -295,7 +302,7 @@ class FileTail(Spout):
             os.close(descriptor)
             self._is_away(error)
             return
-        except OSError as error:  # the disk does not give it any more
+        except OSError as error:  # the disk refuses to read it
             os.close(descriptor)
             self._refuse(error)
             return
@@ -306,10 +313,11 @@ class FileTail(Spout):
     def _refuse(self, error: Exception) -> None:
         if str(error) != self._refused:
             self._refused = str(error)
-            log.warning("what has taken the place of %s can't be read: %s", self.path, error)
+            log.warning("the file that replaced %s can't be read: %s", self.path, error)
 
     def _let_go(self) -> bool:
-        """Closes rotated files that have been quiet for long enough; whether one had a half line, which is a line then.
+        """Close rotated files that have been quiet for long enough. Return True if one had a half line, which then
+        counts as a line.
 
         Called when all files have just been read to their ends, so that nothing can have been added since.
         """
@@ -333,8 +341,8 @@ class FileTail(Spout):
 
 
 class _Named:
-    """An open file and its name. `quiet_since` is when it was first found to have no more lines, in loop time; `whole`
-    says that nobody writes to it any more."""
+    """An open file and its name. `quiet_since` is the loop time at which it was first found to have no more lines.
+    `whole` is True if no process writes to it any more."""
 
     def __init__(self, lines: TailedFile, known: FileGeneration, whole: bool) -> None:
         self.lines = lines
@@ -342,15 +350,17 @@ class _Named:
         self.whole = whole
         self.quiet_since: float | None = None
         self.warned = False
-        self.to_note = False  # before its lines leave
+        self.to_note = False  # True if it must be noted before its lines are emitted
 
 
 def first_mtime(path: str | os.PathLike[str], notes: Notes, *, follow: bool = False) -> datetime:
-    """When the file at `path` had last been changed (UTC) when this was first asked of it, by this run or an earlier
-    one: noted under the file's real path, so that later changes make no difference. Blocks for the note's fsync.
+    """Return the time of the last change (UTC) of the file at `path`, as of the first call by this run or an earlier
+    one.
+
+    The time is noted under the file's real path, so that later changes make no difference. Blocks for the note's fsync.
 
     For times without a year: a replay, or a second run, must read them as the first one did. Raises ConfigurationError
-    where the file is missing; NotYet where it is to be followed.
+    if the file is missing; NotYet if it is to be followed.
     """
     name = f"first mtime of {os.path.realpath(path)}"
     if noted := notes.get(name):

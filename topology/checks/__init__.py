@@ -1,5 +1,6 @@
-"""Checks of a declared graph before anything runs: its mistakes, its warnings, and what each sink is guaranteed.
+"""Checks of a declared graph before anything runs: its mistakes, its warnings, and the guarantee of each sink.
 
-`declaration.mistakes` collects all mistakes; `inputs` looks at groupings, `instance_state` at attributes that change,
-`guarantees` at what weakens a sink. Reads a user's source at most; must not run user code, nor know the runtime.
+`declaration.mistakes` collects all mistakes. `inputs` checks groupings, `instance_state` attributes that change, and
+`guarantees` the causes that weaken a sink. The room may read a user's source, but must not run user code, nor know the
+runtime.
 """

@@ -1,7 +1,7 @@
 """Every mistake of a declaration, in one pass. Pure: reads the graph, changes nothing, raises nothing.
 
-What can be said of one component alone is here; what is said of a subscription is in `subscriptions`. The sentences
-that `signatures` and `graph` have found while declaring come in through `Declared.problems`.
+This file checks each component alone; `inputs` checks subscriptions. `signatures` and `graph` find problems while the
+graph is declared, and pass them on in `Declared.problems`.
 """
 
 import copy
@@ -43,38 +43,40 @@ from topology.groupings import SLOTS
 from topology.records import is_record, record_problems
 from topology.signatures import called
 
-NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # also a folder, a table and a metric: nothing else is let in (S6)
+# also the name of a folder, a table and a metric: no other characters are allowed (S6)
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
 RECOVERIES: Final = ("checkpoint", "replay", "none")
 GIVEN_AGAIN: Final = ("same", "other ids", "never")
-CONCURRENCY_MAX: Final = 10_000  # inputs under way in one task: each is an asyncio task of its own
+CONCURRENCY_MAX: Final = 10_000  # concurrent inputs of one task: each is an asyncio task
 
 
 def require_valid(topology: Graph) -> None:
-    """Raises DeclarationError with every mistake of the declaration; returns if there is none."""
+    """Raise DeclarationError with every mistake of the declaration; return if there is none."""
     if found := mistakes(topology):
         raise DeclarationError(topology.name, found)
 
 
 def mistakes(topology: Graph) -> list[Mistake]:
-    """All mistakes, in the order of the source."""
+    """Return all mistakes, in the order of the source."""
     found = [(topology.place, problem) for problem in _of_topology(topology)]
     named: dict[str, Declared] = {}
     seen: set[type] = set()
-    for one in topology.components:
-        name = f"{one.name!r:.80}"
-        found += [(one.place, problem.of(name)) for problem in _of_component(one, topology, named, seen)]
-        found += [(place, problem.of(name)) for place, problem in inputs.problems(one, topology)]
+    for component in topology.components:
+        name = f"{component.name!r:.80}"
+        found += [(component.place, problem.of(name)) for problem in _of_component(component, topology, named, seen)]
+        found += [(place, problem.of(name)) for place, problem in inputs.problems(component, topology)]
     found += _cycles(topology)
     found += [(place, Problem(INVALID_COMPANION, text)) for place, text in _companion_problems(topology)]
     return _in_order([topology.mistake(problem, place) for place, problem in found])
 
 
 def warnings(topology: Graph) -> list[Mistake]:
-    """What is no mistake, and yet gives wrong results after a replay: state in a bolt's attributes (B4).
+    """Return warnings: declarations that are valid, but give wrong results after a replay because a bolt has state in
+    attributes (B4).
 
-    For `kedge check`; a topology that follows no trees replays nothing, and has no such bolt. It has no dead letters
-    either, so who reads them is warned of there.
+    For `kedge check`. A topology that tracks no trees replays nothing, so it has no such bolt. It has no dead letters
+    either, so subscribers to dead letters are warned about instead.
     """
     config: object = topology.config
     if not isinstance(config, Config):
@@ -85,33 +87,35 @@ def warnings(topology: Graph) -> list[Mistake]:
                 topology.mistake(
                     Problem(
                         DEAD_LETTERS_NEVER_SENT,
-                        f"{one.name!r:.80} gets no dead letter: at most once, no message is followed",
+                        f"{component.name!r:.80} gets no dead letters: with guarantee='at-most-once' no message is "
+                        "tracked",
                     ),
                     read.place,
                 )
-                for one in topology.components
-                for read in one.inputs
+                for component in topology.components
+                for read in component.inputs
                 if read.dead
             ]
         )
     found = []
-    for one in topology.components:
+    for component in topology.components:
         found += [
             topology.mistake(
                 Problem(
                     STATE_IN_BOLT_ATTRIBUTE,
-                    f"{one.name!r:.80}: {called(one.prototype)} keeps self.{name} from record to record: a replay "
-                    f"counts twice in it, and a restart forgets it; keep it as process(self, record, state: State[…])",
+                    f"{component.name!r:.80}: {called(component.prototype)} keeps self.{name} from record to record: "
+                    "a replay counts twice in it, and a restart forgets it; keep it as process(self, record, state: "
+                    "State[…])",
                 ),
-                one.place,
+                component.place,
             )
-            for name in instance_state.kept(one)
+            for name in instance_state.kept(component)
         ]
     return _in_order(found)
 
 
 def _in_order(found: list[Mistake]) -> list[Mistake]:
-    """By line, within each file; files in the order in which they come up."""
+    """Return the mistakes by line within each file; files are in the order of their first mistake."""
     files = list(dict.fromkeys(mistake.file for mistake in found))
     return sorted(found, key=lambda mistake: (files.index(mistake.file), mistake.line))
 
@@ -121,13 +125,13 @@ def _of_topology(topology: Graph) -> Iterator[Problem]:
     config: object = topology.config
     if not isinstance(config, Config):
         yield Problem(INVALID_CONFIG, f"config is a Config(…), not a {type(config).__name__}")
-    if not any(one.kind == "spout" for one in topology.components):
+    if not any(component.kind == "spout" for component in topology.components):
         text = 'it has no spout, so nothing would ever happen; declare one: topology.spout("lines", FileTail(path))'
         yield Problem(NO_SPOUT, text)
 
 
 def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], seen: set[type]) -> Iterator[Problem]:
-    """What is wrong with one component. Notes it in `named`, and in `seen` the record classes looked at."""
+    """Yield the problems of one component. Adds it to `named`, and its record classes to `seen`."""
     if impossible := [*_name_problems(one.name, "its")]:
         yield from impossible
     elif one.name in named:
@@ -151,12 +155,12 @@ def _of_component(one: Declared, topology: Graph, named: dict[str, Declared], se
         for reader in topology.components
         for read in reader.inputs
     ):
-        text = f"nobody reads this spout; give one of its streams to a bolt, {one.name!s:.80}.shuffle() for example"
+        text = f"no bolt reads this spout; pass one of its streams to a bolt, for example {one.name!s:.80}.shuffle()"
         yield Problem(UNREAD_SPOUT, text)
 
 
 def _renaming_problems(one: Declared, topology: Graph) -> Iterator[Problem]:
-    """What is kept is filed under the former name: no two components may share one."""
+    """Yield problems of renaming. Stored data is filed under the former name, so no two components may share one."""
     former = one.renamed_from
     if one.begins_empty:
         if former is not None:
@@ -179,11 +183,11 @@ def _renaming_problems(one: Declared, topology: Graph) -> Iterator[Problem]:
             continue
         if other.name == former:
             text = f"renamed_from={former!r}: a component of this name is declared, {_where(other.place, one.place)}"
-            yield Problem(INVALID_RENAMED_FROM, f"{text}, and what is kept under the name is that one's")
+            yield Problem(INVALID_RENAMED_FROM, f"{text}, and the data stored under this name belongs to it")
         elif other.renamed_from == former:
             where = _where(other.place, one.place)
             yield Problem(
-                INVALID_RENAMED_FROM, f"renamed_from={former!r}: {other.name!r:.80} has been that, too, {where}"
+                INVALID_RENAMED_FROM, f"renamed_from={former!r}: {other.name!r:.80} has the same former name, {where}"
             )
 
 
@@ -211,7 +215,7 @@ _NO_THREAD = {
 
 
 def _bolt_problems(one: Declared) -> Iterator[str]:
-    """What a bolt that could be read, and its options, do not agree on."""
+    """Yield conflicts between a bolt whose annotations are readable and its options."""
     name = called(one.prototype)
     method = "execute" if one.shape == "execute" else "process"
     sync = hasattr(one.prototype, method) and not one.waits
@@ -224,11 +228,11 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
         what = "is async" if one.waits else _NO_THREAD[one.shape]
         yield (
             f"{name}.blocking is True, and {what}: only a plain `process(record)` can run in a thread; leave "
-            "blocking out, or put what blocks into a bolt of its own before this one"
+            "blocking out, or move the blocking part into a bolt of its own before this one"
         )
     ticks = callable(getattr(one.prototype, "tick", None))
     if one.every is None and ticks:
-        yield f'{name} defines `tick`, and nothing says how often it is called; give every="10s"'
+        yield f'{name} defines `tick`, but `every` is missing; pass every="10s"'
     elif one.every is not None:
         if not ticks:
             yield f"every={one.every!r:.80} calls tick(self, now), which {name} does not define"
@@ -244,7 +248,7 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
 
 
 def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
-    """What becomes of the state when a worker dies, and what the bolt holds for that (A19)."""
+    """Yield problems of the state's recovery, and of the inputs that the bolt holds for it (A19)."""
     name, recovery, holds_max = called(one.prototype), one.prototype.recovery, one.prototype.holds_max
     if recovery not in RECOVERIES:
         hint = did_you_mean(recovery, RECOVERIES) if isinstance(recovery, str) else ""
@@ -252,7 +256,7 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
             INVALID_RECOVERY, f"{name}.recovery is one of {', '.join(RECOVERIES)}, not {recovery!r:.80}{hint}"
         )
     elif recovery != "checkpoint" and one.shape != "state" and one.readable:
-        text = f"{name}.recovery is {recovery!r}, and it keeps no state that could be lost; leave recovery out"
+        text = f"{name}.recovery is {recovery!r}, but it keeps no state; leave recovery out"
         yield Problem(INVALID_RECOVERY, text)
     if type(holds_max) is not int or holds_max < 1:
         yield Problem(HOLDS_MAX_TOO_LARGE, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
@@ -268,13 +272,13 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
     elif (most := holds_max * one.tasks) >= config.max_pending:
         yield Problem(
             HOLDS_MAX_TOO_LARGE,
-            f"{name} may hold {most:,} inputs, holds_max, and its spouts have {config.max_pending:,} under way at "
-            f"most, max_pending: they would wait for each other for ever; make holds_max smaller",
+            f"{name} may hold {most:,} inputs (holds_max), and its spouts have at most {config.max_pending:,} "
+            f"in flight (max_pending): they would wait for each other forever; make holds_max smaller",
         )
 
 
 def _spout_problems(one: Declared) -> Iterator[Problem]:
-    given = one.prototype.handle_repeated
+    given = one.prototype.given_again
     if given not in GIVEN_AGAIN:
         hint = did_you_mean(given, GIVEN_AGAIN) if isinstance(given, str) else ""
         text = f"{called(one.prototype)}.given_again is one of {', '.join(GIVEN_AGAIN)}, not {given!r:.80}{hint}"
@@ -293,26 +297,26 @@ def _spout_problems(one: Declared) -> Iterator[Problem]:
 
 
 def _companion_problems(topology: Graph) -> Iterator[tuple[Place, str]]:
-    """What is wrong with the processes beside it."""
+    """Yield the problems of the companions."""
     named: dict[str, Place] = {}
-    for one, place in zip(topology.companions, topology.companion_places, strict=True):
-        given: object = one
+    for companion, place in zip(topology.companions, topology.companion_places, strict=True):
+        given: object = companion
         if not isinstance(given, Companion):
-            yield place, f"a {type(given).__name__} is no companion; give an object of a class that is a Companion"
+            yield place, f"a {type(given).__name__} is no companion; pass an instance of a Companion subclass"
             continue
-        name: object = getattr(one, "name", None)
+        name: object = getattr(companion, "name", None)
         if impossible := [*_name_problems(name, "a companion's")]:
             yield from ((place, str(problem)) for problem in impossible)
-        elif one.name in named:
-            yield place, f"a companion {one.name!r} is declared already, {_where(named[one.name], place)}"
-        named.setdefault(one.name if isinstance(name, str) else "", place)
-        seconds: object = one.starting_s
+        elif companion.name in named:
+            yield place, f"a companion {companion.name!r} is declared already, {_where(named[companion.name], place)}"
+        named.setdefault(companion.name if isinstance(name, str) else "", place)
+        seconds: object = companion.starting_s
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
-            yield place, f"{called(one)}.starting_s is a number of seconds above 0, not {seconds!r:.80}"
+            yield place, f"{called(companion)}.starting_s is a number of seconds above 0, not {seconds!r:.80}"
 
 
 def _copy_problems(one: Declared) -> Iterator[Problem]:
-    """Each task gets a copy of what was given to the topology."""
+    """Yield a problem if the prototype cannot be copied: each task gets a copy of the object given to the topology."""
     try:
         copy.deepcopy(one.prototype)
     except Exception as error:
@@ -331,13 +335,13 @@ def _copies(value: object) -> bool:
 
 
 def _class_problems(one: Declared, seen: set[type]) -> Iterator[Problem]:
-    """What is wrong with the record classes that it emits; each class is told of once."""
+    """Yield the problems of the record classes that it emits; each class is reported once."""
     names: dict[str, type] = {}
     for cls in one.streams:
         if names.setdefault(cls.__name__, cls) is not cls:
             text = (
                 f"it emits two classes called {cls.__name__}, of {names[cls.__name__].__module__} and of "
-                f"{cls.__module__}; streams are told apart by this name, so rename one"
+                f"{cls.__module__}; streams are distinguished by this name, so rename one"
             )
             yield Problem(DUPLICATE_STREAM_NAME, text)
         if cls not in seen and is_record(cls):
@@ -347,21 +351,22 @@ def _class_problems(one: Declared, seen: set[type]) -> Iterator[Problem]:
 
 
 def _cycles(topology: Graph) -> list[tuple[Place, Problem]]:
-    """One mistake a cycle. Handles can't make one, since what a bolt reads is there before it; a made-up Input can."""
+    """Return one mistake per cycle. Handles cannot make a cycle, because the inputs of a bolt are declared before it.
+    An Input that a user constructs can."""
     reads = {
-        one.name: {read.component for read in one.inputs if isinstance(read.component, str)}
-        for one in topology.components
-        if isinstance(one.name, str)
+        component.name: {read.component for read in component.inputs if isinstance(read.component, str)}
+        for component in topology.components
+        if isinstance(component.name, str)
     }
-    places = {one.name: one.place for one in topology.components if isinstance(one.name, str)}
+    places = {component.name: component.place for component in topology.components if isinstance(component.name, str)}
     if len(reads) < len(topology.components):
-        return []  # a name that comes twice, or is none, has been told of, and cycles can't be told from it
+        return []  # a duplicate or missing name is reported already, and hides cycles
     found = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in reads:
         cycle = _cycle(name, reads)
-        if cycle and told.isdisjoint(cycle):
-            told.update(cycle)
+        if cycle and reported.isdisjoint(cycle):
+            reported.update(cycle)
             way = " → ".join([*cycle, name])
             what = f"a cycle, {way}" if len(cycle) > 1 else f"{name!r:.80} reads what it emits itself"
             text = f"{what}, so tuples would go round for ever; {TOPOLOGY_CYCLE.next.rstrip('.')}"
@@ -370,7 +375,7 @@ def _cycles(topology: Graph) -> list[tuple[Place, Problem]]:
 
 
 def _cycle(start: str, reads: dict[str, set[str]]) -> list[str]:
-    """A shortest way of tuples from `start` back to it; empty where there is none."""
+    """Return a shortest path of tuples from `start` back to it; empty if there is none."""
     ways = [[start]]
     met: set[str] = set()
     for way in ways:

@@ -1,7 +1,8 @@
-"""What each sink of a topology gets, and what on the way to it makes that less than exactly once (B2, B4, B10, D13).
+"""The guarantee of each sink of a topology, and the components on its path that make it less than exactly once (B2, B4,
+B10, D13).
 
-Pure: reads a declaration that has no mistakes, and runs nothing. It believes what components say of themselves, and
-looks at their source where that tells more. Must not know how any of it is kept, nor how it is shown.
+Pure: reads a declaration without mistakes, and runs nothing. It trusts the attributes of components, and reads their
+source if that shows more. Must not know how state is kept, nor how the result is shown.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,18 +19,21 @@ from topology.signatures import called
 
 
 class Guarantee(Enum):
-    """What may be relied on, of the effects that messages have at a sink."""
+    """The guarantee for the effects of messages at a sink."""
 
     EXACTLY_ONCE = "exactly once in effect"
     AT_LEAST_ONCE = "at least once"
     AT_MOST_ONCE = "at most once"
-    NONE = "no guarantee, as some may be lost and some come twice"
+    NONE = "no guarantee (records may be lost or repeated)"
 
 
 @dataclass(frozen=True)
 class Weakness:
-    """Why a sink gets less, in a sentence that the component's name begins. It `loses` something, or `repeats`
-    something, or, where it does neither, all holds but for what the sentence says."""
+    """A reason for a weaker guarantee: a sentence that begins with the component's name.
+
+    It `loses` records, or `repeats` records. If it does neither, the guarantee holds except for the fact in the
+    sentence.
+    """
 
     component: str  # empty: the topology itself
     text: str
@@ -39,15 +43,15 @@ class Weakness:
 
 @dataclass(frozen=True)
 class Promise:
-    """What one sink gets. The weakest of the weaknesses stands first."""
+    """The guarantee of one sink. The weakest of the weaknesses comes first."""
 
     sink: str
     weaknesses: tuple[Weakness, ...]
 
     @property
     def guarantee(self) -> Guarantee:
-        loses = any(one.loses for one in self.weaknesses)
-        repeats = any(one.repeats for one in self.weaknesses)
+        loses = any(weakness.loses for weakness in self.weaknesses)
+        repeats = any(weakness.repeats for weakness in self.weaknesses)
         return {
             (False, False): Guarantee.EXACTLY_ONCE,
             (False, True): Guarantee.AT_LEAST_ONCE,
@@ -57,80 +61,85 @@ class Promise:
 
     @property
     def weakest(self) -> str:
-        """The component that the guarantee is owed to; empty where it is exactly once, or owed to the topology."""
+        """The component that limits the guarantee; empty if it is exactly once, or limited by the topology."""
         return self.weaknesses[0].component if self.guarantee is not Guarantee.EXACTLY_ONCE else ""
 
 
 def guarantees(topology: Graph, *, keeps: bool = True) -> list[Promise]:
-    """One of each sink, in order of declaration: of each bolt that emits nothing, whose records nobody reads, or that
-    drops replays. `keeps`: whether the run has a state directory."""
-    components = {one.name: one for one in topology.components}
-    read = {read.component for one in components.values() for read in one.inputs if not read.dead}
+    """Return one promise per sink, in order of declaration. A sink is a bolt that emits nothing, whose records no bolt
+    reads, or that deduplicates replays. `keeps`: True if the run has a state directory."""
+    components = {component.name: component for component in topology.components}
+    read = {read.component for component in components.values() for read in component.inputs if not read.dead}
     ordered = order(topology.components)
     return [
-        Promise(one.name, tuple(_weaknesses(one, [components[name] for name in ordered], topology.config, keeps)))
-        for one in components.values()
-        if one.kind == "bolt" and (not one.streams or one.name not in read or _drops_replays(one))
+        Promise(
+            component.name,
+            tuple(_weaknesses(component, [components[name] for name in ordered], topology.config, keeps)),
+        )
+        for component in components.values()
+        if component.kind == "bolt"
+        and (not component.streams or component.name not in read or _drops_replays(component))
     ]
 
 
 def _weaknesses(sink: Declared, ordered: list[Declared], config: Config, keeps: bool) -> list[Weakness]:
-    """Of all on the way to the sink, and of itself; what loses first, then what repeats, each from the spouts on."""
+    """Return the weaknesses of the sink and of all components on the path to it. Losses come first, then repeats; each
+    group begins at the spouts."""
     if config.guarantee == "at-most-once":
-        return [Weakness("", "guarantee='at-most-once': no message is followed, and none is replayed", loses=True)]
+        return [Weakness("", "guarantee='at-most-once': no message is tracked, and none is replayed", loses=True)]
     way = _above(sink, ordered)
-    found = [one for declared in way for rule in RULES for one in rule(declared)]
+    found = [weakness for declared in way for rule in RULES for weakness in rule(declared)]
     found += _of_groupings(way)
     found += _of_sink(sink)
     if not keeps:
-        found += [one for declared in way for one in _of_memory(declared)]
+        found += [weakness for declared in way for weakness in _of_memory(declared)]
     elif config.durability == "process":
         found += [
-            Weakness(one.name, "survives the death of processes, and not a loss of power: durability='process'")
-            for one in way
-            if one.shape == "journal" or _keeps_state(one)
+            Weakness(component.name, "survives the death of processes but not a power failure: durability='process'")
+            for component in way
+            if component.shape == "journal" or _keeps_state(component)
         ]
     return sorted(found, key=lambda one: (not one.loses, not one.repeats))
 
 
 def _above(sink: Declared, ordered: list[Declared]) -> list[Declared]:
-    """All on the way to this bolt, and itself, in their order."""
+    """Return all components on the path to this bolt, and the bolt itself, in their order."""
     names = {sink.name}
-    for one in reversed(ordered):
-        if one.name in names:
-            names.update(read.component for read in one.inputs)
-    return [one for one in ordered if one.name in names]
+    for component in reversed(ordered):
+        if component.name in names:
+            names.update(read.component for read in component.inputs)
+    return [component for component in ordered if component.name in names]
 
 
 # -- one component
 
 
 def _of_spout(one: Declared) -> Iterator[Weakness]:
-    handle_repeated = one.prototype.handle_repeated if one.kind == "spout" else "same"
-    if handle_repeated == "never":
-        text = "can't give again what it has given: what was in flight when its worker died is lost"
+    given_again = one.prototype.given_again if one.kind == "spout" else "same"
+    if given_again == "never":
+        text = "cannot emit its messages again: those in flight when its worker dies are lost"
         yield Weakness(one.name, text, loses=True)
-    elif handle_repeated == "other ids":
-        text = "gives under other ids what it gives again, so that nobody can tell it from something new"
+    elif given_again == "other ids":
+        text = "emits repeated messages under other ids, so they cannot be recognized as repeats"
         yield Weakness(one.name, text, repeats=True)
 
 
 def _of_memory(one: Declared) -> Iterator[Weakness]:
-    """What a run without a state directory makes less."""
+    """Yield the weakness of a component in a run without a state directory."""
     if one.kind == "spout":
         text = "is read from its start again after its worker's death, and in each run: its positions are in memory"
         yield Weakness(one.name, text)
     elif one.shape == "journal":
-        text = "is not deterministic, and what it has put out is in memory: after its worker's death a replay may give"
-        yield Weakness(one.name, f"{text} something else", repeats=True)
+        text = "is not deterministic, and its outputs are kept in memory: after its worker's death a replay may emit"
+        yield Weakness(one.name, f"{text} others", repeats=True)
     elif _keeps_state(one):
-        text = "has its state in memory: after its worker's death it begins empty, and counts again what a source that"
-        yield Weakness(one.name, f"{text} is read from its start gives once more", loses=True, repeats=True)
+        text = "has its state in memory: after its worker's death it begins empty, and records that a source reads"
+        yield Weakness(one.name, f"{text} again are counted twice", loses=True, repeats=True)
 
 
 def _of_unanchored(one: Declared) -> Iterator[Weakness]:
     for method in unanchored.methods(one):
-        text = f"emits in `{method}` what is anchored to no message: that is never replayed"
+        text = f"emits records in `{method}` that are anchored to no message, so they are never replayed"
         yield Weakness(one.name, text, loses=True)
 
 
@@ -138,10 +147,10 @@ def _of_determinism(one: Declared) -> Iterator[Weakness]:
     if one.kind == "spout" or one.prototype.deterministic or not one.streams:
         return
     if one.shape == "execute":
-        text = "is not deterministic, and what `execute` emits can't be written down: a replay may give something else"
+        text = "is not deterministic, and outputs of `execute` cannot be stored: a replay may emit others"
         yield Weakness(one.name, f"{text}; write it as `process`", repeats=True)
     elif one.shape == "state" and not _keeps_state(one):
-        text = "is not deterministic, and keeps its state in memory alone: a replay may give something else"
+        text = "is not deterministic, and keeps its state in memory only: a replay may emit others"
         yield Weakness(one.name, text, repeats=True)
 
 
@@ -150,8 +159,8 @@ def _of_state(one: Declared) -> Iterator[Weakness]:
         return
     begins = {
         "replay": "after its worker's death its inputs are processed again, perhaps in another order",
-        "none": "after its worker's death its state begins empty: what inputs that are done had changed in it is lost, "
-        "and those in flight are processed again",
+        "none": "after its worker's death its state begins empty: the changes by finished inputs are lost, "
+        "and inputs in flight are processed again",
     }
     recovery = one.prototype.recovery
     yield Weakness(one.name, f"has recovery = {recovery!r}: {begins[recovery]}", recovery == "none", repeats=True)
@@ -176,20 +185,21 @@ RULES: Final[tuple[Callable[[Declared], Iterator[Weakness]], ...]] = (
 
 
 def _of_groupings(way: list[Declared]) -> Iterator[Weakness]:
-    """Code that chooses tasks, with state behind it: what it deals otherwise comes to that as something new."""
-    for at, one in enumerate(way):
-        for read in one.inputs:
+    """Yield a weakness for user code that chooses tasks before a bolt with state. A replay that is sent to another task
+    looks new to that bolt."""
+    for at, component in enumerate(way):
+        for read in component.inputs:
             if not isinstance(read.grouping, Custom | Direct):
                 continue
             behind = next(
-                (other for other in way[at + 1 :] if other.shape == "state" and _reaches(one, other, way)), None
+                (other for other in way[at + 1 :] if other.shape == "state" and _reaches(component, other, way)), None
             )
             if behind is not None:
                 text = (
-                    f"reads {read.component!r} by {read.grouping!s:.80}, and {behind.name!r} behind it keeps state: it "
-                    f"counts twice what is dealt otherwise when it is replayed"
+                    f"reads {read.component!r} by {read.grouping!s:.80}, and {behind.name!r} behind it keeps state: a "
+                    f"replay that goes to another task is counted twice"
                 )
-                yield Weakness(one.name, text, repeats=True)
+                yield Weakness(component.name, text, repeats=True)
 
 
 def _reaches(one: Declared, other: Declared, way: list[Declared]) -> bool:
@@ -197,14 +207,14 @@ def _reaches(one: Declared, other: Declared, way: list[Declared]) -> bool:
 
 
 def _of_sink(sink: Declared) -> Iterator[Weakness]:
-    """A bolt that only counts, say, has its effect in its state."""
+    """Yield the weakness of a sink that does not deduplicate. The effect of a bolt that only counts is in its state."""
     if _drops_replays(sink) or (_keeps_state(sink) and not sink.streams):
         return
-    yield Weakness(sink.name, f"is a {called(sink.prototype)}, which does not drop what a replay repeats", repeats=True)
+    yield Weakness(sink.name, f"is a {called(sink.prototype)}, which does not deduplicate replays", repeats=True)
 
 
 def _keeps_state(one: Declared) -> bool:
-    """Whether it has state that survives, and changes once for each input."""
+    """Return True if it has state that survives, and that changes once per input."""
     return one.shape == "state" and one.prototype.recovery == "checkpoint"
 
 

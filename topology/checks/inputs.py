@@ -1,6 +1,6 @@
-"""What can be wrong with what a bolt reads: the stream, the grouping, its fields, and what they are to its state.
+"""Problems of a bolt's inputs: the stream, the grouping, its fields, and their relation to the bolt's state.
 
-A part of `validate`, and as pure: reads the graph, changes nothing, raises nothing.
+A part of `declaration`, and as pure: reads the graph, changes nothing, raises nothing.
 """
 
 import typing
@@ -36,53 +36,56 @@ from topology.groupings import (
 from topology.records import Record, field_types, is_record, type_problem
 from topology.signatures import called
 
-REPLAYED_ALIKE = (Shuffle, LocalOrShuffle, ByIdentity, Fields, Global)  # the plan puts ByIdentity for the first two
+REPLAYED_ALIKE = (Shuffle, LocalOrShuffle, ByIdentity, Fields, Global)  # the plan replaces the first two by ByIdentity
 KEYED = (Fields, Global)
 BUILT_IN = (All, ByIdentity, Custom, Direct, Fields, Global, LocalOrShuffle, PartialKey, Shuffle)
 
 
 def problems(bolt: Declared, topology: Graph) -> Iterator[tuple[Place, Problem]]:
-    """What is wrong with each input, and with the inputs together: where it is written, and a sentence."""
+    """Yield the place and the sentence of each problem of the inputs, one by one and together."""
     keys: list[tuple[Input[Any], list[Any]]] = []
     yield from _read_twice(bolt, topology)
-    for one in bolt.inputs:
+    for source in bolt.inputs:
         wrong = [
-            *(Problem(INVALID_GROUPING_FIELDS, text) for text in _of_fields(one)),
-            *_of_grouping(one, bolt, topology),
+            *(Problem(INVALID_GROUPING_FIELDS, text) for text in _of_fields(source)),
+            *_of_grouping(source, bolt, topology),
         ]
-        of_dead = [*_of_dead(one, topology)] if one.dead else []
+        of_dead = [*_of_dead(source, topology)] if source.dead else []
         for problem in (
             *of_dead,
-            *(Problem(UNKNOWN_INPUT_STREAM, text) for text in _of_stream(one, bolt, topology)),
+            *(Problem(UNKNOWN_INPUT_STREAM, text) for text in _of_stream(source, bolt, topology)),
             *wrong,
         ):
-            yield one.place, problem.of(said(one))
-        if bolt.shape == "state" and isinstance(one.grouping, KEYED) and is_record(one.cls) and not wrong:
-            types = _field_types(one.cls) or {}
-            names = one.grouping.keys()
-            keys.append((one, [types[name] for name in names if name in types]))
+            yield source.place, problem.of(said(source))
+        if bolt.shape == "state" and isinstance(source.grouping, KEYED) and is_record(source.cls) and not wrong:
+            types = _field_types(source.cls) or {}
+            names = source.grouping.keys()
+            keys.append((source, [types[name] for name in names if name in types]))
     yield from _of_keys(keys)
 
 
 def _read_twice(bolt: Declared, topology: Graph) -> Iterator[tuple[Place, Problem]]:
-    """Each stream is read by one input of a bolt: both deliveries of a record carry one identity, so what the bolt
-    emits for them has one identity and one edge, twice; they cancel, and the tree completes too early (A18)."""
+    """Yield a problem for each stream that two inputs of a bolt read.
+
+    Both deliveries of a record would have one identity. So the bolt's outputs for them would have one identity and one
+    edge, twice: the edges cancel, and the tree completes too early (A18).
+    """
     first: dict[tuple[str, type[Record], bool], Input[Any]] = {}
-    for one in bolt.inputs:
-        if one.topology is not topology or not is_record(one.cls) or not isinstance(one.component, str):
-            continue  # told of by _of_stream
-        stream = one.component, one.cls, one.dead
+    for source in bolt.inputs:
+        if source.topology is not topology or not is_record(source.cls) or not isinstance(source.component, str):
+            continue  # reported by _of_stream
+        stream = source.component, source.cls, source.dead
         if stream in first:
             text = (
                 f"it reads this stream already, by {said(first[stream])}, and can't tell the two deliveries of a "
                 f"record apart; keep one of the two, or declare a second bolt for the other"
             )
-            yield one.place, Problem(DUPLICATE_INPUT_STREAM, text).of(said(one))
-        first.setdefault(stream, one)
+            yield source.place, Problem(DUPLICATE_INPUT_STREAM, text).of(said(source))
+        first.setdefault(stream, source)
 
 
 def said(one: Input[Any]) -> str:
-    """An input as its user wrote it, by the names of components: `parse[Failure].fields('source_ip')`."""
+    """Return an input as its user wrote it, by the names of components: `parse[Failure].fields('source_ip')`."""
     if one.dead:
         return f"{one.component!s:.80}.dead.{one.grouping!s:.200}"
     several = sum(len(declared.streams) for declared in one.topology.components if declared.name == one.component) > 1
@@ -91,13 +94,14 @@ def said(one: Input[Any]) -> str:
 
 
 def _of_dead(one: Input[Any], topology: Graph) -> Iterator[Problem]:
-    """Dead letters: a spout has them, and a stream of this class besides would be taken for theirs."""
+    """Yield problems of dead letters: only a spout has them, and a stream of a class DeadLetter would be mistaken for
+    them."""
     for emitter in (declared for declared in topology.components if declared.name == one.component):
         if emitter.kind != "spout":
             yield Problem(
                 DEAD_LETTERS_OF_BOLT,
-                f"{one.component!r} is a bolt, and a message that a bolt fails is dead at its spout; read the dead "
-                f"letters of that: {_spout_above(one.component, topology)}.dead",
+                f"{one.component!r} is a bolt, and only spouts have dead letters; a message that fails in a bolt "
+                f"becomes a dead letter of its spout: use {_spout_above(one.component, topology)}.dead",
             )
         elif any(cls.__name__ == DeadLetter.__name__ for cls in emitter.streams):
             text = f"{one.component!r} emits a class called DeadLetter itself; rename that class"
@@ -105,10 +109,10 @@ def _of_dead(one: Input[Any], topology: Graph) -> Iterator[Problem]:
 
 
 def _spout_above(name: str, topology: Graph) -> str:
-    """A spout whose tuples reach this bolt."""
+    """Return a spout whose tuples reach this bolt."""
     seen, waiting = {name}, [name]
     for at in waiting:
-        for declared in (one for one in topology.components if one.name == at):
+        for declared in (component for component in topology.components if component.name == at):
             if declared.kind == "spout":
                 return declared.name
             above = dict.fromkeys(read.component for read in declared.inputs if read.component not in seen)
@@ -118,7 +122,7 @@ def _spout_above(name: str, topology: Graph) -> str:
 
 
 def _of_stream(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[str]:
-    """The stream: whose it is, that it exists, and that the bolt takes its class."""
+    """Yield problems of the stream: its topology, its existence, and the classes that the bolt takes."""
     if one.topology is not topology:
         yield f"it is a stream of another topology, {one.topology.name!r:.80}"
         return
@@ -131,7 +135,7 @@ def _of_stream(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[str
     if one.dead:
         emitted = [DeadLetter]
     if not all(declared.readable for declared in emitters) and one.cls not in emitted:
-        return  # what it emits can't be told before its own mistakes are mended
+        return  # its streams are unknown until its own mistakes are fixed
     choices = " or ".join(f"{emitter.name}[{cls.__name__}]" for cls in emitted)
     if one.cls is None:
         yield f"it emits several classes; choose one: {choices}" if emitted else "it emits nothing that could be read"
@@ -157,7 +161,7 @@ def _of_stream(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[str
 
 
 def _of_fields(one: Input[Any]) -> Iterator[str]:
-    """The fields that a grouping names."""
+    """Yield problems of the fields that a grouping names."""
     if not isinstance(one.grouping, Fields | PartialKey):
         return
     names: tuple[object, ...] = one.grouping.keys()
@@ -179,7 +183,7 @@ def _of_fields(one: Input[Any]) -> Iterator[str]:
 
 
 def _of_grouping(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[Problem]:
-    """What the grouping is, and what the bolt and the emitter make of it."""
+    """Yield problems of the grouping itself, and of the bolt and the emitter with it."""
     grouping = one.grouping
     if not isinstance(grouping, BUILT_IN):
         wrong = ["choose a grouping by a method of the stream; your own comes by custom(…)"]
@@ -190,17 +194,17 @@ def _of_grouping(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[P
 
 
 def _of_ends(one: Input[Any], bolt: Declared, topology: Graph) -> Iterator[str]:
-    """What the bolt and the emitter make of the grouping."""
+    """Yield problems of the bolt and of the emitter with this grouping."""
     grouping = one.grouping
     name = called(bolt.prototype)
     if bolt.shape == "state" and not isinstance(grouping, KEYED):
         yield (
-            f"{name} keeps state, and a replay would meet a task that does not have it; read by fields(…), whose "
-            f"values are the state's key, or by global_()"
+            f"{name} keeps state, but a replay may reach a task without that state; use fields(…), whose "
+            f"values become the state's key, or global_()"
         )
     elif getattr(bolt.prototype, "deterministic", True) is False and not isinstance(grouping, REPLAYED_ALIKE):
         yield (
-            f"{name} is not deterministic, so a replay has to meet the task that did the work before; read by "
+            f"{name} is not deterministic, so a replay must reach the same task as before; use "
             f"shuffle(), fields(…) or global_()"
         )
     if isinstance(grouping, Direct):
@@ -223,27 +227,29 @@ def _of_custom(grouping: Any) -> Iterator[str]:
 
 
 def _of_keys(keys: list[tuple[Input[Any], list[Any]]]) -> Iterator[tuple[Place, Problem]]:
-    """Inputs of one state have to agree on its key: equal values of other types are other keys (D8)."""
-    for one, types in keys[1:]:
+    """Yield problems of a state's inputs that disagree about its key: equal values of different types are different
+    keys (D8)."""
+    for source, types in keys[1:]:
         first, expected = keys[0]
         if len(types) != len(expected):
             text = (
                 f"the state's key has {_fields(len(types))} here and {_fields(len(expected))} by {said(first)}; they "
-                f"have to agree"
+                f"must agree"
             )
         elif [key_parts(kind) for kind in types] != [key_parts(kind) for kind in expected]:
             here, there = (" and ".join(map(_name, each)) for each in (types, expected))
             text = (
                 f"the state's key is {here} here and {there} by {said(first)}; 1, 1.0, True and '1' are different "
-                f"keys, so they have to agree"
+                f"keys, so the types must agree"
             )
         else:
             continue
-        yield one.place, Problem(MISMATCHED_STATE_KEYS, text).of(said(one))
+        yield source.place, Problem(MISMATCHED_STATE_KEYS, text).of(said(source))
 
 
 def key_parts(kind: Any) -> Any:
-    """What makes two field types give the same keys: `X | None` is X, a Literal is the types of its values."""
+    """Return a value that is equal for field types with the same keys: `X | None` is X, a Literal is the types of its
+    values."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         return key_parts(args[0])
@@ -257,10 +263,10 @@ def key_parts(kind: Any) -> Any:
 
 
 def _field_types(cls: type[Record]) -> dict[str, Any] | None:
-    """The fields of a class; None where its annotations can't be resolved, which is told with the class."""
+    """Return the fields of a class; None if its annotations cannot be resolved, which is reported with the class."""
     try:
         return field_types(cls)
-    except Exception:  # an annotation in quotes is code of the user's, and may raise anything
+    except Exception:  # an annotation in quotes is the user's code, and may raise anything
         return None
 
 

@@ -1,12 +1,14 @@
-"""State that a bolt keeps in its attributes, found by reading its source: `kedge check` warns of it (B4).
+"""State that a bolt keeps in its attributes, found in its source; `kedge check` warns about it (B4).
 
-A replay changes such state once more, and what is then emitted differs: an alert counts a failure twice, and pages
-under another identity. This file must not know graphs beyond what was declared of one bolt; it runs nothing of it.
+A replay changes such state a second time, and later outputs differ: an alert counts a failure twice, and pages under
+another identity. This file must not know graphs beyond the declaration of one bolt; it runs nothing of it.
 
-The rule, chosen for few false alarms: the bolt emits something by `process` (`execute` may hold tuples back, that is
-what it is for; what a sink keeps changes no tuple), and on the way of a record a method changes an attribute that is
-read there too. A counter that is only counted, what is set up once under `if self.x is None`, and what has `cache` in
-its name are left alone; so is all whose source can't be had.
+The rule, chosen for few false alarms, has two conditions. First, the bolt emits something by `process`. `execute` is
+exempt because its purpose is to hold tuples back; so is a sink, whose state changes no tuple. Second, a method on the
+path of a record changes an attribute that is read there too.
+
+The rule ignores a counter that is only incremented, an attribute set up once under `if self.x is None`, an attribute
+with `cache` in its name, and all code whose source is missing.
 """
 
 import ast
@@ -22,17 +24,17 @@ from topology.graph import Declared
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 CONTAINERS: Final = (list, dict, set, bytearray, deque, Counter, OrderedDict, defaultdict)
-MAKERS: Final = frozenset(one.__name__ for one in CONTAINERS)
+MAKERS: Final = frozenset(container.__name__ for container in CONTAINERS)
 CHANGES: Final = frozenset([
     "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "pop", "popitem", "popleft",
     "remove", "reverse", "rotate", "setdefault", "sort", "subtract", "update",
 ])  # fmt: skip
-NOT_THE_USERS: Final = ("topology", "builtins", "typing")  # where bases come from that keep nothing
+NOT_THE_USERS: Final = ("topology", "builtins", "typing")  # packages of base classes that keep nothing
 ASKS_TOO: Final = frozenset(["pop", "popitem", "popleft", "setdefault"])  # changes whose result is a reading
 
 
 def kept(declared: Declared) -> list[str]:
-    """The attributes in which this bolt keeps state from record to record, in order of the alphabet."""
+    """Return the attributes in which this bolt keeps state from record to record, in alphabetical order."""
     if not isinstance(declared.prototype, Bolt) or not declared.streams:
         return []
     own = classes(declared.prototype)
@@ -48,12 +50,12 @@ def kept(declared: Declared) -> list[str]:
 
 
 def classes(component: object) -> list[type]:
-    """Its class and the bases of that, but for those that keep nothing and emit nothing."""
+    """Return its class and base classes, without those that keep nothing and emit nothing."""
     return [base for base in type(component).__mro__ if base.__module__.partition(".")[0] not in NOT_THE_USERS]
 
 
 def _source(base: type, name: str) -> list[Function]:
-    """The source of a method that this class defines; nothing where it defines none or the source can't be had."""
+    """Return the source of a method that this class defines; nothing if it defines none or the source is missing."""
     function = vars(base).get(name)
     if not inspect.isfunction(function):
         return []
@@ -65,7 +67,8 @@ def _source(base: type, name: str) -> list[Function]:
 
 
 def reached(own: list[type], name: str) -> Iterator[Function]:
-    """The source of a method and of those that it calls on `self`, and so on, as far as it can be had."""
+    """Yield the source of a method, and of the methods that it calls on `self`, directly or not, as far as there is
+    source."""
     waiting, met = [name], {name}
     while waiting:
         method = waiting.pop()
@@ -79,7 +82,7 @@ def reached(own: list[type], name: str) -> Iterator[Function]:
 
 
 def _containers_made(method: Function) -> set[str]:
-    """The x of `self.x = []`, `self.x: dict[…] = {}`, `self.x = deque(…)`."""
+    """Return each x of `self.x = []`, `self.x: dict[…] = {}`, `self.x = deque(…)`."""
     found = set()
     for node in ast.walk(method):
         if isinstance(node, ast.Assign | ast.AnnAssign) and _makes_container(node.value):
@@ -97,23 +100,23 @@ def _makes_container(value: ast.AST | None) -> bool:
 
 
 def _of_self(node: ast.AST) -> str | None:
-    """The x of `self.x`."""
+    """Return the x of `self.x`, or None."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         return node.attr
     return None
 
 
 class _Uses(ast.NodeVisitor):
-    """Which attributes methods change by what a record brings, and which they read."""
+    """The attributes that methods change by data of a record, and those that they read."""
 
     def __init__(self, containers: set[str]) -> None:
         self.containers = containers
         self.changed: set[str] = set()
         self.read: set[str] = set()
-        self.brought: set[str] = set()  # local names with something of the record in them
+        self.brought: set[str] = set()  # local names that hold data of the record
 
     def of(self, method: Function) -> None:
-        self.brought = {one.arg for one in (*method.args.posonlyargs, *method.args.args)} - {"self"}
+        self.brought = {parameter.arg for parameter in (*method.args.posonlyargs, *method.args.args)} - {"self"}
         self.visit(method)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -160,10 +163,10 @@ class _Uses(ast.NodeVisitor):
             self._assigned(target, target)
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> None:
-        """Notes what `target = value` changes: an item of a container, an attribute, or a local name."""
+        """Record the changes by `target = value`: an item of a container, an attribute, or a local name."""
         if isinstance(target, ast.Tuple | ast.List):
-            for one in target.elts:
-                self._assigned(one, value)
+            for element in target.elts:
+                self._assigned(element, value)
         elif isinstance(target, ast.Subscript):
             if (name := _of_self(target.value)) in self.containers and name is not None:
                 self.changed.add(name)

@@ -1,8 +1,8 @@
-"""Where a bolt emits what belongs to no message, found by reading its source: such a record has a random identity, and
-comes at most once (B10). `kedge check --guarantees` tells of it.
+"""Emissions of a bolt that belong to no message, found in its source. Such a record has a random identity, and is
+delivered at most once (B10); `kedge check --guarantees` reports it.
 
-This file must not know graphs beyond what was declared of one bolt; it runs nothing of it. What can't be read, an
-anchor that is only computed, or a bolt whose source can't be had, is taken for anchored.
+This file must not know graphs beyond the declaration of one bolt; it runs nothing of it. An anchor that is only
+computed at run time counts as anchored, and so does a bolt whose source is missing.
 """
 
 import ast
@@ -14,7 +14,8 @@ from topology.graph import Declared
 
 
 def methods(declared: Declared) -> Iterator[str]:
-    """The methods in which this bolt does so, of `tick`, `execute` and `flush`; none of a bolt that emits nothing."""
+    """Yield those of `tick`, `execute` and `flush` in which this bolt emits unanchored records; none if it emits
+    nothing."""
     bolt = declared.prototype
     if not isinstance(bolt, Bolt) or not declared.streams:
         return
@@ -26,8 +27,8 @@ def methods(declared: Declared) -> Iterator[str]:
 
 
 def _ticks_give(bolt: Bolt) -> bool:
-    """Whether `tick` returns records, or emits some by a collector that it has kept: for that one's input, if it is not
-    told another anchor."""
+    """Return True if `tick` returns records, or emits some without an anchor by a collector that it has kept. Such a
+    collector anchors to the input that it was passed with, unless an anchor is given."""
     ticks = [method for method in reached(classes(bolt), "tick") if method.name == "tick"]
     return not ticks or any(map(_gives, ticks)) or _finds_unanchored(bolt, "tick", anchors_itself=True)
 
@@ -38,19 +39,20 @@ def _finds_unanchored(bolt: Bolt, name: str, anchors_itself: bool) -> bool:
 
 
 def _gives(method: Function) -> bool:
-    """Whether it says that it gives something, yields, or returns something: a `tick` that only fails what the bolt
-    holds, say, emits nothing."""
+    """Return True if the method is annotated to return something, yields, or returns something. A `tick` that, for
+    example, only fails the inputs that the bolt holds emits nothing."""
     says = [method.returns, *(node.value for node in ast.walk(method) if isinstance(node, ast.Return))]
-    if any(one is not None and not (isinstance(one, ast.Constant) and one.value is None) for one in says):
+    if any(result is not None and not (isinstance(result, ast.Constant) and result.value is None) for result in says):
         return True
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(method))
 
 
 def _emits_unanchored(call: ast.Call, anchors_itself: bool) -> bool:
-    """Of `out.emit(record, …)`. `anchors_itself`: to the input, where it is not told another anchor."""
+    """Return True for a call of `out.emit(record, …)` without an anchor. `anchors_itself`: the call anchors to the
+    input by default."""
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "emit" and call.args):
         return False
-    given = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "anchors")]
+    given = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "anchors")]
     if not given:
-        return not anchors_itself and all(one.arg is not None for one in call.keywords)
+        return not anchors_itself and all(keyword.arg is not None for keyword in call.keywords)
     return isinstance(given[0], ast.Tuple | ast.List) and not given[0].elts

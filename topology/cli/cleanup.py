@@ -1,5 +1,7 @@
-"""For commands that make files before anything runs: a signal ends them by an exception, so that they undo what they
-have begun. Otherwise it would end the process on the spot (see `kedge.py`). Knows signals, and no files.
+"""Signal handling for commands that make files before anything runs.
+
+A signal raises an exception in them, so that they remove the files they have made. Otherwise the signal would end the
+process at once (see `kedge.py`). Knows signals, and no files.
 """
 
 import contextlib
@@ -22,9 +24,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt in here; a run that begins in here handles them itself. SIGHUP, of a
-    terminal that was closed, is taken for SIGTERM unless it is ignored. Afterwards they are handled as before. For the
-    main thread."""
+    """Raise KeyboardInterrupt in this block on SIGINT and SIGTERM; a run that begins inside handles them itself.
+    SIGHUP, sent when a terminal is closed, counts as SIGTERM unless it is ignored. Restores the handlers afterwards.
+    For the main thread only."""
     before = {number: signal.signal(number, _interrupt) for number in ENDING}
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _terminate)
@@ -37,8 +39,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Signals that interrupt wait until its end: what is made in here is known to who undoes it, and what is undone in
-    here is undone to its end. For what is short."""
+    """Delay interrupting signals until the end of this block. So the cleanup knows every file made inside, and a
+    cleanup inside runs to its end. For short blocks."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [*ENDING, signal.SIGHUP])
     try:
         yield
@@ -47,8 +49,8 @@ def held() -> Iterator[None]:
 
 
 def end_at_once(undo: Callable[[], None]) -> None:
-    """From here to the end of `interruptible` a signal calls `undo`, says so and ends the process, until a run handles
-    signals itself: an exception could come up in the middle of anything, of an event loop that is just made say."""
+    """Make a signal call `undo`, print a line and end the process, until the end of `interruptible` or until a run
+    handles signals itself. An exception could occur at any point instead, for example while an event loop is made."""
 
     def end(number: int, frame: FrameType | None) -> None:
         from topology.cli.errors import told

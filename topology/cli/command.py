@@ -1,7 +1,7 @@
-"""How every command behaves, ours and those of entry points: options from the environment, and help by groups.
+"""The base of every command, also of those from entry points: options from the environment, and help by groups.
 
-Each option `--some-name` is also the variable KEDGE_SOME_NAME; several values are quoted there as in a shell. The
-command line wins over the environment. What a command does is not known here.
+The variable KEDGE_SOME_NAME can set each option `--some-name`; several values are quoted there as in a shell. The
+command line overrides the environment. Must not know any one command.
 """
 
 import os
@@ -23,24 +23,24 @@ from topology.errors import did_you_mean
 from topology.text import printable
 
 PREFIX: Final = "KEDGE_"
-# Variables that are no option: `make run` asks for hints by the first two, the third starts Spark without its archive,
-# and tests find their server by the last.
+# Variables without an option: `make run` requests hints with the first two, the third starts Spark without its archive,
+# and tests find their server with the last.
 INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
-NO_VARIABLE: Final = frozenset(  # what only makes sense where it is typed, and what a setting has a variable for
+NO_VARIABLE: Final = frozenset(  # options without a variable: they make sense only if typed, or a setting has one
     {"--help", "--version", "--all", "--now", "--check-types"}
 )
-COLUMN_MAX: Final = 22  # characters of a help's left column: what is longer has a line of its own
+COLUMN_MAX: Final = 22  # characters of a help's left column; a longer name gets its own line
 
 _given_as: ContextVar[Mapping[str, str]] = ContextVar("_given_as", default=MappingProxyType({}))
 
 
 def given_as(option: str) -> str:
-    """What the user has called this option: its variable, where the value that counts comes from there."""
+    """Return the name that the user used for this option: its variable if the value comes from there."""
     return _given_as.get().get(option, option)
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose options have their variables. `examples`: command lines, and what each is for."""
+    """A command whose options can be set by variables. `examples`: pairs of a command line and its purpose."""
 
     examples: tuple[tuple[str, str], ...] = ()
 
@@ -52,8 +52,8 @@ class Command(typer.core.TyperCommand):
                 _take_from_environment(parameter, options)
 
     def variables(self) -> dict[str, Any]:
-        """Variable → the option that it gives a value to."""
-        return {one.envvar: one for one in self.params if isinstance(one.envvar, str) and _long(one)}
+        """Return variable → the option that it sets."""
+        return {option.envvar: option for option in self.params if isinstance(option.envvar, str) and _long(option)}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         further, ctx.allow_extra_args = ctx.allow_extra_args, True
@@ -65,10 +65,10 @@ class Command(typer.core.TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         _given_as.set(
             {
-                name: one.envvar
-                for one in self.params
-                if isinstance(one.envvar, str) and getattr(one, "from_environment", False)
-                for name in one.opts
+                name: option.envvar
+                for option in self.params
+                if isinstance(option.envvar, str) and getattr(option, "from_environment", False)
+                for name in option.opts
             }
         )
         for line in unknown_variables(os.environ, {*self.variables()}, partial(_everywhere, ctx)):
@@ -76,19 +76,21 @@ class Command(typer.core.TyperCommand):
         return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return ["[OPTIONS]", *(_argument(one) for one in self.params if one.param_type_name == "argument")]
+        return ["[OPTIONS]", *(_argument(each) for each in self.params if each.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then the options by groups, in the order in which they are declared; --help ends the last one."""
+        """Write the arguments, then the options by groups in the order of declaration; --help ends the last group."""
         arguments = [
-            (_called(one), getattr(one, "help", None) or "") for one in self.params if one.param_type_name == "argument"
+            (_called(each), getattr(each, "help", None) or "")
+            for each in self.params
+            if each.param_type_name == "argument"
         ]
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": arguments}
         group = "Options"
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx) if one.param_type_name == "option" else None
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx) if each.param_type_name == "option" else None
             if record is not None:
-                group = getattr(one, "rich_help_panel", None) or (group if "--help" in one.opts else "Options")
+                group = getattr(each, "rich_help_panel", None) or (group if "--help" in each.opts else "Options")
                 groups.setdefault(group, []).append((record[0], record[1].replace("[env var: ", "[")))
         width = min(max(len(names) for records in groups.values() for names, _ in records), COLUMN_MAX)
         for name, records in groups.items():
@@ -97,7 +99,7 @@ class Command(typer.core.TyperCommand):
                     formatter.write_dl([(names.ljust(width), text) for names, text in records], col_max=COLUMN_MAX)
         if self.variables():
             formatter.write_paragraph()
-            formatter.write_text("What stands in brackets is the environment variable that does the same.")
+            formatter.write_text("The name in brackets is an environment variable that sets the option.")
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         if self.examples:
@@ -110,7 +112,7 @@ class Command(typer.core.TyperCommand):
 
 
 def parsed(parse: Any, ctx: Any, args: list[str]) -> list[str]:
-    """What is left of the words. Errors know whose they are, which Typer leaves out of some."""
+    """Return the words that are left. Sets the context of errors, which Typer leaves out of some."""
     try:
         return list(parse(ctx, args))
     except USAGE_ERROR as error:
@@ -123,19 +125,19 @@ def _called(argument: Any) -> str:
 
 
 def _argument(argument: Any) -> str:
-    """As the usage has it."""
+    """Return an argument in the form of the usage line."""
     return _called(argument) if argument.required else f"[{_called(argument)}]"
 
 
 def _long(parameter: Any) -> list[str]:
-    """The option's names that may have a variable; none for an argument."""
+    """Return the option's names that may have a variable; none for an argument."""
     if parameter.param_type_name != "option":
         return []
     return [name for name in parameter.opts if name.startswith("--") and name not in NO_VARIABLE]
 
 
 def _take_from_environment(option: Any, names: list[str]) -> None:
-    """Gives the option its variable, which is named where its value can't be used."""
+    """Give the option its variable, which errors name if the variable's value is invalid."""
     if option.envvar is None:
         option.envvar = PREFIX + names[0].removeprefix("--").replace("-", "_").upper()
     option.show_envvar = True
@@ -151,7 +153,7 @@ def _take_from_environment(option: Any, names: list[str]) -> None:
 
 
 def _words(option: Any, ctx: Any) -> list[str] | None:
-    """Several values of one variable, quoted as in a shell."""
+    """Return the values of one variable, quoted as in a shell."""
     text = option.resolve_envvar_value(ctx)
     if text is None:
         return None
@@ -165,7 +167,7 @@ def _words(option: Any, ctx: Any) -> list[str] | None:
 
 
 def _everywhere(ctx: Any) -> Iterator[str]:
-    """The variables of all commands."""
+    """Yield the variables of all commands."""
     if ctx.parent is not None:
         top = ctx.find_root()
         yield from _of_group(top.command, top)
@@ -181,15 +183,15 @@ def _of_group(group: Any, ctx: Any) -> Iterator[str]:
 
 
 def unknown_variables(environment: Collection[str], known: Collection[str], others: Any) -> list[str]:
-    """A sentence for each variable of ours that nothing is called. `others` gives further known ones, and is called
-    only where `known`, the settings of a topology and INTERNAL don't have it, as it takes a while."""
-    ours = {*known, *INTERNAL, *(PREFIX + one.name.upper() for one in fields(Config))}
+    """Return a sentence for each KEDGE_ variable that no option or setting has. `others` returns further known
+    variables. It is slow, so it is called only if a variable is not in `known`, INTERNAL or the settings."""
+    ours = {*known, *INTERNAL, *(PREFIX + field.name.upper() for field in fields(Config))}
     strange = sorted(name for name in environment if name.startswith(PREFIX) and name not in ours)
     if not strange:
         return []
     ours.update(others())
     return [
-        f"{printable(name)} is in the environment, and no option or setting is called so{did_you_mean(name, ours)}"
+        f"{printable(name)} is in the environment, but no option or setting has this name{did_you_mean(name, ours)}"
         for name in strange
         if name not in ours
     ]

@@ -1,6 +1,6 @@
-"""Options of `kedge run` that packages bring for their companions; `topology.companions` says how.
+"""Options of `kedge run` that packages define for their companions; see `topology.companions`.
 
-Knows options and entry points, and what a companion is; not what any of them is for, nor how one is run.
+Knows options, entry points and the interface of a companion. Must not know any one companion, nor how it runs.
 """
 
 import functools
@@ -25,18 +25,20 @@ if TYPE_CHECKING:
 
 GROUP: Final = "kedge.companions"
 
-Given = Mapping[str, str | list[str] | None]  # by the parameter of an option, what a command line says
+Given = Mapping[str, str | list[str] | None]  # parameter of an option → its value on the command line
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The function of a command with a parameter for each option of a companion, in place of its `**beside`."""
+    """Return a command's function with a parameter per companion option, in place of its `**beside`."""
     signature = inspect.signature(function, eval_str=True)
-    all_of_them = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    after = max(index for index, one in enumerate(all_of_them) if _panel(one.annotation) == RUN_GROUP) + 1
+    all_of_them = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    after = max(index for index, parameter in enumerate(all_of_them) if _panel(parameter.annotation) == RUN_GROUP) + 1
     all_of_them[after:after] = [
         inspect.Parameter(name, all_of_them[after].kind, default=None, annotation=_annotation(option))
         for name, (_, option) in options().items()
-        if name not in [one.name for one in all_of_them]
+        if name not in [parameter.name for parameter in all_of_them]
     ]
 
     @functools.wraps(function)
@@ -44,13 +46,13 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         function(*given, **by_name)
 
     command.__signature__ = signature.replace(parameters=all_of_them)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in all_of_them}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in all_of_them}
     return command
 
 
 def configure(topology: "Graph", given: Given) -> None:
-    """Hands each option that is given to the companion that it is for. Raises ConfigurationError where the topology has
-    none, and what that companion raises."""
+    """Pass each given option to its companion. Raise ConfigurationError if the topology has no such companion, and
+    any error that the companion raises."""
     from topology.cli.redact import hide, warn_of
     from topology.loading.settings import looked_up, pairs, shown_settings
 
@@ -59,24 +61,27 @@ def configure(topology: "Graph", given: Given) -> None:
             continue
         companion, option = options()[name]
         called = given_as(option.name)
-        one = next((one for one in topology.companions if one.name == companion), None)
-        if one is None:
-            text = f"{called} is for topologies that have the companion {companion!r}, and {topology.name} has not"
+        receiver = next((receiver for receiver in topology.companions if receiver.name == companion), None)
+        if receiver is None:
+            text = f"{called} is for topologies with the companion {companion!r}, and {topology.name} has none"
             raise ConfigurationError(text, code=OPTION_WITHOUT_COMPANION)
         if isinstance(value, list):
             listed = pairs(value, called)
             hide(shown_settings(listed))
-            if called == option.name:  # else it is in the environment, which nobody else reads
+            if called == option.name:  # else it is in the environment, which other users cannot read
                 warn_of(shown_settings(listed), called)
-            one.configure(option.name, looked_up(listed, called), called)
+            receiver.configure(option.name, looked_up(listed, called), called)
         else:
-            one.configure(option.name, value, called)
+            receiver.configure(option.name, value, called)
 
 
 @cache
 def options() -> dict[str, tuple[str, Option]]:
-    """All that are installed: by the name of a parameter, the companion's name and the option. A package whose module
-    can't be imported brings none, and that is told: its trouble must not keep other topologies from running."""
+    """Return all installed options: name of a parameter → the companion's name and the option.
+
+    If the module of a package can't be imported, a warning says so and its options are missing: one broken package must
+    not keep other topologies from running.
+    """
     found: dict[str, tuple[str, Option]] = {}
     for entry in entry_points(group=GROUP):
         try:
@@ -90,11 +95,11 @@ def options() -> dict[str, tuple[str, Option]]:
 
 
 def _panel(annotation: Any) -> str:
-    """The group of an option in the help; empty for what is none."""
-    return next((str(one.rich_help_panel) for one in get_args(annotation) if isinstance(one, OptionInfo)), "")
+    """Return the group of an option in the help; empty for an argument."""
+    return next((str(info.rich_help_panel) for info in get_args(annotation) if isinstance(info, OptionInfo)), "")
 
 
 def _annotation(option: Option) -> Any:
-    """As Typer takes it."""
+    """Return the annotation of an option, as Typer takes it."""
     shown = typer.Option(option.name, metavar=option.metavar, help=option.help, rich_help_panel=RUN_GROUP)
     return Annotated[list[str] | None if option.pairs else str | None, shown]

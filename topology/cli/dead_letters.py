@@ -1,6 +1,6 @@
-"""Whom a command asks about dead letters: the run that has the state directory, or, where none has, its files.
+"""Access to dead letters for a command: through the run that uses the state directory or, without a run, its files.
 
-Blocks. Must not know how letters are shown.
+Also formats letters as a table, in detail and as JSON. Blocks.
 """
 
 import base64
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from topology.storage.directory.state_dir import StateDir
 
 COLUMNS: Final = ("name", "died", "spout", "failed in", "reason", "attempts", "record")
-CELL_MAX: Final = 28  # characters of a column that is not the last,
-NARROW_MAX: Final = 14  # and on a terminal that is not wide,
-WIDE: Final = 100  # which is from so many columns on; others have no years and attempts
+CELL_MAX: Final = 28  # characters of each column but the last, on a wide terminal
+NARROW_MAX: Final = 14  # characters of each column but the last, on a narrow terminal
+WIDE: Final = 100  # columns of a wide terminal; a narrower one shows no years and attempts
 UNREADABLE: Final = "(can't be decoded)"
 
 
 def table(letters: Iterable[Letter], width: int | None) -> Iterator[str]:
-    """A line of titles and one for each letter, cut to `width` columns; None: as long as they are."""
+    """Yield a line of titles and one line per letter, cut to `width` columns; None: not cut."""
     narrow = width is not None and width < WIDE
-    rows = [COLUMNS, *(_row(one, narrow=narrow) for one in letters)]
+    rows = [COLUMNS, *(_row(letter, narrow=narrow) for letter in letters)]
     shown = [at for at, title in enumerate(COLUMNS[:-1]) if not (narrow and title == "attempts")]
     sizes = {at: max(len(row[at]) for row in rows) for at in shown}
     for row in rows:
@@ -61,12 +61,12 @@ def _row(letter: Letter, *, narrow: bool) -> tuple[str, ...]:
 
 
 def reason(letter: Letter) -> str:
-    """Why it is dead, or that its replay was asked for, in a word or two."""
+    """Return the reason of the death, or "replaying" if a replay was requested, in a word or two."""
     return "replaying" if letter.replaying else escaped(letter.reason)
 
 
 def details(letter: Letter) -> Iterator[str]:
-    """Everything about one letter."""
+    """Yield all details of one letter."""
     yield f"{letter.name}: {escaped(letter.text)}"
     facts = {
         "died": f"{_when(letter.died_at)}, {escaped(letter.reason)} in {escaped(letter.failed_in)}",
@@ -87,7 +87,7 @@ def details(letter: Letter) -> Iterator[str]:
 
 
 def as_json(letter: Letter, *, whole: bool) -> str:
-    """One object in one line. `whole`: with its record and traceback."""
+    """Return one JSON object in one line. `whole`: with the record and the traceback."""
     told: dict[str, Any] = {
         "name": letter.name,
         "died_at": _iso(letter.died_at),
@@ -120,12 +120,12 @@ def as_json(letter: Letter, *, whole: bool) -> str:
 
 
 def _json(value: Any) -> str:
-    """In ASCII, so that nothing in it is obeyed by a terminal, nor refused by an encoding."""
+    """Return JSON in ASCII, so that no terminal interprets it and every encoding accepts it."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
 def _decoded(record: bytes) -> Any:
-    """The fields of a record as JSON has them: times as text, bytes in base64."""
+    """Return the fields of a record as JSON values: times as text, bytes in base64."""
     try:
         return _plain(msgspec.msgpack.decode(record))
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -139,9 +139,9 @@ def _plain(value: Any) -> Any:
         case bytes():
             return base64.b64encode(value).decode()
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case dict():
-            return {str(_plain(key)): _plain(one) for key, one in value.items()}
+            return {str(_plain(key)): _plain(item) for key, item in value.items()}
         case float() if not math.isfinite(value):
             return str(value)  # JSON has no such numbers
         case None | bool() | int() | float() | str():
@@ -169,19 +169,19 @@ def _lined(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most so many characters."""
+    """Return the text, cut to at most `width` characters."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-SILENT: Final = 5  # seconds without an answer, after which that is said,
-SILENT_MAX: Final = 120  # and after which nobody waits on
-PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")  # what letters are called
+SILENT: Final = 5  # seconds without an answer, after which a line says so
+SILENT_MAX: Final = 120  # seconds without an answer, after which the command stops waiting
+PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")  # names of letters
 
 
 class Asked:
-    """The letters of one state directory. Call it with an act and names; `with` lets go of the directory.
+    """The letters of one state directory. Call it with an act and names. Leaving `with` releases the directory.
 
-    `running`: whether a run has it; its end in between is a WorkerError.
+    `running`: True if a run uses the directory. If that run ends in the meantime, a call raises WorkerError.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -201,13 +201,13 @@ class Asked:
             self._state.close()
 
     def __call__(self, act: str, names: tuple[str, ...] = (), after: str = "", limit: int = 1_000) -> DeadAnswer:
-        """The answer. Raises WorkerError where there is none, StartError where the files can't be used."""
+        """Return the answer. Raise WorkerError if the run gives none, StartError if the files can't be used."""
         self._number += 1
         ask = DeadAsk(self._number, act, names, after, limit)
         return self._of_run(ask) if self.running else self._of_files(ask)
 
     def _of_run(self, ask: DeadAsk) -> DeadAnswer:
-        line = self._line or reached(self._directory)  # one connection for each question
+        line = self._line or reached(self._directory)  # one connection per request
         self._line = None
         if line is None:
             raise WorkerError("the run has ended meanwhile", code=RUN_ENDED_MEANWHILE)
@@ -217,14 +217,14 @@ class Asked:
         if isinstance(answer, Trouble):
             raise WorkerError(printable(answer.text), code=DEAD_LETTER_COMMAND_FAILED)
         if isinstance(answer, Ended | Going):
-            raise no_run("it has answered what nobody had asked")
+            raise no_run("it has answered without a request")
         _check(ask, answer)
         return answer
 
     def _silent(self, seconds: int) -> None:
         if seconds == SILENT:
             name = printable(called(self._directory))
-            terminal.say(f"{name}: the run does not answer yet; its event loop may be blocked")
+            terminal.say(f"{name}: the run has not answered yet; its event loop may be blocked")
 
     def _of_files(self, ask: DeadAsk) -> DeadAnswer:
         from topology.storage.directory.state_dir import StateDir
@@ -237,18 +237,18 @@ class Asked:
 
 
 def _check(ask: DeadAsk, answer: DeadAnswer) -> None:
-    """Raises WorkerError for an answer to another question, and for one that no run gives."""
+    """Raise WorkerError for an answer to another request, and for an answer that no run gives."""
     from topology.storage.encoding.packing import letter_of
 
     if answer.number != ask.number or len(answer.letters) > ask.limit:
-        raise no_run("it has answered another question")
+        raise no_run("it has answered another request")
     if ask.names and not {*ask.names}.issuperset(answer.names):
-        raise no_run("it has named letters that it was not asked for")
+        raise no_run("it has named letters that were not requested")
     try:
         names = [letter_of(letter).name for letter in answer.letters]
     except (ValueError, RecursionError) as error:
-        raise no_run("it has sent what is no dead letter") from error
+        raise no_run("it has sent an invalid dead letter") from error
     if not all(map(PLAIN.fullmatch, (*names, *answer.names))):
-        raise no_run("it has named a letter as no letter is called")
+        raise no_run("it has sent an invalid name of a letter")
     if ask.act == "list" and names and not ask.after < names[0]:
         raise no_run("it lists the same letters again")

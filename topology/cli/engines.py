@@ -1,6 +1,6 @@
-"""Engines that packages bring: found by the name that `--engine` gives, asked what they can't run, and put to work.
+"""Engines of packages: found by the name of `--engine`, asked what they can't run, and put in place of the workers.
 
-Knows entry points and what an engine is; not what any of them is for.
+Knows entry points and the interface of an engine; must not know any one engine.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ OPTION: Final = "--engine"
 
 
 def check(topology: "Graph", name: str) -> None:
-    """Raises ConfigurationError with all that the engine can't run of a valid topology."""
+    """Raise ConfigurationError with all parts of a valid topology that the engine can't run."""
     if found := engine_of(name, given_as(OPTION)).mistakes(topology):
         lines = "\n".join(f"  {mistake}" for mistake in found)
         raise ConfigurationError(
@@ -29,7 +29,7 @@ def check(topology: "Graph", name: str) -> None:
 
 
 def put_on(topology: "Graph", name: str, recipe: "Recipe") -> tuple["Graph", "Recipe"]:
-    """What Kedge runs in place of this topology, and what makes that once more. Raises as `check` does, and
+    """Return the topology that Kedge runs in place of this one, and its recipe. Raises as `check` does, and
     DeclarationError."""
     require_valid(topology)
     check(topology, name)

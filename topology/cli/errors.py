@@ -1,9 +1,9 @@
-"""How an error is told: the user's frames, one clear sentence, what to do next, and the exit status that goes with it.
+"""Printing of an error: the user's frames, one clear sentence, the next step, and the exit status.
 
     1  interrupted, or stdout failed     2  usage, declaration or configuration     3  could not start otherwise
 
-All of it goes to stderr, made safe (S11): lines besides the sentence are indented, so that none passes for another one.
-`--debug` shows the whole traceback besides. Knows errors and no command.
+All output goes to stderr, made safe (S11). Lines other than the sentence are indented, so that none looks like another
+message. `--debug` also prints the complete traceback. Knows errors and no command.
 """
 
 import traceback
@@ -21,12 +21,12 @@ from topology.user_frames import users_place
 
 
 def told(error: Any, *, debug: bool) -> int:
-    """Tells an error; returns the exit status. Raises what is our own bug again: that deserves its traceback."""
+    """Print an error; return the exit status. Raises a bug of Kedge again, so that its traceback is printed."""
     frames, place, next_step = "", "", ""
     code: Code | None = None
     if isinstance(error, USAGE_ERROR):
         text, status, code = sentence(error), 2, INVALID_COMMAND_LINE
-        next_step = f"see what there is: {error.ctx.command_path} --help" if error.ctx is not None else ""
+        next_step = f"print the options: {error.ctx.command_path} --help" if error.ctx is not None else ""
     elif isinstance(error, KedgeError):
         text, status, code = (
             str(error),
@@ -34,15 +34,17 @@ def told(error: Any, *, debug: bool) -> int:
             error.code,
         )
         frames, next_step = error.users_trace(), error.next
-        place = users_place(error) if code is not None and not frames else ""  # a user's own sentence says enough
+        place = (
+            users_place(error) if code is not None and not frames else ""
+        )  # the message of a user's own error is enough
     elif isinstance(error, KeyboardInterrupt | typer.Abort):
         text, status = "interrupted before anything ran", 1
-    elif isinstance(error, OSError):  # of stdout: what happens to files is told by who uses them
+    elif isinstance(error, OSError):  # of stdout: code that uses files raises its own errors
         text, status, code = f"the output can't be written: {error.strerror or error}", 1, STDOUT_NOT_WRITABLE
     else:
         error.add_note(advice(INTERNAL_ERROR.next, INTERNAL_ERROR))
         raise error
-    if debug and code is not INVALID_COMMAND_LINE:  # of what was mistyped, a traceback shows nothing
+    if debug and code is not INVALID_COMMAND_LINE:  # a traceback does not help with a mistyped command line
         terminal.say("".join(traceback.format_exception(error)).rstrip())
     first, *others = text.split("\n")
     frames_lines = [printable(f"  {line}") for line in frames.split("\n") if line]
@@ -56,5 +58,5 @@ def told(error: Any, *, debug: bool) -> int:
 
 
 def _below(line: str) -> str:
-    """A line that belongs to the sentence: indented, and safe."""
+    """Return a further line of the message, indented and safe."""
     return printable(line if line.startswith("  ") else f"  {line}")

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class LogFormat(StrEnum):
-    """How entries of the log look; see `topology.cli.output.log`."""
+    """The formats of log entries; see `topology.cli.output.log`."""
 
     AUTO = "auto"
     CONSOLE = "console"
@@ -12,7 +12,7 @@ class LogFormat(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """From which level on entries are shown."""
+    """The lowest level of log entries that are shown."""
 
     DEBUG = "debug"
     INFO = "info"

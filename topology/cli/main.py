@@ -1,11 +1,11 @@
-"""The command line: which commands there are, and how every error ends: one clear sentence and an exit status.
+"""The command line: the list of commands, and the end of every error: one clear sentence and an exit status.
 
     0  no message ended dead, and nothing was aborted        2  usage, declaration or configuration
     1  otherwise                                             3  could not start for another reason
 
-Imports are lazy: the first line is there before the runtime and the user's own modules are. Other packages add commands
-by entry points of the group `kedge.commands`: NAME = "module:function", a function as Typer takes it. Its module may
-have EXAMPLES, ("command line", "what it is for") each, which end the command's help.
+Imports are lazy, so that the first line is printed before the runtime and the user's own modules are imported. Other
+packages add commands by entry points of the group `kedge.commands`: NAME = "module:function", with a function that
+Typer accepts. The function's module may have EXAMPLES, pairs of ("command line", "purpose"), which end the help.
 """
 
 import os
@@ -29,7 +29,7 @@ from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 from topology.version import version
 
-INTERRUPTED: Final = 130  # what Typer makes of a KeyboardInterrupt
+INTERRUPTED: Final = 130  # exit status that Typer makes of a KeyboardInterrupt
 COMMANDS: Final = (
     "new",
     "run",
@@ -40,21 +40,23 @@ COMMANDS: Final = (
     "graph",
     "explain",
     "completion",
-)  # in the order of the help: a module each, with such a function
-WITH_ACTS: Final = frozenset({"dead", "state"})  # of these, what have commands themselves: ACTS of their module
-STARTS: Final = frozenset({"run"})  # of these, what starts companions: its function takes their options as **beside
+)  # in the order of the help; each is a module with a function of that name
+WITH_ACTS: Final = frozenset({"dead", "state"})  # commands that have subcommands: ACTS of their module
+STARTS: Final = frozenset(
+    {"run"}
+)  # commands that start companions: the function takes the companions' options as **beside
 GROUP: Final = "kedge.commands"
 COMPLETING: Final = "_KEDGE_COMPLETE"  # set by the script of `kedge completion`; Typer's name for it
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
-ABOUT: Final = "Runs topologies: every tuple acked, what fails replayed."
+ABOUT: Final = "Runs topologies: acks every tuple, and replays those that fail."
 EPILOG: Final = (
-    "kedge COMMAND --help says more about a command. Options are environment variables as well; what is typed "
-    "comes before the environment, and that before what the topology says itself."
+    "kedge COMMAND --help explains a command. Environment variables can set options too. The command line overrides "
+    "the environment, and the environment overrides the topology's own settings."
 )
 
 
 class Commands(typer.core.TyperGroup):
-    """Ours, and those of entry points, which are looked for where ours are not enough: it takes a while."""
+    """Kedge's commands, and those of entry points. The slow search for entry points runs only for unknown names."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*COMMANDS, *(name for name in _entry_points() if name not in COMMANDS)]
@@ -71,7 +73,7 @@ class Commands(typer.core.TyperGroup):
             return None
         try:
             return _command(cmd_name, entry.load())
-        except Exception as error:  # somebody else's package: its trouble must not hide the other commands
+        except Exception as error:  # a broken package must not hide the other commands
             return _command(cmd_name, _unusable(cmd_name, entry.value, error))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -87,7 +89,7 @@ class Commands(typer.core.TyperGroup):
 
 
 def _whole(name: str, function: Any) -> Any:
-    """With the options that packages bring for companions, where the command starts these."""
+    """Return the function with the companions' options of packages, if the command starts companions."""
     if name not in STARTS:
         return function
     from topology.cli.companion_options import with_options
@@ -105,7 +107,7 @@ def _command(name: str, function: Any) -> Any:
 
 
 class Acts(Commands):
-    """A command that has commands itself: `acts`, a function each."""
+    """A command with subcommands: `acts`, one function each."""
 
     acts: Mapping[str, Any] = MappingProxyType({})
     examples: tuple[tuple[str, str], ...] = ()
@@ -117,7 +119,7 @@ class Acts(Commands):
         if cmd_name not in self.acts:
             return None
         made = _command(cmd_name, self.acts[cmd_name])
-        made.examples = tuple(one for one in self.examples if one[0].startswith(f"kedge {self.name} {cmd_name}"))
+        made.examples = tuple(pair for pair in self.examples if pair[0].startswith(f"kedge {self.name} {cmd_name}"))
         return made
 
 
@@ -153,7 +155,7 @@ app = typer.Typer(
 def _entry_points() -> dict[str, Any]:
     from importlib.metadata import entry_points
 
-    return {one.name: one for one in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def _print_version(wanted: bool) -> None:
@@ -170,16 +172,16 @@ def kedge(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Runs topologies: every tuple acked, what fails replayed."""
+    """Runs topologies: acks every tuple, and replays those that fail."""
 
 
 def main() -> None:
-    """The command. Ends the process with its exit status."""
+    """Run the command `kedge`. Ends the process with its exit status."""
     sys.exit(status_of(sys.argv[1:]))
 
 
 def status_of(arguments: list[str]) -> int:
-    """Runs one command line and tells errors. Returns the exit status."""
+    """Run one command line and print errors. Return the exit status."""
     if COMPLETING in os.environ:
         import_module("typer.completion").completion_init()
     if json_asked_for(arguments, os.environ):
@@ -198,7 +200,7 @@ def status_of(arguments: list[str]) -> int:
 
 
 def _meant(arguments: list[str]) -> list[str]:
-    """`kedge` alone, `kedge dead` or `kedge state` alone and `kedge help [COMMAND]` ask for help, as in git."""
+    """Return the arguments, with --help for `kedge`, `kedge dead`, `kedge state` and `kedge help`, as in git."""
     if not arguments or (len(arguments) == 1 and arguments[0] in WITH_ACTS):
         return [*arguments, "--help"]
     if arguments[0] != "help":

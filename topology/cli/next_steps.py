@@ -1,5 +1,5 @@
-"""Command lines that are offered to be typed next, so that they can be pasted as they are: they name our command as the
-user has, and the state directory where it would not be found without.
+"""Suggested next command lines, which the user can paste unchanged. They call kedge by the name that the user typed.
+They name the state directory if kedge would not find it otherwise.
 
 Knows words and folders; must not know what the commands do.
 """
@@ -16,17 +16,17 @@ from topology.cli.redact import blind
 from topology.cli.state_dirs import HOME, state_dirs
 from topology.text import printable
 
-ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # for one run only,
-NEW_ID: Final = ("--run-id", "new")  # and these two words
+ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # options for one run only
+NEW_ID: Final = ("--run-id", "new")  # the same option in two words, for one run only
 
 
 def again(argv: Sequence[str]) -> str:
-    """The command line once more."""
+    """Return the command line to run the same topology again."""
     return f"{_command(argv[0])} {' '.join(map(quoted, blind(_for_good(argv[1:]))))}"
 
 
 def quoted(word: str) -> str:
-    """A word that a shell takes as this one, in one line and with nothing in it that a terminal obeys (S11)."""
+    """Quote a word for a shell, in one line and without characters that a terminal would interpret (S11)."""
     if word.isprintable():
         return shlex.quote(word)
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\{byte:03o}" for byte in os.fsencode(word))
@@ -34,24 +34,24 @@ def quoted(word: str) -> str:
 
 
 def dead_list(directory: Path) -> str:
-    """The command that lists the dead letters in this state directory."""
+    """Return the command that lists the dead letters in this state directory."""
     return f"{_ours()} dead list{_found(directory, '--topology ')}"
 
 
 def stop(directory: Path, option: str = "") -> str:
-    """The command that stops the run on this state directory, with an option of its own."""
+    """Return the command that stops the run on this state directory, with one option of its own."""
     return f"{_ours()} stop{_found(directory, '')}{' ' * bool(option)}{option}"
 
 
 def _found(directory: Path, by: str) -> str:
-    """The words that lead to this state directory: none to the only one of this folder."""
+    """Return the words that name this state directory; none for the only one of this folder."""
     if directory.parent != HOME:
         return f" --state-dir {printable(quoted(str(directory)))}"
     return "" if state_dirs() == [directory] else f" {by}{quoted(directory.name)}"
 
 
 def _ours() -> str:
-    """As the user has called us; as it is installed, where another program has."""
+    """Return the command as the user typed it; `kedge` if another program called us."""
     return _command(sys.argv[0]) if Path(sys.argv[0]).name in ("kedge", "kedge.py") else "kedge"
 
 
@@ -66,7 +66,7 @@ def _command(typed: str) -> str:
 
 
 def _for_good(words: Sequence[str]) -> list[str]:
-    """Without options that are meant for one run only."""
+    """Return the words without options that are meant for one run only."""
     pairs = zip(("", *words[:-1]), words, (*words[1:], ""), strict=True) if words else ()
     return [
         word

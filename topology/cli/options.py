@@ -1,6 +1,6 @@
-"""The options that several commands share, each declared once, and the topology that they name.
+"""The options that several commands share, each declared once, and `declared`, which loads the topology they name.
 
-Light to import: every command's `--help` passes here. Loads the user's module only when `declared` is called.
+Light to import, because every command's `--help` imports this module. Only `declared` loads the user's module.
 """
 
 import os
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 LOG_FORMAT: Final = "--log-format"
-_WHAT: Final = "What is run"  # groups of options in a command's help
-RUN_GROUP: Final = "How it is run"
-_OUTPUT: Final = "What is shown"
+_WHAT: Final = "Topology"  # titles of the groups of options in a command's help
+RUN_GROUP: Final = "Run"
+_OUTPUT: Final = "Output"
 
 TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE-OR-MODULE[:NAME]",
-        help="Where the topology is: a Python file or module, and in it a Topology, or a function that makes one, "
-        "called 'topology' unless named.",
+        help="The topology: a Python file or module, and after a colon the name of a Topology or of a function that "
+        "makes one. Default name: 'topology'.",
     ),
 ]
 SetOption = Annotated[
@@ -37,7 +37,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A parameter of the function that makes it; may be repeated.",
+        help="Set a parameter of the function that makes the topology. Repeatable.",
         rich_help_panel=_WHAT,
     ),
 ]
@@ -46,21 +46,24 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="NAME=VALUE",
-        help="A field of its Config, max_pending=500 say, as KEDGE_MAX_PENDING does; may be repeated.",
+        help="Set a field of the topology's Config, for example max_pending=500. KEDGE_MAX_PENDING does the same. "
+        "Repeatable.",
         rich_help_panel=_WHAT,
     ),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", help="On N processes; in this one unless given.", rich_help_panel=RUN_GROUP),
+    typer.Option(
+        "--workers", metavar="N", help="Run on N worker processes. Default: in this process.", rich_help_panel=RUN_GROUP
+    ),
 ]
 LinksOption = Annotated[
     str | None,
     typer.Option(
         "--links",
         metavar="WHERE",
-        help="Where these listen for one another: ipc, which is the default, or tcp://HOST[:PORT], which is encrypted. "
-        "Each has a port of its own, counted from PORT.",
+        help="How workers connect to each other: ipc (default) or encrypted tcp://HOST[:PORT]. "
+        "Worker N listens on PORT + N.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -69,7 +72,8 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="What runs the bolts in place of Kedge's workers: spark, in micro-batches; more in packages.",
+        help="Run the bolts on this engine instead of Kedge's workers: spark, in micro-batches, or the engine of "
+        "another package.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -79,7 +83,7 @@ ForOption = Annotated[
         "--for",
         metavar="TIME",
         parser=Duration,
-        help="Drain and end after this long: 8s, 2m, 1h, 500ms, or a number of seconds.",
+        help="Drain and end after this time: 8s, 2m, 1h, 500ms, or a number of seconds.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -88,7 +92,7 @@ StateDirOption = Annotated[
     typer.Option(
         "--state-dir",
         metavar="DIR",
-        help="What is kept between runs; .kedge/NAME-OF-TOPOLOGY unless given.",
+        help="Directory for what is kept between runs. Default: .kedge/NAME-OF-TOPOLOGY.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -96,7 +100,7 @@ NoStateOption = Annotated[
     bool,
     typer.Option(
         "--no-state",
-        help="Keep nothing on the disk: positions and state are in memory, and gone with the run, as dead letters are.",
+        help="Keep nothing on the disk: positions, state and dead letters are in memory, and lost when the run ends.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -104,8 +108,8 @@ FreshOption = Annotated[
     bool,
     typer.Option(
         "--fresh",
-        help="Forget positions and state of earlier runs, so that everything is read again; sinks still drop what "
-        "they hold, and dead letters stay.",
+        help="Delete positions and state of earlier runs, so that everything is read again. Sinks still drop records "
+        "that they already stored, and dead letters stay.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -114,8 +118,8 @@ RunIdOption = Annotated[
     typer.Option(
         "--run-id",
         metavar="new|NAME",
-        help="Other identities, for this and later runs: everything is read, processed and stored again; under a NAME "
-        "that was used before, sinks still drop what they have of it.",
+        help="Start over with new record identities, for this and later runs: everything is read, processed and "
+        "stored again. If NAME was used before, sinks skip the records they already stored under it.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -123,7 +127,7 @@ DuplicatesOption = Annotated[
     bool,
     typer.Option(
         "--accept-duplicates",
-        help="Go on though the topology has changed while something was in flight, which may be stored twice.",
+        help="Start although the topology changed while messages were in flight. Their outputs may be stored twice.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -132,7 +136,7 @@ CheckTypesOption = Annotated[
     typer.Option(
         "--check-types",
         help="Check the types of each record's fields. A wrong type fails at the line that makes the record. "
-        "For tries and tests: it takes some microseconds a record.",
+        "For trials and tests: it takes some microseconds per record.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
@@ -140,21 +144,21 @@ LossOption = Annotated[
     bool,
     typer.Option(
         "--accept-loss",
-        help="Go on though a file of the state directory is missing, or older than it was.",
+        help="Start although a file of the state directory is missing, or older than it was. Its content is lost.",
         rich_help_panel=RUN_GROUP,
     ),
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="End stdout with one JSON object: the run in figures.", rich_help_panel=_OUTPUT),
+    typer.Option("--json", help="End stdout with one JSON object: the figures of the run.", rich_help_panel=_OUTPUT),
 ]
 LogFormatOption = Annotated[
     LogFormat,
     typer.Option(
         LOG_FORMAT,
         metavar="FORMAT",
-        help="The log on stderr: auto (console on a terminal, else a JSON object a line), console, or json: then "
-        "progress and errors are JSON, too.",
+        help="Format of the log on stderr: auto (console on a terminal, else one JSON object per line), console, or "
+        "json. With json, progress and errors are JSON too.",
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -163,18 +167,18 @@ LogLevelOption = Annotated[
     typer.Option(
         "--log-level",
         metavar="LEVEL",
-        help="The log from this level on: debug, info, warning or error.",
+        help="Lowest level of the log: debug, info, warning or error.",
         rich_help_panel=_OUTPUT,
     ),
 ]
 DebugOption = Annotated[
     bool,
-    typer.Option("--debug", help="Log from level debug on, and show whole tracebacks.", rich_help_panel=_OUTPUT),
+    typer.Option("--debug", help="Log from level debug on, and show complete tracebacks.", rich_help_panel=_OUTPUT),
 ]
 
 
 def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether all that is said is to be JSON, errors of the command line itself included."""
+    """Return True if all output is to be JSON, including errors of the command line itself."""
     found = environment.get("KEDGE_LOG_FORMAT", "")
     for word, after in zip(arguments, [*arguments, ""][1:], strict=True):
         if word == LOG_FORMAT:
@@ -187,8 +191,8 @@ def json_asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 def declared(
     target: str, set_: list[str], config: list[str], *, check_types: bool = False, absent: list[str] | None = None
 ) -> tuple["Graph", "Recipe"]:
-    """The topology, loaded and configured; and from its configuration what makes it once more, in a worker process.
-    `absent`: for what runs nothing, as of `settings.arguments`."""
+    """Load and configure the topology. Return it, and a function that makes it again from its configuration, in a
+    worker process. `absent`: for commands that run nothing; see `settings.arguments`."""
     if check_types:
         from topology.exact_types import check_when_made
 

@@ -1,6 +1,6 @@
-"""Secrets that were typed into the command line as they are: said once, and never repeated by what we print (S12).
+"""Secrets typed in plain text on the command line: warned about once, and never repeated in Kedge's output (S12).
 
-Knows words of a command line and the voice; must not know topologies or how a secret is told from another value.
+Knows words of a command line and the terminal; must not know topologies, nor how to recognise a secret.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from topology.cli.output import terminal
 from topology.codes.settings import SECRET_ON_COMMAND_LINE
 from topology.text import printable
 
-_keys: set[str] = set()  # of this command's --set and the like: those whose values nobody is to read again
+_keys: set[str] = set()  # keys of --set and similar options whose values must not be printed
 
 
 def warn_of(keys: Iterable[str], option: str = "--set") -> None:
-    """Tells of each key that its value can be read by others, and remembers it for `blind`."""
+    """Warn for each key that other users can read its value, and remember the key for `blind`."""
     for key in keys:
         _keys.add(key)
         text = f"warning: {option} {printable(key)}=… is a secret that all users of this machine can read"
@@ -24,12 +24,12 @@ def warn_of(keys: Iterable[str], option: str = "--set") -> None:
 
 
 def blind(words: Sequence[str]) -> list[str]:
-    """The words of a command line without the values of secrets; each as it was otherwise."""
+    """Return the words of a command line without the values of secrets, and otherwise unchanged."""
     return [_blind(word) for word in words]
 
 
 def hide(keys: Iterable[str]) -> None:
-    """Remembers these for `blind`: they were not typed, and so are not told."""
+    """Remember these keys for `blind`, without a warning: their values were not typed."""
     _keys.update(keys)
 
 

@@ -1,11 +1,10 @@
-"""A command's end of the socket by which it reaches a run: one question, and what the run answers.
+"""The command's side of the socket to a run: send one request, receive the answers.
 
-Blocks; for programs without a loop. Must not know what is asked. What a run says is decoded by type, and is not yet
-safe for a terminal.
+Blocks; for programs without an event loop. Must not know the meaning of requests. Answers are decoded by type, and are
+not yet safe for a terminal.
 """
 
 import contextlib
-import fcntl
 import os
 import select
 import socket
@@ -18,6 +17,7 @@ from typing import Final
 from topology.cli.output import terminal
 from topology.codes.command_line import RUN_CONNECTION_LOST, RUN_NOT_ANSWERING, RUN_UNREACHABLE, UNKNOWN_RUN_PROTOCOL
 from topology.errors import WorkerError
+from topology.filesystem.locks import lock_shared
 from topology.runtime.run.command_socket import (
     ANSWER_BYTES_MAX,
     ELSEWHERE,
@@ -33,22 +33,22 @@ from topology.runtime.run.command_socket import (
 )
 from topology.text import printable
 
-CONNECT_S: Final = 5.0  # how long a run may take to accept,
-WORD_S: Final = 1.0  # and to say something, until it is told that nothing comes
-STARTING_S: Final = 10  # how long a run which has just been started may take until it can be reached
+CONNECT_S: Final = 5.0  # seconds that a run may take to accept a connection
+WORD_S: Final = 1.0  # seconds without data, after which the caller's `silent` is called
+STARTING_S: Final = 10  # seconds that a run which was just started may take until it can be reached
 CHUNK_BYTES: Final = 64 * 1024
-ANSWER_S: Final = 60.0  # how long one answer may take from its first byte to its last,
-SILENT_MAX: Final = 300  # and how many seconds nobody waits on for its first
+ANSWER_S: Final = 60.0  # seconds that one answer may take from its first byte to its last
+SILENT_MAX: Final = 300  # seconds without a byte, after which waiting for an answer ends
 
 
 class RunConnection:
-    """A connection to a run. `with` closes it. Raises WorkerError where the run is gone before it has answered."""
+    """A connection to a run. `with` closes it. Raises WorkerError if the run ends before it has answered."""
 
     def __init__(self, connection: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = connection
         self.clock = clock
         self._data = bytearray()
-        self._begun: float | None = None  # when the first byte of what is being read came
+        self._begun: float | None = None  # time of the first byte of the answer that is being read
 
     def __enter__(self) -> "RunConnection":
         return self
@@ -57,19 +57,19 @@ class RunConnection:
         self._connection.close()
 
     def ask(self, request: Request) -> None:
-        """Sends a question."""
+        """Send a request."""
         try:
             self._connection.settimeout(CONNECT_S)
             self._connection.sendall(packed(request))
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has hung up, and perhaps said why
+            pass  # the run has closed the connection, and may have sent the reason before
         except OSError as error:
             raise _gone() from error
 
     def heard(self, silent: Callable[[int], None], patience_s: int = SILENT_MAX) -> Answer:
-        """The next thing that the run says. While that is nothing, `silent` is called each second with how many it has
-        been; it may end the waiting by raising. Raises WorkerError for what no run says, for an answer that takes more
-        than ANSWER_S, and after patience_s without a byte."""
+        """Return the next answer of the run. While none arrives, `silent` is called each second with the number of
+        seconds so far; it may end the waiting by raising. Raises WorkerError for an invalid answer, for an answer that
+        takes more than ANSWER_S, and after patience_s without a byte."""
         seconds = 0
         while True:
             try:
@@ -83,7 +83,7 @@ class RunConnection:
                     ) from None
 
     def _next(self) -> Answer:
-        """The next thing that the run says. Raises TimeoutError after WORD_S without a word."""
+        """Return the next answer of the run. Raise TimeoutError after WORD_S without data."""
         head = self._whole(4)
         length = int.from_bytes(head, "little")
         if length > ANSWER_BYTES_MAX:
@@ -97,7 +97,7 @@ class RunConnection:
         return answer
 
     def _whole(self, length: int) -> bytes:
-        """So many bytes from the beginning of what is not yet read, which stay there."""
+        """Return the first `length` bytes that are not yet consumed. They stay in the buffer."""
         self._connection.settimeout(WORD_S)
         while len(self._data) < length:
             if self._begun is not None and self.clock() - self._begun > ANSWER_S:
@@ -116,16 +116,16 @@ class RunConnection:
 
 
 def no_run(why: str) -> WorkerError:
-    """What answers is something else, or of another version."""
-    return WorkerError(f"what answers is no run of this version of Kedge: {why}", code=UNKNOWN_RUN_PROTOCOL)
+    """Return the error for an answer that no run of this version sends."""
+    return WorkerError(f"the answer is not from a run of this version of Kedge: {why}", code=UNKNOWN_RUN_PROTOCOL)
 
 
 def _gone() -> WorkerError:
-    return WorkerError("the run is gone without a last word: it was killed, or has failed", code=RUN_CONNECTION_LOST)
+    return WorkerError("the run ended without an answer: it was killed, or has failed", code=RUN_CONNECTION_LOST)
 
 
 def line_to(directory: Path) -> RunConnection | None:
-    """A connection to the run on this state directory; None where there is nobody, or nobody that we may command."""
+    """Connect to the run on this state directory. Return None if there is no run, or none that we may command."""
     for path in _paths(directory):
         with contextlib.ExitStack() as closing:
             connection = closing.enter_context(socket.socket(socket.AF_UNIX))
@@ -142,8 +142,8 @@ def line_to(directory: Path) -> RunConnection | None:
 
 
 def reached(directory: Path) -> RunConnection | None:
-    """A connection to the run there, None where nobody has the directory. A run that has just been started is waited
-    for. Raises WorkerError for one that can't be reached."""
+    """Connect to the run on this state directory, or return None if no process uses it. Waits for a run that was just
+    started. Raise WorkerError for an unreachable run."""
     for second in range(STARTING_S + 1):
         line = line_to(directory)
         if line is not None:
@@ -157,7 +157,7 @@ def reached(directory: Path) -> RunConnection | None:
 
 
 def may_command_us(uid: int) -> bool:
-    """Whether we believe this user's process to be the run: one of ours, or of anybody for root."""
+    """Return True if we accept a process of this user as the run: our own user's, or any user's for root."""
     return os.geteuid() == 0 or may_command(uid)
 
 
@@ -170,7 +170,7 @@ def _paths(directory: Path) -> Iterator[Path]:
 
 
 def _connect(connection: socket.socket, path: Path) -> None:
-    """Connects, from within the directory where the path is too long: a command is alone in its process."""
+    """Connect to the socket. If its path is too long, change into its directory: a command is alone in its process."""
     near = short(path)
     if near is not None:
         connection.connect(near)
@@ -185,7 +185,7 @@ def _connect(connection: socket.socket, path: Path) -> None:
 
 
 def runs(directory: Path) -> bool:
-    """Whether somebody can be reached there."""
+    """Return True if a run can be reached on this state directory."""
     line = line_to(directory)
     if line is not None:
         with line:
@@ -194,14 +194,14 @@ def runs(directory: Path) -> bool:
 
 
 def locked(directory: Path) -> bool:
-    """Whether a run has this directory, though it may not be reached, or not yet. Looks for a moment, by a lock that
-    others may share."""
+    """Return True if a run has locked this directory, even if the run can't be reached, or not yet. Tries a shared lock
+    for a moment."""
     try:
         lock = os.open(directory / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock_shared(lock)
     except OSError:
         return True
     finally:

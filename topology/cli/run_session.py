@@ -1,7 +1,7 @@
-"""One run from the command line: signals, progress, its end, and what is said about it.
+"""One run from the command line: signals, progress, the end of the run, and the summary.
 
-Everything for people goes to stderr, but for the summary; with `--json` stdout has one line, the run in figures. What
-the run does is the runtime's; this file must not know workers or executors beyond what they tell.
+All output for people goes to stderr, except the summary. With `--json` stdout has one line, the figures of the run.
+Must not know workers or executors beyond their reports.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.embedded.watchdog import watched
 from topology.runtime.os_process.output import Output
 from topology.runtime.run.command_socket import CommandSocket, Ended, ended
+from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.run.signals import handled_signals
 from topology.runtime.run.startup import CARRY_ON, RESUMING, Terms
@@ -42,22 +43,22 @@ from topology.text import printable
 
 logger = logging.getLogger("kedge")
 
-LOADER: Final = "topology.loading.load:again"  # what makes a topology anew, in a worker process
-HINT: Final = "KEDGE_HINT"  # this variable asks for hints where nobody watches a terminal,
-NEXT: Final = "KEDGE_NEXT"  # and this one is a further command that the summary ends with
-LIMIT_AFTER_S: Final = 1.0  # of a shorter run, mostly start and end, nothing can be told
-HINT_LOOK_S: Final = 0.1  # between two looks whether there is something to kill: it is told at the start
-BLOCKED_S: Final = 1.0  # a loop that has not taken note of a signal after this long is blocked
+LOADER: Final = "topology.loading.load:again"  # the function that makes the topology again, in a worker process
+HINT: Final = "KEDGE_HINT"  # this variable turns hints on without a terminal
+NEXT: Final = "KEDGE_NEXT"  # this variable holds a further command, which the summary ends with
+LIMIT_AFTER_S: Final = 1.0  # seconds; a shorter run is mostly start and end, and shows no bottleneck
+HINT_LOOK_S: Final = 0.1  # seconds between two checks whether a worker can be killed; the hint is printed at the start
+BLOCKED_S: Final = 1.0  # seconds; a loop that has not handled a signal after this time is blocked
 
-NOT_STARTED: Final = Ended("failed", 0, 0, 3, 0.0, False, "it could not start")  # a run that has raised
+NOT_STARTED: Final = Ended("failed", 0, 0, 3, 0.0, False, "it could not start")  # the end of a run that has raised
 
-Locked = contextlib.AbstractContextManager[None]  # entered while the state directory is
+Locked = contextlib.AbstractContextManager[None]  # entered while the state directory is locked
 Recipe = Callable[[Config], dict[str, Any]]  # a configuration → arguments for LOADER
 
 
 @dataclass(frozen=True)
 class WorkerProcesses:
-    """Runs on `workers` processes, joined by `links`, that make the topology by what `recipe` gives."""
+    """A run on `workers` processes, connected by `links`, which make the topology from the arguments of `recipe`."""
 
     workers: int
     links: str
@@ -66,9 +67,12 @@ class WorkerProcesses:
 
 @dataclass(frozen=True)
 class Options:
-    """What `kedge run` was told. `state_dir`: None keeps nothing on the disk. `for_s`: drains after so many seconds;
-    None: when the sources end, or a signal. `processes`: None for a run in this process alone. `try_next`: the command
-    that the summary ends with, and why; the same again unless given."""
+    """The options of `kedge run`.
+
+    `state_dir`: None keeps nothing on the disk. `for_s`: the run drains after this many seconds; None: when the sources
+    end, or on a signal. `processes`: None for a run in this process alone. `try_next`: the command that the summary
+    ends with, and its purpose; empty for the same command again.
+    """
 
     state_dir: Path | None = None
     terms: Terms = CARRY_ON
@@ -84,7 +88,7 @@ class Options:
 
 
 class Run(Protocol):
-    """What both kinds of run can do; see `EmbeddedRun`."""
+    """The interface of both kinds of run; see `EmbeddedRun`."""
 
     def drain(self, *, patient: bool = False) -> None: ...
     def abort(self) -> None: ...
@@ -125,8 +129,8 @@ class InOneProcess(EmbeddedRun):
 
 
 def run(topology: Graph, options: Options) -> int:
-    """Runs a topology; blocks until its end. Returns the exit status. Raises DeclarationError, ConfigurationError or
-    StartError where it can't begin, and OSError where what workers have printed can't be written."""
+    """Run a topology; block until its end. Return the exit status. Raise DeclarationError, ConfigurationError or
+    StartError if the run can't start, and OSError if the output of workers can't be written."""
     require_valid(topology)
     state_dir = options.state_dir
     many = f"; {options.workers} worker{'s' * (options.workers != 1)}" if options.processes is not None else ""
@@ -136,7 +140,7 @@ def run(topology: Graph, options: Options) -> int:
     for warning in warnings(topology):
         logger.warning("%s", warning)
     relay = Relay()
-    # From the end of this on signals change nothing: the run is over.
+    # After this call, signals change nothing: the run is over.
     report, restarts, limit, shares = asyncio_run(_run(topology, state_dir, options, relay))
     times = restarts if options.processes is not None else None
     try_next = options.try_next or f"{again(sys.argv)}   # {_next(topology, state_dir)}"
@@ -165,11 +169,10 @@ def _made(
     taking_over: "TakingOver",
 ) -> Run:
     processes = options.processes
+    takeover = Takeover(options.terms, report=taking_over, while_locked=while_locked)
     if processes is None:
         check_threads(OF_A_RUN)
-        return InOneProcess(
-            topology, state_dir=state_dir, terms=options.terms, while_locked=while_locked, begins=taking_over
-        )
+        return InOneProcess(topology, state_dir=state_dir, takeover=takeover)
     from topology.runtime.supervisor.supervisor import SupervisedRun
 
     return SupervisedRun(
@@ -178,17 +181,15 @@ def _made(
         loader=LOADER,
         arguments=processes.recipe(topology.config),
         state_dir=state_dir,
-        terms=options.terms,
+        takeover=takeover,
         links=processes.links,
         output=_relayed(relay),
         log_level=options.log_level,
-        while_locked=while_locked,
-        begins=taking_over,
     )
 
 
 class TakingOver:
-    """Says what the run takes over. `resumes`: whether sources go on where an earlier run was."""
+    """Prints the lines on what the run takes over. `resumes`: True if sources resume where an earlier run stopped."""
 
     def __init__(self) -> None:
         self.resumes = False
@@ -199,8 +200,8 @@ class TakingOver:
 
 
 def _relayed(relay: "Relay") -> Output | None:
-    """What workers write goes through here where it would tear something: the live view, or a long line of JSON, which
-    the log is wherever nobody watches."""
+    """Return the output for workers if their writes would break the live view, or lines of the JSON log. Otherwise
+    return None, and workers write directly."""
     if terminal.live(sys.stderr):
         return Output(relay.line)
     watched = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
@@ -208,7 +209,7 @@ def _relayed(relay: "Relay") -> Output | None:
 
 
 class Relay:
-    """Writes what workers have written. `problem`: why stdout can't be written any more; `failed` is called then."""
+    """Writes the output of workers. `problem`: the error if stdout can no longer be written; calls `failed` then."""
 
     def __init__(self) -> None:
         self.problem: OSError | None = None
@@ -226,37 +227,37 @@ class Relay:
 
 
 def _next(topology: Graph, state_dir: Path | None) -> str:
-    """What a second run does; and what is promised of it, where sinks drop what they have seen, as all of ours do."""
-    sinks = [one for one in topology.components if getattr(one.prototype, "drops_replays", False)]
-    goes_on = "goes on from here" if state_dir is not None else "reads everything again"
-    return goes_on + ": what is stored is not stored twice" * bool(sinks)
+    """Return what a second run does, and its guarantee if sinks drop replays, as all of Kedge's sinks do."""
+    sinks = [sink for sink in topology.components if getattr(sink.prototype, "drops_replays", False)]
+    goes_on = "resumes from here" if state_dir is not None else "reads everything again"
+    return goes_on + ": stored records are not stored twice" * bool(sinks)
 
 
 async def _run(
     topology: Graph, state_dir: Path | None, options: Options, relay: "Relay"
 ) -> tuple[Report, int, str, dict[str, float]]:
-    """Returns how the run has ended, how many workers were restarted, who was the limit, and how busy each bolt was."""
+    """Return the report of the run, the number of restarted workers, the bottleneck, and the load of each bolt."""
     settle_heap()
     taking_over = TakingOver()
-    one = _made(topology, state_dir, options, relay, lambda directory: commands.listening(directory), taking_over)
-    commands = CommandSocket(one, told=terminal.say)
-    relay.failed = one.drain
+    run = _made(topology, state_dir, options, relay, lambda directory: commands.listening(directory), taking_over)
+    commands = CommandSocket(run, told=terminal.say)
+    relay.failed = run.drain
     shape = RateShape.of(topology, options.workers)
     queues = Queues(shape.tasks)
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
     if options.for_s is not None:
-        timer = loop.call_later(options.for_s, _time_is_up, one, options.for_s)
-    signals = Signals(one, alone=options.processes is None)
+        timer = loop.call_later(options.for_s, _time_is_up, run, options.for_s)
+    signals = Signals(run, alone=options.processes is None)
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display(shape) as shown, handled_signals(one, signals.told), signals.last_resort(), signals.watched():
-        showing = loop.create_task(_show(one, shown, shape, queues), name="progress")
-        hinting = loop.create_task(_hint(one, options), name="hint")
+    with display(shape) as shown, handled_signals(run, signals.told), signals.last_resort(), signals.watched():
+        showing = loop.create_task(_show(run, shown, shape, queues), name="progress")
+        hinting = loop.create_task(_hint(run, options), name="hint")
         how = NOT_STARTED
         try:
-            report = await one.finish()
+            report = await run.finish()
             signals.over = True
             how = ended(report)
         finally:
@@ -268,30 +269,30 @@ async def _run(
                 timer.cancel()
     shown.last(report.snapshot)
     if taking_over.resumes and not report.snapshot.total("emitted") and report.ended == "ended":
-        terminal.say("nothing new since")
-    workers = one.by_worker()
+        terminal.say("no new input since the last run")
+    workers = run.by_worker()
     told = report.snapshot.seconds >= LIMIT_AFTER_S
     limit = limit_of({}, workers, shape.tasks, queues.mean()) if told else ""
-    return report, one.restarts, limit, busy(workers, shape)
+    return report, run.restarts, limit, busy(workers, shape)
 
 
 def _time_is_up(run: Run, seconds: float) -> None:
-    terminal.say(f"{seconds:g} s are over: draining")
+    terminal.say(f"{seconds:g} s have passed: draining")
     run.drain()
 
 
 def _hints(options: Options) -> bool:
-    """Whether to say how a worker can be killed: to who watches, or has asked for it (`make run` does)."""
+    """Return True if the hint to kill a worker is printed: on a live terminal, or on request, as by `make run`."""
     return not options.as_json and (terminal.live(sys.stderr) or bool(os.environ.get(HINT)))
 
 
 async def _hint(run: Run, options: Options) -> None:
-    """Says how a worker can be killed, as soon as the run has something to lose. Ends then, or where nobody asks."""
+    """Print how to kill a worker, as soon as the run has something to lose. Ends then, or at once without hints."""
     if not _hints(options) or options.workers < 2:
         return
     while not run.draining:
         processes = run.processes()
-        if len(processes) > 1 and any(one.total("emitted") for one in run.by_worker().values()):
+        if len(processes) > 1 and any(snapshot.total("emitted") for snapshot in run.by_worker().values()):
             worker, pid = max(processes.items())
             terminal.say(f"try: kill -9 {pid}   (worker {worker}), and watch it come back")
             return
@@ -299,7 +300,7 @@ async def _hint(run: Run, options: Options) -> None:
 
 
 async def _show(run: Run, shown: Display, shape: RateShape, queues: Queues) -> None:
-    """Shows the run until cancelled. What goes wrong in that is told once, and ends nothing."""
+    """Show the run until cancelled. An error while showing is logged once, and does not end the run."""
     well = True
     while True:
         try:
@@ -314,45 +315,47 @@ async def _show(run: Run, shown: Display, shape: RateShape, queues: Queues) -> N
                 shown.show(now)
         except Exception:
             if well:
-                logger.warning("the run goes on, but can't be shown", exc_info=True)
+                logger.warning("the run continues, but can't be shown", exc_info=True)
             well = False
         await asyncio.sleep(shown.every_s)
 
 
 class Signals:
-    """Says what a signal does, and ends a process whose loop can't take note of one: a bolt that never returns."""
+    """Prints the effect of a signal, and ends a process whose loop can't handle one: a bolt never returns."""
 
     def __init__(self, run: Run, *, alone: bool = True) -> None:
         self._run = run
-        self._alone = alone  # whether all of the run is in this process
+        self._alone = alone  # True if the whole run is in this process
         self._told = 0
-        self.over = False  # whether the run has ended, and its exit status is known
+        self.over = False  # True if the run has ended, and its exit status is known
 
     def outside(self, handler: Any, number: int, frame: FrameType | None) -> None:
-        """A signal while the loop does not take them: as ever before the run, and nothing once it is over."""
+        """Handle a signal while the loop does not: call the usual handler before the run, do nothing after it."""
         if not self.over and callable(handler):
             handler(number, frame)
 
     def told(self, text: str) -> None:
-        """Called on the loop at each signal, before it takes effect; the second one ends the run."""
+        """Print the effect of a signal. Called on the loop, before the effect; the second one ends the run."""
         self._told += 1
         terminal.say(text)
         if self._told > 1:
             terminal.say(self._run.in_flight())
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
-        """Names what blocks the loop, and answers for it, where user code runs in it."""
+        """Report code that blocks the loop, and handle signals for the loop, if user code runs in it."""
         return watched(terminal.say, _end_now) if self._alone else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def last_resort(self) -> Iterator[None]:
-        """Takes signals as the interpreter does, between two lines of whatever runs, besides the loop's own way."""
+        """Handle signals between two lines of any running code, as the interpreter does, in addition to the loop."""
         received: list[float] = []
         loop = asyncio.get_running_loop()
 
         def hard(number: int, frame: FrameType | None) -> None:
             now = loop.time()
-            slow = bool(received) and not self._told and now - received[0] >= BLOCKED_S  # alone: the watchdog's matter
+            slow = (
+                bool(received) and not self._told and now - received[0] >= BLOCKED_S
+            )  # in one process, the watchdog handles this
             received.append(now)
             if (slow and not self._alone) or len(received) > 2:
                 _end_now(f"the event loop was busy {_place(frame)}" if self._alone else "its workers end by themselves")
@@ -367,8 +370,8 @@ def _place(frame: FrameType | None) -> str:
 
 
 def _end_now(why: str) -> None:
-    """Ends the process from within a signal handler: no lock is taken, nothing is flushed."""
-    shown = "\x1b[?25h\n" if terminal.live(sys.__stderr__) else ""  # the cursor, which the live progress hides
+    """End the process from within a signal handler: take no lock, flush nothing."""
+    shown = "\x1b[?25h\n" if terminal.live(sys.__stderr__) else ""  # shows the cursor again, which the live view hides
     text = f"ended now; {why}"
     if terminal.VOICE.as_event is not None:
         text = terminal.VOICE.as_event("error", text, {})

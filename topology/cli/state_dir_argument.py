@@ -1,6 +1,6 @@
-"""Which state directory a command means: that of a topology by its name, of a file that declares it, or the only one.
+"""The state directory of a command: found by a topology's name, by the file that declares it, or as the only one.
 
-Knows folders and names, and neither what is in a state directory nor who uses it.
+Knows folders and names; must not know the content of a state directory nor its user.
 """
 
 import re
@@ -21,8 +21,8 @@ from topology.codes.command_line import (
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 
-LISTED_MAX: Final = 20  # of them that a sentence names
-_FILE: Final = re.compile(r"[./\\:]")  # what a file or module has in its name, and no topology
+LISTED_MAX: Final = 20  # topologies that an error lists
+_FILE: Final = re.compile(r"[./\\:]")  # characters in the name of a file or module that a topology's name cannot have
 
 
 def _offered(incomplete: str) -> list[str]:
@@ -31,42 +31,42 @@ def _offered(incomplete: str) -> list[str]:
 
 _NAMED: Final = "NAME-OR-FILE"
 _HELP: Final = (
-    "The topology: its name, as in .kedge/NAME, or the file that declares it; the only one there unless given."
+    "The topology: its name, as in .kedge/NAME, or the file that declares it. Default: the only one in .kedge."
 )
 TopologyArgument = Annotated[str | None, typer.Argument(metavar=_NAMED, help=_HELP, autocompletion=_offered)]
 TopologyOption = Annotated[str | None, typer.Option("--topology", metavar=_NAMED, help=_HELP, autocompletion=_offered)]
 WhereOption = Annotated[
     Path | None,
-    typer.Option("--state-dir", metavar="DIR", help="Its state directory, where that is another than .kedge/NAME."),
+    typer.Option("--state-dir", metavar="DIR", help="The topology's state directory. Default: .kedge/NAME."),
 ]
 
 
 def is_file(named: str) -> bool:
-    """Whether this names a file or a module that declares a topology, and not the topology itself."""
+    """Return True if this names a file or a module that declares a topology, and not the topology itself."""
     return _FILE.search(named) is not None
 
 
 def place(named: str | None, state_dir: Path | None, *, by: str = "", narrowed: Any = None) -> Path:
-    """The state directory that is meant, which is there. `by`: the option that names a topology, where an argument does
-    not. `narrowed`: says of several which ones come into question.
+    """Return the state directory of a command, which exists. `by`: the option that names a topology, if an argument
+    does not. `narrowed`: a function that returns True for the candidates, if there are several directories.
 
-    A file is imported, as kedge run does, since nobody else knows what the topology in it is called. Raises
-    ConfigurationError where none is there, or several are.
+    A file is imported, as kedge run does, because only the import shows the name of its topology. Raises
+    ConfigurationError if no directory fits, or several do.
     """
     if state_dir is not None:
         if named is not None:
-            text = f"{given_as('--state-dir')} names one run, and {printable(named)!r} perhaps another"
+            text = f"{given_as('--state-dir')} names one run, and {printable(named)!r} may name another"
             raise ConfigurationError(text, code=TOPOLOGY_AND_STATE_DIR)
         if not state_dir.is_dir():
             shown = printable(str(state_dir))
-            text = f"{shown!r} is no directory" if state_dir.exists() else f"there is no state directory {shown!r}"
+            text = f"{shown!r} is not a directory" if state_dir.exists() else f"there is no state directory {shown!r}"
             raise ConfigurationError(text, code=STATE_DIR_NOT_FOUND)
         return state_dir
     there = state_dirs()
     if named is not None:
         return _named(named, there)
     if not there:
-        raise ConfigurationError(f"no topology has run in this folder: there is nothing in {HOME}", code=NO_STATE_DIRS)
+        raise ConfigurationError(f"no topology has run in this folder: {HOME} is empty or missing", code=NO_STATE_DIRS)
     if len(there) > 1 and narrowed is not None:
         there = [path for path in there if narrowed(path)] or there
     if len(there) > 1:
@@ -88,6 +88,6 @@ def _named(named: str, there: list[Path]) -> Path:
         near = did_you_mean(name, [path.name for path in there])
         text = f"topology {name!r:.80} has no state in {HOME}{near}"
         raise ConfigurationError(
-            text, code=TOPOLOGY_NEVER_RUN, next=f"name one that has, or give its {given_as('--state-dir')}"
+            text, code=TOPOLOGY_NEVER_RUN, next=f"name one that has, or pass its {given_as('--state-dir')}"
         )
     return HOME / name

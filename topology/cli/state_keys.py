@@ -1,7 +1,7 @@
-"""Which keys somebody means by a word on the command line, and how one key's state is shown.
+"""The keys that a word on the command line can mean, and the text for one key's state.
 
-Pure. A word says nothing of its type, and 42 and "42" are two keys, so each that it can be is given, the likeliest
-first. Must not know where state is kept.
+Pure. A word has no type, and 42 and "42" are two keys. So `keys_meant` returns every key that the word can mean, the
+likeliest first. Must not know where state is kept.
 """
 
 import itertools
@@ -17,11 +17,11 @@ from topology.storage.encoding.json_values import key_form, key_json, time_text,
 from topology.storage.rescale.partition import KeptKey
 from topology.text import escaped
 
-MEANT_MAX: Final = 256  # keys that one word can mean
+MEANT_MAX: Final = 256  # keys that one word can mean at most
 
 
 def keys_meant(text: str) -> list[bytes]:
-    """The byte forms of the keys that this can be: of the JSON that it is, and of itself as a text."""
+    """Return the byte forms of the keys that the text can mean: as JSON, and as a plain text."""
     found: dict[bytes, None] = {}
     try:
         told = json.loads(text, parse_float=_Float)
@@ -30,13 +30,13 @@ def keys_meant(text: str) -> list[bytes]:
     else:
         found.update(dict.fromkeys(itertools.islice(_forms(told), MEANT_MAX)))
     if text == "":
-        found[b""] = None  # of a stream that is read as a whole
+        found[b""] = None  # the key of a stream read by global_()
     found.update(dict.fromkeys(_of_text(text)))
     return [*found]
 
 
 class _Float(float):
-    """One that knows how it was written, since it may be a Decimal, exactly."""
+    """A float that keeps its text, since it may be an exact Decimal."""
 
     def __new__(cls, text: str) -> "_Float":
         made = super().__new__(cls, text)
@@ -47,10 +47,10 @@ class _Float(float):
 
 
 def _forms(told: Any) -> Iterator[bytes]:
-    """What one JSON value can be the key of: itself, an enum's value, a Decimal, a time, a tuple or a record."""
+    """Yield the keys that one JSON value can mean: itself, an enum's value, a Decimal, a time, a tuple or a record."""
     plain: list[bytes] = []
     if type(told) is list:
-        for parts in itertools.product(*(list(itertools.islice(_forms(one), 8)) for one in told)):
+        for parts in itertools.product(*(list(itertools.islice(_forms(form), 8)) for form in told)):
             plain += [b"\x0b" + joined(parts), b"\x0d" + joined(parts)]
             if len(plain) >= MEANT_MAX:
                 break
@@ -65,16 +65,16 @@ def _forms(told: Any) -> Iterator[bytes]:
             plain += _tried(lambda: key_bytes(Decimal(number)))
             if type(told) is int:
                 plain += _tried(lambda: key_bytes(float(told)))
-    for one in plain:
-        yield one
-    for one in plain:
-        yield b"\x0a" + one
+    for form in plain:
+        yield form
+    for form in plain:
+        yield b"\x0a" + form
 
 
 def _of_text(text: str) -> list[bytes]:
-    """A text, an enum's value, or a time."""
+    """Return the keys that a text can mean: a text, an enum's value, or a time."""
     plain = _tried(lambda: key_bytes(text))
-    return [*plain, *(b"\x0a" + one for one in plain), *_tried(lambda: key_bytes(datetime.fromisoformat(text)))]
+    return [*plain, *(b"\x0a" + form for form in plain), *_tried(lambda: key_bytes(datetime.fromisoformat(text)))]
 
 
 def _tried(form: Callable[[], bytes]) -> list[bytes]:
@@ -85,7 +85,7 @@ def _tried(form: Callable[[], bytes]) -> list[bytes]:
 
 
 def shown_key(key: bytes) -> str:
-    """A key as people write it."""
+    """Return a key as a user writes it."""
     told = key_json(key)
     return escaped(told) if isinstance(told, str) else json.dumps(told)
 
@@ -93,7 +93,7 @@ def shown_key(key: bytes) -> str:
 def shown(
     component: str, kept: KeptKey, task: int | None, state: str, decode: Callable[[bytes], Any] | None
 ) -> list[str]:
-    """All that is known of one key, a line each. `state` is the type of its value, and `decode` makes it one."""
+    """Return the details of one key, one per line. `state` is the type of the value, and `decode` decodes the value."""
     facts = {
         "slot": f"{kept.slot}" + (f", which is task {task}'s" if task is not None else ""),
         "type": escaped(state.replace("Ellipsis", "...")),

@@ -1,7 +1,7 @@
-"""A mistake of a command line in one sentence of ours, out of what Typer raises: its own words are those of the
-libraries below it, and differ from version to version.
+"""A mistake of a command line as one sentence, made from the error that Typer raises.
 
-Knows errors, options and commands, and not who tells the sentence.
+Typer's own texts come from libraries below it, and differ from version to version. Knows errors, options and commands.
+Must not know the printing of the sentence.
 """
 
 import inspect
@@ -19,25 +19,27 @@ USAGE_ERROR: Final[Any] = (
     typer.BadParameter.__base__
 )  # of options, arguments and commands; Typer exports no name for it
 GIVEN: Final = "given"  # an attribute of errors: the value that could not be converted
-BEGUN_MIN: Final = 4  # characters, dashes included, of an option that may be the beginning of another
-SHOWN_MAX: Final = 80  # characters of a value, or of a word, in a sentence
+BEGUN_MIN: Final = 4  # least characters of a mistyped option, with dashes, that may be the beginning of another
+SHOWN_MAX: Final = 80  # characters of a value or word in a sentence
 
 
 def sentence(error: Any) -> str:
-    """What is wrong. Of what a command of another package has raised by itself, its own words."""
+    """Return a sentence on the mistake. For an error that another package's command raised, return its own text."""
     name = shown_name(error)
     context: Any = error.ctx
     command = getattr(context, "command", None)
     path = getattr(context, "command_path", "kedge")
-    match type(error).__name__:  # Typer exports these neither
+    match type(error).__name__:  # Typer does not export these types either
         case "NoSuchOption":
             near = _near(error.option_name, _options(command))
             return f"there is no option {printable(error.option_name):.{SHOWN_MAX}}{near}"
         case "BadOptionUsage":
-            option = next((one for one in command.params if error.option_name in one.opts), None) if command else None
+            option = (
+                next((known for known in command.params if error.option_name in known.opts), None) if command else None
+            )
             if option is None or getattr(option, "is_flag", False):
                 return f"{error.option_name} takes no value"
-            return f"{error.option_name} takes a value, {option.metavar or option.name.upper()}, and there is none"
+            return f"{error.option_name} needs a value: {option.metavar or option.name.upper()}"
         case "MissingParameter" if name:
             return f"{path} needs {name}"
         case "BadParameter" if GIVEN in vars(error):
@@ -51,14 +53,14 @@ def sentence(error: Any) -> str:
 
 
 def _near(wrong: str, options: Sequence[str]) -> str:
-    """Which option was probably meant: one that begins so, or is like it in more than its dashes."""
-    begun = [one for one in options if len(wrong) >= BEGUN_MIN and one.startswith(wrong)]
-    alike = did_you_mean(wrong.lstrip("-"), [one.lstrip("-") for one in options])
+    """Return a hint at a similar option: it begins with the wrong one, or resembles it in more than the dashes."""
+    begun = [option for option in options if len(wrong) >= BEGUN_MIN and option.startswith(wrong)]
+    alike = did_you_mean(wrong.lstrip("-"), [option.lstrip("-") for option in options])
     return did_you_mean(wrong, options) if alike else f"; did you mean {begun[0]!r}?" if begun else ""
 
 
 def shown_name(error: Any) -> str:
-    """What the user has called the option by; the argument as the help calls it."""
+    """Return the name that the user used for the option; for an argument, its name in the help."""
     parameter = getattr(error, "param", None)
     if parameter is None:
         return ""
@@ -70,14 +72,14 @@ def shown_name(error: Any) -> str:
 
 
 def note_value(parameter: Any) -> None:
-    """Has errors about this parameter's type carry the value that was `given`, which Typer leaves out."""
+    """Make errors about this parameter's type carry the value, as `given`, which Typer leaves out."""
     convert = parameter.process_value
 
     def process(ctx: Any, value: Any) -> Any:
         try:
             return convert(ctx, value)
         except typer.BadParameter as error:
-            # of what was converted, by Typer or by a parser of ours; else a callback's own words say it
+            # only for a failed conversion, by Typer or by our parsers; a callback's own message names the value
             if error.__cause__ is not None or isinstance(error.__context__, ValueError):
                 setattr(error, GIVEN, value)
             raise
@@ -86,8 +88,8 @@ def note_value(parameter: Any) -> None:
 
 
 def extra(ctx: Any, words: list[str]) -> Any:
-    """The error for arguments that a command has no use for."""
-    count = sum(one.param_type_name == "argument" for one in ctx.command.params)
+    """Return the error for surplus arguments of a command."""
+    count = sum(parameter.param_type_name == "argument" for parameter in ctx.command.params)
     most = {0: "no argument", 1: "one argument and no more"}.get(count, f"{count} arguments and no more")
     return USAGE_ERROR(
         f"{ctx.command_path} takes {most}, not {' '.join(words)!r:.{SHOWN_MAX}}{' too' * bool(count)}", ctx
@@ -97,16 +99,16 @@ def extra(ctx: Any, words: list[str]) -> Any:
 def _options(command: Any) -> list[str]:
     if command is None:
         return []
-    return ["--help", *(name for one in command.params if one.param_type_name == "option" for name in one.opts)]
+    return ["--help", *(name for known in command.params if known.param_type_name == "option" for name in known.opts)]
 
 
 def _kind(command: Any, parameter: Any) -> Any:
-    """The type of a parameter's value: that of the command's function, without the None of an option left out."""
+    """Return the type of a parameter's value, from the command's function, without the None of an absent option."""
     annotation = inspect.signature(command.callback, eval_str=True).parameters[parameter.name].annotation
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        kinds = [one for one in typing.get_args(annotation) if one is not type(None)]
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
         annotation = kinds[0] if len(kinds) == 1 else annotation
     return annotation
 
@@ -114,7 +116,7 @@ def _kind(command: Any, parameter: Any) -> Any:
 def _choices(kind: Any) -> list[str]:
     from enum import Enum
 
-    return [str(one.value) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+    return [str(choice.value) for choice in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
 def _described(kind: Any) -> str:

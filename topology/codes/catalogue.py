@@ -1,4 +1,4 @@
-"""All codes, by group and by name. Pure; for those who look a code up: the command, the docs, another process' word."""
+"""All codes, by group and by name. Pure. The command and the docs look codes up here, also codes of other processes."""
 
 from types import ModuleType
 from typing import Final
@@ -16,7 +16,7 @@ _FILES: Final[dict[str, ModuleType]] = {
     "Comparing modes": comparison,
 }
 GROUPS: Final[dict[str, tuple[Code, ...]]] = {
-    title: tuple(sorted((one for one in vars(file).values() if isinstance(one, Code)), key=str))
+    title: tuple(sorted((code for code in vars(file).values() if isinstance(code, Code)), key=str))
     for title, file in _FILES.items()
 }
-CODES: Final[dict[str, Code]] = {one.name: one for group in GROUPS.values() for one in group}
+CODES: Final[dict[str, Code]] = {code.name: code for group in GROUPS.values() for code in group}

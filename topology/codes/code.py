@@ -1,6 +1,6 @@
-"""What the catalogue says of one kind of error, and the words for advice that loses data: the loss comes first.
+"""The entry of one kind of error in the catalogue, and the texts of advice that loses data: they name the loss first.
 
-Values, and no behaviour.
+Values only, without behaviour.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,12 @@ LOSS: Final = (
 class Code:
     """One kind of error.
 
-    name   "K112": a group's digit and a number, for good: one that is given up is not used again.
-    title  what is wrong, in a few words.
-    cause  what it means: one to three sentences.
-    next   what to do now: one sentence, in the imperative. Who raises it may have a better one, with names in it.
-    traced whether it is told with a traceback: that of the user's code, which has raised.
+    name   "K112": the digit of a group, and a number. Permanent: a code that is withdrawn is not used again.
+    title  the name of the error, in a few words.
+    cause  the meaning of the error: one to four sentences.
+    next   the next step for the user, in the imperative. The place that raises the error may pass a better one, with
+           names in it.
+    traced True if the error is printed with a traceback: that of the user's code, which raised.
     """
 
     name: str

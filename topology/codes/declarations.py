@@ -1,4 +1,4 @@
-"""K2xx: mistakes of a declaration, which are all told at once. Words only."""
+"""K2xx: mistakes of a declaration, all of which are reported at once. Text only."""
 
 from typing import Final
 
@@ -6,326 +6,335 @@ from topology.codes.code import Code
 
 INVALID_TOPOLOGY: Final = Code(
     "K200",
-    "The topology can't be run as it is declared",
-    "Each line names the file and line of a call, what is wrong there, and a code of its own. Nothing has been run.",
-    "mend each of these lines; kedge check tells them without running anything.",
+    "Invalid topology",
+    "Each line names the file and line of a call, the mistake there, and its own code. Nothing has been run.",
+    "fix each of these lines; kedge check lists them without running anything.",
 )
 INVALID_NAME: Final = Code(
     "K201",
-    "A name that is not possible",
-    "Names of topologies, components and record classes become names of folders, tables and metrics, so they are 1 "
-    "to 64 letters, digits, _ and -.",
+    "Invalid name",
+    "Names of topologies, components and record classes become names of folders, tables and metrics. So each has 1 to "
+    "64 letters, digits, _ and -.",
     "choose a name of those characters.",
 )
 INVALID_CONFIG: Final = Code(
     "K202",
-    "The configuration is no Config",
-    "The settings of a topology are one value of the class Config, so that each is checked.",
+    "Configuration is not a Config",
+    "The settings of a topology are one value of the class Config, which checks each of them.",
     "write Topology(name, config=Config(max_pending=…)).",
 )
 NO_SPOUT: Final = Code(
     "K203",
-    "There is no spout",
-    "Spouts are the sources; without one nothing would ever happen.",
+    "Topology without a spout",
+    "Spouts are the sources. A topology without a spout has nothing to process.",
     "declare one: lines = topology.spout('lines', FileTail(path)).",
 )
 DUPLICATE_COMPONENT_NAME: Final = Code(
     "K204",
-    "A name is used twice",
-    "A component is known by its name in logs, metrics and stored positions, so each has its own.",
+    "Duplicate component name",
+    "Logs, metrics and stored positions identify a component by its name, so each component needs its own.",
     "rename one of the two.",
 )
 UNREAD_SPOUT: Final = Code(
     "K205",
-    "Nobody reads the spout",
-    "What a spout emits goes nowhere until a bolt takes one of its streams as an input.",
+    "No bolt reads the spout",
+    "Records of a spout go nowhere until a bolt takes one of its streams as an input.",
     "give a stream of it to a bolt: topology.bolt('name', bolt, lines.shuffle()).",
 )
 INVALID_PARALLELISM: Final = Code(
     "K206",
-    "A number of tasks or a concurrency that can't be",
-    "tasks is how many copies share the input, concurrency how many inputs may be under way in each.",
-    "give a whole number within the limits.",
+    "Invalid tasks or concurrency",
+    "tasks is the number of copies that share the input. concurrency is the number of inputs in flight per copy.",
+    "pass a whole number within the limits.",
 )
 INCOMPATIBLE_BOLT_OPTIONS: Final = Code(
     "K207",
-    "Options that the bolt does not fit",
-    "concurrency is for bolts that wait (async), every=… for those that define tick, and deterministic is True or "
+    "Options do not fit the bolt",
+    "concurrency is for bolts that wait (async), every=… is for bolts that define tick, and deterministic is True or "
     "False.",
     "change the option or the bolt, so that they agree.",
 )
 UNCOPYABLE_COMPONENT: Final = Code(
     "K208",
-    "A component that can't be copied",
-    "Each task gets a copy of its own of what was given to the topology, and something in it can't be copied: a "
-    "lock, a socket, an open file, a generator.",
+    "Component cannot be copied",
+    "Each task gets its own copy of the object that you gave to the topology. Something in the object cannot be "
+    "copied: a lock, a socket, an open file, a generator.",
     "take resources in open(self, task), and only configuration in the constructor.",
 )
 DUPLICATE_STREAM_NAME: Final = Code(
     "K209",
-    "Two record classes of one name",
-    "The streams of a component are told apart by the names of their record classes.",
+    "Two record classes with the same name",
+    "The name of a stream is the name of its record class, so a component cannot emit two classes of one name.",
     "rename one of the two classes.",
 )
 UNSERIALIZABLE_FIELD_TYPE: Final = Code(
     "K210",
-    "A record that can't travel",
+    "Record class cannot be serialized",
     "Fields of records are immutable and have a byte form: numbers, str, bytes, datetime, Decimal, enums, records, "
     "tuples and frozensets of these, and X | None.",
     "change the type of the field: a list to tuple[X, ...], a dict to a tuple of pairs.",
 )
 TOPOLOGY_CYCLE: Final = Code(
     "K211",
-    "A cycle",
+    "Cycle in the topology",
     "Tuples would go round for ever, and their tree would never be done.",
-    "remove one of the inputs, or give what comes back a spout of its own.",
+    "remove one of the inputs, or read the returning records with a separate spout.",
 )
 BOLT_WITHOUT_INPUT: Final = Code(
     "K212",
-    "A bolt without an input",
-    "A bolt handles what others emit; without an input it is never called.",
+    "Bolt without an input",
+    "A bolt handles the records of other components. Kedge never calls a bolt without an input.",
     "give it a stream with a grouping: topology.bolt('name', bolt, lines.shuffle()).",
 )
 INVALID_BOLT_INPUT: Final = Code(
     "K213",
-    "Not an input",
-    "An input is a stream with a grouping, as lines.shuffle() makes one.",
-    "write the handle of the component that is read, and a grouping of it.",
+    "Invalid input of a bolt",
+    "An input is a stream with a grouping, such as lines.shuffle().",
+    "write the handle of the component that the bolt reads, and a grouping of it.",
 )
 INVALID_COMPONENT: Final = Code(
     "K214",
     "Not a bolt, or not a spout",
-    "topology.bolt takes an instance of a class that derives from Bolt, or a function that @bolt has made one of; "
-    "topology.spout takes an instance of one that derives from Spout.",
-    "give an instance, or decorate the function with @bolt.",
+    "topology.bolt takes an instance of a class that derives from Bolt, or a function decorated with @bolt. "
+    "topology.spout takes an instance of a class that derives from Spout.",
+    "pass an instance, or decorate the function with @bolt.",
 )
 INVALID_BOLT_METHOD: Final = Code(
     "K215",
-    "A bolt's method that can't be used",
-    "A bolt defines process or execute, one of the two, with annotations: they say which records it takes and emits.",
+    "Invalid method of a bolt",
+    "A bolt defines either process or execute. The annotations of the method are the record classes that the bolt "
+    "takes and emits.",
     "write process(self, record: X) -> Iterator[Y], with your record classes.",
 )
 INVALID_INPUT_TYPE: Final = Code(
     "K216",
-    "A bolt takes what is no record class",
-    "The annotation of the first parameter says which records the bolt takes.",
+    "Input type of a bolt is not a record class",
+    "The annotation of the first parameter names the record classes that the bolt takes.",
     "annotate it with a class that derives from Record, or with several of them, X | Y.",
 )
 INVALID_STATE_TYPE: Final = Code(
     "K217",
-    "A state that can't be kept",
-    "The second parameter of process is its state: State[X], where X can be stored, as a record's fields can.",
+    "Invalid type of state",
+    "The second parameter of process is its state: State[X]. X has to be a type that Kedge can store, as for fields "
+    "of records.",
     "annotate it State[X] with an immutable type: numbers, texts, tuples, frozensets, records.",
 )
 INVALID_PROCESS_RETURN_TYPE: Final = Code(
     "K218",
-    "process gives what is no iterable of records",
+    "Invalid return type of process",
     "process yields records, returns an iterable of them, or returns None.",
     "yield the record, or return [record], and annotate Iterator[X].",
 )
 INVALID_OUTPUT_TYPE: Final = Code(
     "K219",
-    "A component emits what is no record class",
-    "The classes in the annotation of the result are the streams that a component has.",
+    "Output type of a component is not a record class",
+    "The classes in the annotation of the result are the streams of the component.",
     "name classes that derive from Record; a type variable has to be one of the input's.",
 )
 INVALID_SPOUT_METHOD: Final = Code(
     "K220",
-    "A spout's method that can't be used",
-    "A spout defines records or poll, one of the two, and its annotation says which records it emits.",
+    "Invalid method of a spout",
+    "A spout defines either records or poll. The annotation of the method names the record classes that the spout "
+    "emits.",
     "write async def records(self) -> AsyncIterator[Message[X]], or poll(self, limit) -> list[Message[X]].",
 )
 COMPONENT_INSPECTION_RAISED: Final = Code(
     "K221",
-    "A component that can't be read",
-    "Reading the annotations of a component runs code of yours: properties, and annotations in quotes. That raised.",
-    "mend what is named; an annotation in quotes needs its names at the top level of the module.",
+    "Reading a component's annotations raised an exception",
+    "Kedge reads the annotations of a component, which runs your code: properties, and annotations in quotes. That "
+    "code raised.",
+    "fix the code that is named; an annotation in quotes needs its names at the top level of the module.",
 )
 DUPLICATE_INPUT_STREAM: Final = Code(
     "K222",
-    "One stream read twice by one bolt",
-    "Both deliveries of a record have one identity, so the bolt can't tell them apart, and the tree would be done "
+    "Bolt reads the same stream twice",
+    "Both deliveries of a record have the same identity. The bolt cannot distinguish them, and the tree would be done "
     "too early.",
     "keep one of the two inputs, or declare a second bolt for the other.",
 )
 UNKNOWN_INPUT_STREAM: Final = Code(
     "K223",
-    "A stream that is not there, or that the bolt does not take",
-    "An input names a component of the same topology, one record class that it emits, and one that the bolt takes.",
-    "choose a stream that there is: handle[Class], where a component emits several classes.",
+    "Unknown stream, or a stream that the bolt does not take",
+    "An input names a component of the same topology. It also names one record class, which the component emits and "
+    "the bolt takes.",
+    "choose an existing stream: handle[Class], if a component emits several classes.",
 )
 INVALID_GROUPING_FIELDS: Final = Code(
     "K224",
-    "A grouping by fields that can't be",
-    "fields(…) and partial_key(…) name fields of the stream's record class, each once, whose values can be compared.",
+    "Invalid fields of a grouping",
+    "fields(…) and partial_key(…) name fields of the stream's record class, each once. Their values have to be "
+    "comparable.",
     "name fields that the record has.",
 )
 INCOMPATIBLE_GROUPING: Final = Code(
     "K225",
-    "A grouping that does not go with the bolt or the emitter",
-    "State needs fields(…) or global_(), so that a replay meets the task that has it; a bolt that is not "
-    "deterministic needs a grouping that replays alike; direct() needs an emitter with execute.",
+    "Grouping does not fit the bolt or the emitter",
+    "State needs fields(…) or global_(), so that a replay reaches the task that has the state. A bolt that is not "
+    "deterministic needs a grouping that sends a replay to the same task. direct() needs an emitter with execute.",
     "choose one of the groupings that are named.",
 )
 INVALID_CUSTOM_GROUPING: Final = Code(
     "K226",
-    "A custom grouping that can't be used",
+    "Invalid custom grouping",
     "custom(…) takes an instance of a class of yours that derives from Grouping and defines choose(self, record, "
     "tasks).",
-    "give such an instance.",
+    "pass such an instance.",
 )
 MISMATCHED_STATE_KEYS: Final = Code(
     "K227",
-    "Inputs that disagree about the key of the state",
-    "A bolt with state that reads several streams by fields(…) has one state for each key, so the keys have to be of "
-    "the same number and the same types.",
-    "group the streams by fields of the same types.",
+    "Inputs use different key types",
+    "A bolt with state that reads several streams by fields(…) has one state per key. So the keys of all streams need "
+    "the same number of fields and the same types.",
+    "group all streams by fields of the same types, in the same order.",
 )
 STATE_IN_BOLT_ATTRIBUTE: Final = Code(
     "K228",
     "State in an attribute of a bolt (a warning)",
-    "What a bolt keeps in self from record to record is counted twice by a replay, and forgotten by a restart.",
+    "The bolt keeps data in self from record to record. A replay counts such data twice, and a restart loses it.",
     "keep it as process(self, record, state: State[…]).",
 )
 DEAD_LETTERS_OF_BOLT: Final = Code(
     "K229",
-    "Dead letters of a bolt",
-    "A message is a spout's: whichever bolt fails it, it is replayed by its spout, and dead there in the end.",
+    "Only spouts have dead letters",
+    "A message belongs to its spout. If any bolt fails the message, its spout replays it, and in the end it becomes a "
+    "dead letter of the spout.",
     "read the dead letters of the spout: lines.dead.",
 )
 RESERVED_DEAD_LETTER_NAME: Final = Code(
     "K230",
-    "A spout whose own records are called DeadLetter",
-    "Streams are told apart by the names of their record classes, and those of dead letters have this one.",
+    "Record class DeadLetter is reserved",
+    "The name of a stream is the name of its record class, and the stream of dead letters is called DeadLetter.",
     "rename the record class that the spout emits.",
 )
 DEAD_LETTERS_NEVER_SENT: Final = Code(
     "K231",
-    "Dead letters that never come (a warning)",
-    "With guarantee='at-most-once' nothing follows a message after it was emitted, so nothing is known of its end.",
+    "Dead letters are never sent (a warning)",
+    "With guarantee='at-most-once' Kedge does not track a message after its spout emitted it. So Kedge never learns "
+    "that the message failed.",
     "leave the guarantee at 'at-least-once', or do not read dead letters.",
 )
 INVALID_RECOVERY: Final = Code(
     "K232",
-    "A recovery that can't be",
-    "What becomes of a bolt's state when its worker dies is 'checkpoint', 'replay' or 'none'. Only a bolt with state "
-    "has one, and 'replay' needs messages that are followed and replayed.",
+    "Invalid recovery",
+    "recovery sets how a bolt's state is recovered after its worker dies: 'checkpoint', 'replay' or 'none'. Only a "
+    "bolt with state has a recovery. 'replay' needs messages that Kedge tracks and replays.",
     "leave recovery at 'checkpoint', or give the bolt a state and the topology guarantee='at-least-once'.",
 )
 HOLDS_MAX_TOO_LARGE: Final = Code(
     "K233",
-    "A bolt that would hold too many inputs",
-    "A bolt with recovery = 'replay' holds inputs unacked, holds_max at most. Where its spouts may have no more than "
-    "that under way, they would wait for the bolt, and the bolt for them, for ever.",
+    "A bolt's holds_max is too large",
+    "A bolt with recovery = 'replay' holds up to holds_max inputs unacked. If its spouts may have no more than that "
+    "many messages in flight, the spouts and the bolt would wait for each other for ever.",
     "make holds_max smaller than max_pending, or max_pending larger.",
 )
 INVALID_ON_TIMER: Final = Code(
     "K234",
-    "An on_timer that can't be used",
-    "Timers are a part of the state, so only a bolt with state has them. on_timer is called with the key, the timer's "
-    "name and the state, and returns or yields records at once.",
+    "Invalid on_timer method",
+    "Timers are a part of the state, so only a bolt with state has them. Kedge calls on_timer with the key, the "
+    "timer's name and the state. on_timer returns or yields records at once.",
     "write def on_timer(self, key: tuple[Any, ...], name: str, state: State[Z]) -> Iterator[X].",
 )
 INVALID_RENAMED_FROM: Final = Code(
     "K235",
-    "A former name that can't be",
-    "renamed_from is the name under which a component was first run. What is kept is filed under it, so it belongs to "
-    "one component alone.",
-    "give the name that this component had, and no other component's.",
+    "Invalid renamed_from",
+    "renamed_from is the name under which a component was first run. Its stored data is filed under that name, so the "
+    "name belongs to one component only.",
+    "pass the name that this component had, and that no other component has.",
 )
 INVALID_GIVEN_AGAIN: Final = Code(
     "K236",
-    "A spout that does not say what it gives again",
-    "given_again says what becomes of a spout's messages that are in flight when its worker dies: 'same', they come "
-    "again under their ids; 'other ids', under others; 'never', they are lost.",
-    "give one of the three, or leave it out where the source gives the same again.",
+    "Invalid given_again of a spout",
+    "given_again sets what happens to a spout's messages in flight when its worker dies. With 'same' they come again "
+    "under their ids, with 'other ids' under other ids, and with 'never' they are lost.",
+    "write one of the three, or leave it out if the source gives the same messages again.",
 )
 INVALID_COMPANION: Final = Code(
     "K237",
-    "A companion that can't be",
-    "A companion is a process that a run starts beside itself. Its name is a file name, and its own in the topology; "
-    "starting_s is for how many seconds it may start.",
+    "Invalid companion",
+    "A companion is a process that a run starts beside itself. Its name is a file name, and unique in the topology. "
+    "starting_s is the number of seconds that it may take to start.",
     "give topology.companion an object of a class that is a Companion, with a name that no other one has.",
 )
 INVALID_ENDS_LAST: Final = Code(
     "K238",
-    "A spout that does not say whether it ends last",
-    "ends_last is True for a spout that reads what bolts of the same run have put elsewhere, so that it ends after "
-    "their flush; other spouts leave it out.",
+    "Invalid ends_last of a spout",
+    "ends_last is True for a spout that reads data written by bolts of the same run, so that the spout ends after "
+    "their flush. Other spouts leave it out.",
     "write ends_last = True, or leave it out.",
 )
 COMPONENT_WITHOUT_STATE: Final = Code(
     "K240",
-    "A component of which no state is kept",
-    "State is kept of bolts whose process has a parameter `state`, and whose recovery is 'checkpoint', once they have "
-    "run with this state directory.",
-    "name one that has: without a name, kedge state export writes all of them.",
+    "Component without stored state",
+    "Kedge stores the state of bolts whose process has a parameter `state` and whose recovery is 'checkpoint', after "
+    "they have run with this state directory.",
+    "name a component that has state; without a name, kedge state export writes all of them.",
 )
 INVALID_STATE_LINE: Final = Code(
     "K241",
-    "A line that is no state",
-    "kedge state import reads what kedge state export has written, or what is written alike: for each component a "
-    "header, and a line for each key. One line that can't be read refuses all of the file, and nothing is changed.",
-    "mend the line that is named, or export again.",
+    "Invalid line in a state file",
+    "kedge state import reads the output of kedge state export, or lines in the same format: a header per component, "
+    "and a line per key. If one line cannot be read, the command rejects the whole file and changes nothing.",
+    "fix the line that is named, or export again.",
 )
 IMPORTED_STATE_TYPE_MISMATCH: Final = Code(
     "K242",
-    "State of another type",
-    "The header of a component says which type its values are of. They are taken where that is the type that the "
-    "topology has noted or, where its file is named, declares now, or one that is read as it.",
-    "name the topology's file, --topology app.py, where the type has changed; convert the values, and write the new "
-    "type into the header's schema.",
+    "Imported state has another type",
+    "The header of a component names the type of its values. Kedge accepts the type that the topology has stored or a "
+    "type that is read as it. If you name the topology's file, the type that the file declares now counts instead.",
+    "name the topology's file, --topology app.py, if the type has changed; convert the values, and write the new type "
+    "into the header's schema.",
 )
 DUPLICATE_STATE_KEY: Final = Code(
     "K243",
-    "A key of state that is there twice",
-    "Each key of a component has one line: of two nobody knows which one counts.",
-    "leave one of them out, and one less in the header's keys.",
+    "Duplicate key in a state file",
+    "Each key of a component has one line. If a key has two lines, Kedge cannot know which one counts.",
+    "remove one of them, and subtract one from the header's keys.",
 )
 TRUNCATED_STATE_EXPORT: Final = Code(
     "K244",
-    "A file of state that was cut short",
-    "A header says how many keys follow, so that a file which was not written to its end is not taken for all that "
-    "there was.",
-    "export again; where keys were left out on purpose, say how many there are in the header's keys.",
+    "State file is truncated",
+    "A header states how many keys follow. So a file that was not written to its end is not taken for the whole state.",
+    "export again; if you removed keys on purpose, correct their number in the header's keys.",
 )
 STATE_EXPORT_IO_ERROR: Final = Code(
     "K245",
-    "A file of state that can't be read or written",
-    "What is exported is written beside the file first, and takes its name when it is whole.",
-    "give a file in a folder that you may write to, or - for stdin.",
+    "State file cannot be read or written",
+    "An export is written to a new file beside the named one, and takes its name when it is complete.",
+    "name a file in a folder that you may write to, or - for stdin.",
 )
 NEWER_STATE_EXPORT_FORMAT: Final = Code(
     "K246",
-    "A file of state of a newer format",
-    "It was written by a newer Kedge.",
-    "import it by a Kedge that is as new, or export again by this one.",
+    "State file has a newer format",
+    "A newer version of Kedge wrote the file.",
+    "import it with a Kedge that is as new, or export again with this one.",
 )
 UNSUPPORTED_ON_SPARK: Final = Code(
     "K247",
-    "A part of a topology that Spark can't run",
-    "On Spark bolts are copied to whatever process Spark chooses, see whole batches and are begun anew at any time. "
-    "What goes by one task, by a tuple that is held, or by what a bolt keeps in its attributes has no place there.",
-    "do what the line says, or run the topology without --engine.",
+    "Spark cannot run a part of the topology",
+    "On Spark, bolts are copied to any process that Spark chooses, receive whole batches and may be restarted at any "
+    "time. Spark has no support for work tied to one task, for a tuple that is held, or for data in a bolt's "
+    "attributes.",
+    "follow the advice in the line, or run the topology without --engine.",
 )
 INVALID_SPOUT_READ_OPTION: Final = Code(
     "K248",
-    "How the tasks of a spout read, said in a way that can't be",
-    "reads_ahead is how many messages of a records() generator may wait to be emitted; shared_ids is True for a spout "
-    "whose tasks share one set of message ids, as tasks that take every n-th message do.",
+    "Invalid reads_ahead or shared_ids of a spout",
+    "reads_ahead is the number of messages of a records() generator that may wait to be emitted. shared_ids is True "
+    "for a spout whose tasks share one set of message ids, for example tasks that take every n-th message.",
     "write reads_ahead = 128, a whole number from 1 on, and shared_ids = True or False; or leave them out.",
 )
 INVALID_BEGINS_EMPTY: Final = Code(
     "K251",
-    "A bolt that can't begin empty",
-    "begins_empty=True says of a new bolt with state that it does not go on with that of a bolt that is gone. It is "
-    "for bolts whose state is kept, and one with renamed_from goes on with what is kept under that name.",
+    "Invalid begins_empty of a bolt",
+    "begins_empty=True means that a new bolt with state does not resume with the state of a bolt that is gone. It is "
+    "for bolts whose state is kept. It contradicts renamed_from, with which a bolt resumes with the state kept under "
+    "that name.",
     "leave out begins_empty, or renamed_from.",
 )
 INVALID_TICK_METHOD: Final = Code(
     "K252",
-    "A tick that can't be used",
-    "tick is called with the time, and with nothing else: it belongs to no key and no input. What it gives are streams "
-    "of its bolt, which are read from its annotation.",
-    "write def tick(self, now: datetime) -> Iterator[X], or -> None where it gives nothing; it may be async.",
+    "Invalid tick method",
+    "Kedge calls tick with the time only, because a tick belongs to no key and no input. The records of a tick are "
+    "streams of its bolt, which Kedge reads from the annotation.",
+    "write def tick(self, now: datetime) -> Iterator[X], or -> None if it emits nothing; it may be async.",
 )

@@ -1,4 +1,4 @@
-"""K5xx: what happens in a run: failures of inputs, dead messages, sources, workers. Words only."""
+"""K5xx: events in a run: failures of inputs, dead messages, sources, workers. Text only."""
 
 from typing import Final
 
@@ -6,105 +6,106 @@ from topology.codes.code import Code
 
 EVENT_LOOP_BLOCKED: Final = Code(
     "K566",
-    "The event loop is blocked",
-    "A bolt or spout computes or waits for long without `await`, so that nothing else of the process runs: no other "
-    "bolt, no ack, no view of the run. The line names the component and where it stands. Time in which the loop did "
-    "not turn counts for no timeout. A run of one process can't name what keeps Python's lock until it returns, a long "
-    "regular expression say.",
-    "set `blocking = True` on the bolt, which runs its `process` in a thread; or write it as async def, and await what "
-    "it waits for.",
+    "Event loop is blocked",
+    "A bolt or spout computes or waits for long without `await`, so nothing else in the process runs: no other bolt, "
+    "no ack, no view of the run. The line names the component and its place in the code. Timeouts exclude the time in "
+    "which the loop did not run. A run of one process cannot name code that holds Python's lock until it returns, for "
+    "example a long regular expression.",
+    "set `blocking = True` on the bolt, which runs its `process` in a thread; or write it as async def, and await "
+    "what it waits for.",
 )
 
 
 USER_CODE_RAISED: Final = Code(
     "K501",
-    "User code raised",
-    "A method of a bolt or spout raised. Where it was handling an input, that input has failed, and its message is "
-    "replayed for retry_for_s, or max_replays times. The first of each kind is shown with your frames, the others are "
-    "counted.",
-    "mend the line that the traceback ends in; raise Reject where no replay can help.",
+    "User code raised an exception",
+    "A method of a bolt or spout raised. If the method was handling an input, Kedge failed that input, and replays "
+    "its message for retry_for_s, or max_replays times. Kedge shows the first exception of each kind with your "
+    "frames, and counts the others.",
+    "fix the last line of the traceback; raise Reject if no replay can help.",
 )
 BOLT_FAILED_INPUT: Final = Code(
     "K502",
-    "A bolt failed its input",
-    "A bolt that defines execute has called out.fail: the message is replayed.",
-    "look at the reason that it gave.",
+    "Bolt failed its input",
+    "A bolt that defines execute called out.fail. Kedge replays the message.",
+    "read the reason that the bolt gave.",
 )
 PROCESS_TIMEOUT: Final = Code(
     "K503",
-    "Over the time limit",
-    "process or execute did not end within process_timeout_s, and was cancelled: the message is replayed.",
+    "Process timeout",
+    "process or execute did not return within process_timeout_s, and Kedge cancelled it. Kedge replays the message.",
     "find what it waits for, or raise the limit: --config process_timeout_s=….",
 )
 EMIT_FAILED: Final = Code(
     "K504",
-    "An emission that could not go",
-    "A record could not be routed or encoded, so the input that emitted it has failed.",
-    "look at the sentence: it has a code of its own (K6xx).",
+    "Emission failed",
+    "Kedge could not route or encode a record, so the input that emitted it failed.",
+    "read the message: it ends in a code of its own (K6xx).",
 )
 MESSAGE_REJECTED: Final = Code(
     "K505",
-    "Rejected",
-    "A bolt has raised Reject: this message can never be processed, and is dead at once, without replays.",
-    "look at what the bolt says of the record; nothing else is to be done.",
+    "Message was rejected",
+    "A bolt raised Reject: it can never process this message. The message becomes dead at once, without replays.",
+    "read the reason that the bolt gave; no other action is needed.",
 )
 TREE_TIMEOUT: Final = Code(
     "K506",
-    "No progress",
-    "Nothing was acked in a tuple's tree for tree_timeout_s: the message is replayed.",
-    "look for the bolt that holds it, or raise the limit: --config tree_timeout_s=….",
+    "Tree timeout: no progress",
+    "Nothing was acked in a tuple's tree for tree_timeout_s. Kedge replays the message.",
+    "find the bolt that holds it, or raise the limit: --config tree_timeout_s=….",
 )
 TUPLE_FORGOTTEN: Final = Code(
     "K507",
-    "Held and forgotten",
-    "A bolt that defines execute kept a tuple, and has lost it without out.ack or out.fail.",
+    "Tuple was neither acked nor failed",
+    "A bolt that defines execute held a tuple, and dropped it without out.ack or out.fail.",
     "ack or fail each tuple that execute is given.",
 )
 PEER_WORKER_LOST: Final = Code(
     "K508",
-    "A link or a worker was lost",
-    "What was under way there is replayed. This does not count against max_replays.",
-    "nothing, unless it comes again: then look at why the worker died.",
+    "Link or worker was lost",
+    "Kedge replays the messages that were in flight there. These replays do not count against max_replays.",
+    "do nothing, unless it happens again: then find out why the worker died.",
 )
 DRAIN_TIMEOUT: Final = Code(
     "K509",
-    "Cut off by the drain",
-    "The run was to end, and this was not done within its time.",
-    "raise drain_timeout_s where it needs longer.",
+    "Drain timeout",
+    "The run was draining, and this message was not done within the time limit.",
+    "raise drain_timeout_s if the message needs more time.",
 )
 STALE_TUPLE: Final = Code(
     "K510",
-    "Stale",
-    "A tuple of an earlier attempt, or of a worker that is replaced, came late and was dropped. Its message is "
-    "replayed.",
-    "nothing: it is counted so that it is not passed over.",
+    "Stale tuple was dropped",
+    "A tuple of an earlier attempt, or of a worker that was replaced, came late, and Kedge dropped it. Kedge replays "
+    "its message.",
+    "do nothing: Kedge counts the tuple only so that you see it.",
 )
 UNDECODABLE_RECORD: Final = Code(
     "K511",
-    "A record that can't be decoded",
-    "The bytes of a record from another worker are not those of its class: a field holds what its type does not allow.",
-    "mend what the emitter puts into the field.",
+    "Record cannot be decoded",
+    "The bytes of a record from another worker do not fit its class: a field holds a value that its type does not "
+    "allow.",
+    "fix the value that the emitter puts into the field.",
 )
 RECORD_TOO_LARGE: Final = Code(
     "K512",
-    "A record that is too large for a frame",
-    "Records between workers travel in frames, which have a limit; its tree has failed.",
-    "send a reference in place of the content: a path, a key.",
+    "Record is too large for a frame",
+    "Records travel between workers in frames, which have a size limit. The record's tree has failed.",
+    "send a reference instead of the content: a path, a key.",
 )
 MESSAGE_DEAD: Final = Code(
     "K520",
-    "A message is dead",
-    "It has failed for longer than retry_for_s or more often than max_replays allows, or was rejected. "
-    "It is not tried again by itself; the others go "
-    "on. It is counted, and the exit status is 1. A run that keeps state keeps it as a dead letter.",
-    "mend the cause that is shown with it, then kedge dead replay NAME; --config on_dead=stop ends a run at the first "
-    "one.",
+    "Message is dead",
+    "The message failed for longer than retry_for_s or more often than max_replays allows, or a bolt rejected it. "
+    "Kedge does not try it again by itself, and goes on with the other messages. Kedge counts the message, and the "
+    "exit status is 1. A run that keeps state keeps it as a dead letter.",
+    "fix the cause that is shown with it, then run kedge dead replay NAME; --config on_dead=stop ends a run at the "
+    "first one.",
 )
 SPOUT_RAISED: Final = Code(
     "K521",
-    "A source raised",
-    "poll or records of a spout raised, so the run drains and ends: nobody could read on for it.",
-    "mend the line that the traceback ends in; catch in the spout what can be waited for.",
+    "Source raised an exception",
+    "A spout raised in poll or records. Its source cannot be read further, so the run drains and stops.",
+    "fix the last line of the traceback; catch in the spout the exceptions that it can wait out.",
 )
 POLL_RETURNED_NONE: Final = Code(
     "K522",
@@ -114,200 +115,203 @@ POLL_RETURNED_NONE: Final = Code(
 )
 UNKNOWN_PARTITION: Final = Code(
     "K523",
-    "A message of an unknown partition",
-    "Positions are kept for each partition that partitions() names, and this message is of none of them.",
+    "Message of an unknown partition",
+    "Kedge keeps a position per partition that partitions() names. The partition of this message is not among them.",
     "return that partition, with its epoch, from partitions().",
 )
 NON_INCREASING_ID: Final = Code(
     "K524",
-    "An id that does not grow",
-    "The ids of a partition's epoch that are ints grow from message to message, with gaps or without, so that "
-    "progress can be kept as ranges. This one is not above the one before it, and is not that of a message under way.",
-    "give each message the next number or offset; where ids begin again, let partitions() name a new epoch; ids that "
-    "are names are str or bytes.",
+    "Message id does not increase",
+    "Integer ids of a partition's epoch increase from message to message, with or without gaps, so that Kedge can "
+    "keep progress as ranges. This id is not above the previous one, and is not that of a message in flight.",
+    "give each message the next number or offset; if ids begin again, name a new epoch in partitions(); make ids that "
+    "are names str or bytes.",
 )
 WORKER_STATE_BROKEN: Final = Code(
     "K525",
-    "The state of a worker can't be trusted",
-    "The disk has lost something while the state was written: an fsync failed, or what was read back is damaged. "
-    "Nothing was acked on it. What is on the disk is read anew by the next start of the worker.",
-    "look at the disk and its log (dmesg); with several workers, the worker is replaced by itself.",
+    "State of a worker cannot be trusted",
+    "The disk lost data while Kedge wrote the state: an fsync failed, or the data that was read back is damaged. "
+    "Nothing was acked because of that write. The next start of the worker reads the disk again.",
+    "check the disk and its log (dmesg); with several workers, Kedge replaces the worker by itself.",
 )
 LAST_POSITIONS_NOT_KEPT: Final = Code(
     "K526",
-    "The last positions are not kept",
-    "The state could not be written at the end of the run: no space, a quota, or a disk that is read-only. What was "
-    "done since the last commit is processed once more by the next run; idempotent sinks drop it.",
-    "make room before the next run.",
+    "Last positions were not saved",
+    "Kedge could not write the state at the end of the run: the disk is full or read-only, or a quota is reached. The "
+    "next run processes everything since the last commit once more. Idempotent sinks drop the repeated records.",
+    "free disk space before the next run.",
 )
 WORKER_DIED: Final = Code(
     "K530",
-    "A worker died",
-    "A worker process has ended by itself, or was killed. It is restarted, goes on with the state that was kept, and "
-    "what was under way is replayed.",
-    "look at how it ended: SIGKILL is mostly memory, SIGSEGV an extension in C.",
+    "Worker died",
+    "A worker process ended by itself, or was killed. Kedge restarts it with its saved state and replays the messages "
+    "that were in flight.",
+    "find out how it ended: SIGKILL mostly means memory, SIGSEGV an extension in C.",
 )
 TOO_MANY_WORKER_DEATHS: Final = Code(
     "K531",
     "Workers died too often",
     "More workers died within a minute than max_restarts allows, so the run has ended.",
-    "mend the cause, or raise max_restarts.",
+    "fix the cause, or raise max_restarts.",
 )
 WORKER_DIED_WHILE_ENDING: Final = Code(
     "K532",
-    "A worker died while the run ended",
-    "It ended without its last word, and nobody read on in its place: whether all that it had was done is not known.",
-    "run again: what was stored is not stored twice.",
+    "Worker died while the run ended",
+    "The worker ended without its final report, and no other worker took over its work. So Kedge does not know "
+    "whether all of its work was done.",
+    "run again: records that are stored are not stored twice.",
 )
 RUNTIME_FAILED: Final = Code(
     "K533",
-    "A part of the runtime has died",
-    "Something in Kedge itself raised. What the process had is lost, and is replayed by others.",
-    "please report it, with the traceback: it is a mistake of ours.",
+    "Part of the runtime failed",
+    "An exception was raised in Kedge itself. The process loses its work in flight, and other processes replay it.",
+    "please report it, with the traceback: it is a bug in Kedge.",
 )
 WORKER_UNREACHABLE: Final = Code(
     "K534",
-    "A worker can't be connected to",
-    "The address of another worker could not be used, or there was no descriptor left for it. It is tried again some "
-    "times a second.",
-    "look at the address: with tcp links, all workers need to reach it; and at the limit of descriptors, ulimit -n.",
+    "Worker cannot be reached",
+    "Kedge could not use the address of another worker, or had no file descriptor left for the connection. Kedge "
+    "tries again several times per second.",
+    "check the address: with tcp links, all workers need to reach it; also check the limit of file descriptors, "
+    "ulimit -n.",
 )
 SINK_WRITER_DIED: Final = Code(
     "K535",
-    "A sink's writer has ended",
-    "The task that writes for a sink raised what it does not expect. What the sink takes now fails.",
+    "Writer task of a sink failed",
+    "The task that writes for a sink raised an unexpected exception. All inputs that the sink takes from now on fail.",
     "please report it, with the traceback, if it is a sink of Kedge's.",
 )
 STATE_NOT_WRITABLE: Final = Code(
     "K536",
-    "The state can't be written",
-    "The disk is full, a quota is reached, or the state directory can't be written any more. Nothing is lost: the "
-    "sources wait, and what is under way goes on.",
-    "make room, or make the directory writable again; the run goes on by itself.",
+    "State cannot be written",
+    "The disk is full, a quota is reached, or the state directory is no longer writable. Nothing is lost: the sources "
+    "wait, and messages in flight are processed further.",
+    "free disk space, or make the directory writable again; the run resumes by itself.",
 )
 STATE_DURABILITY_UNKNOWN: Final = Code(
     "K537",
-    "What the disk has is not known any more",
-    "The system could not make something durable, or gives back something else than was written. Nothing may be built "
-    "on that, so the process ends, and the next one reads what is there.",
-    "look at the disk and the kernel's log; if the run does not start again, it says what to do.",
+    "Content of the disk is unknown",
+    "The system could not make data durable, or returns other data than was written. Kedge cannot rely on that data, "
+    "so the process ends. The next process reads the data that is on the disk.",
+    "check the disk and the kernel's log; if the run does not start again, its error names the next step.",
 )
 DEAD_LETTER_BOLT_FAILED: Final = Code(
     "K538",
-    "Who reads the dead letters has failed",
-    "A bolt that reads a spout's dead letters has failed for one of them for longer than retry_for_s "
-    "or more often than max_replays allows. The "
-    "letter is kept, as every dead letter is in a run that keeps state; only this bolt does not get it again.",
-    "mend the bolt that reads them; `kedge dead show NAME` shows the letter.",
+    "Bolt that reads dead letters failed",
+    "A bolt that reads a spout's dead letters failed for one of them for longer than retry_for_s or more often than "
+    "max_replays allows. A run that keeps state keeps the letter, as it keeps every dead letter. Only this bolt does "
+    "not get the letter again.",
+    "fix the bolt that reads them; `kedge dead show NAME` shows the letter.",
 )
 DEAD_LETTER_NOT_REPLAYABLE: Final = Code(
     "K539",
-    "A dead letter can't be replayed",
-    "Its spout, or the class of its record, has changed since the message died; or workers have died again and again "
-    "while it was replayed. The letter stays.",
-    "look at the sentence; `kedge dead show NAME` shows the letter, `kedge dead replay NAME` tries again.",
+    "Dead letter cannot be replayed",
+    "The letter's spout, or the class of its record, has changed since the message died; or workers died repeatedly "
+    "during the replay. Kedge keeps the letter.",
+    "read the message; `kedge dead show NAME` shows the letter, `kedge dead replay NAME` tries again.",
 )
 REPLAYING_ONE_BY_ONE: Final = Code(
     "K540",
     "Messages are replayed one at a time",
-    "Workers have died twice while the same messages were under way. To find out whether it is one of these that takes "
-    "them down, each is replayed alone, and nothing else is read meanwhile.",
-    "nothing: it takes some seconds, and the others go on by themselves.",
+    "Workers died twice while the same messages were in flight. To find out whether one of these messages kills them, "
+    "Kedge replays each alone, and reads nothing else in the meantime.",
+    "do nothing: it takes some seconds, and then the run resumes by itself.",
 )
 DEADLY_MESSAGE: Final = Code(
     "K541",
-    "A message takes workers down",
-    "Workers have died three times while this message was under way, the last time while it was there alone; so it is "
-    "dead, and the others go on.",
-    "look at how the worker ended (K530) and at this record: an extension in C, os._exit, or all of the memory.",
+    "Message kills workers",
+    "Workers died three times while this message was in flight, the last time while it was the only one. So Kedge "
+    "marks the message as dead and resumes with the others.",
+    "find out how the worker ended (K530), and look at this record: an extension in C, os._exit, or all of the memory.",
 )
 SINK_STORE_AWAY: Final = Code(
     "K546",
-    "A store is away",
-    "A sink's store does not answer, is locked, or has no room. The sink asks again for as long as it takes; its "
-    "inputs wait without a deadline, and the sources with them. Nothing is lost, and no replays are spent.",
-    "mend what the sentence names, and the run goes on by itself; or end it, and what waits is read again next time.",
+    "Store of a sink is unavailable",
+    "A sink's store does not answer, is locked, or has no room. The sink retries without a time limit. Its inputs "
+    "wait without a deadline, and the sources wait too. Nothing is lost, and no replays are spent.",
+    "fix what the message names, and the run resumes by itself; or end the run, and the next one reads the waiting "
+    "messages again.",
 )
 SINK_STORE_BROKEN: Final = Code(
     "K547",
-    "A store is broken",
-    "A disk has failed to sync what a sink wrote, or the sink's file is damaged. What is stored is not known in this "
-    "process any more, so it acks nothing and ends; the next one reads what is there.",
-    "look at the disk and at the system's log; then start the run anew, which stores what was not acked.",
+    "Store of a sink is broken",
+    "A disk failed to sync a sink's write, or the sink's file is damaged. This process no longer knows what is "
+    "stored, so it acks nothing and ends. The next process reads the data that is there.",
+    "check the disk and the system's log; then start the run again, which stores the records that were not acked.",
 )
 TIMER_FAILED: Final = Code(
     "K548",
-    "A timer, or what it has put out, could not be processed",
-    "on_timer has returned records, and a bolt below failed them for as long as retry_for_s "
-    "or as often as max_replays allows, or rejected them; or, "
-    "when all inputs had ended, on_timer itself has raised as often. The records, or the timer, are kept in the state "
-    "directory, this run does not try them any more, and its exit status is 1.",
-    "mend what the bolt says of them; the next run tries them again.",
+    "Timer or its records failed",
+    "A bolt failed the records of an on_timer for as long as retry_for_s or as often as max_replays allows, or "
+    "rejected them. Or on_timer itself raised as often, after all inputs had ended. Kedge keeps the records, or the "
+    "timer, in the state directory. This run does not try them again, and its exit status is 1.",
+    "fix the error that the bolt reports for them; the next run tries them again.",
 )
 FSYNC_OFF_ALLOWED: Final = Code(
     "K550",
-    "A server without fsync",
-    "The sink was told that it may use a server with fsync off. What is acked there is lost when the power goes.",
+    "PostgreSQL server runs without fsync",
+    "The sink may use this server because allow_fsync_off is set. A power failure loses records that are acked.",
     "turn fsync on in postgresql.conf, unless losing that is fine.",
 )
 COMPANION_FAILED: Final = Code(
     "K551",
-    "A companion that can't go on",
-    "A process beside the run has said that it failed for something that a user has to mend; the sentence is its own. "
-    "The run drains and ends, with exit status 1, and the next one goes on from there.",
-    "mend what the sentence says, and run again.",
+    "Companion failed",
+    "A process beside the run reported a failure that a user has to fix. The message is the companion's own. The run "
+    "drains and ends, with exit status 1, and the next run resumes from there.",
+    "fix what the message names, and run again.",
 )
 TOO_MANY_COMPANION_DEATHS: Final = Code(
     "K552",
-    "A companion that dies again and again",
-    "A process beside the run has died more often within a minute than max_restarts allows. What it wrote to stderr "
-    "last was told, and is in companions/NAME.log in the state directory's folder kept.",
-    "see there why it died, and run again.",
+    "Companion died too often",
+    "A process beside the run died more often within a minute than max_restarts allows. Kedge has printed its last "
+    "lines of stderr. They are also in companions/NAME.log in the folder kept of the state directory.",
+    "find there why it died, and run again.",
 )
 COMPANION_LAUNCH_RAISED: Final = Code(
     "K553",
-    "A companion that could not be launched",
-    "The method launch of a companion raised, so that no process was started.",
-    "mend it; for what a user has to mend it raises ConfigurationError, with a sentence.",
+    "Companion could not be launched",
+    "The method launch of a companion raised, so no process was started.",
+    "fix the method; for a failure that a user has to fix, raise ConfigurationError with a message.",
 )
 COMPANION_DIED: Final = Code(
     "K554",
-    "A companion has died",
-    "A process beside the run has ended with another status than 0, or was killed. It is started again, and all that "
-    "it had started was killed first; the last lines that it wrote to stderr follow.",
-    "nothing, unless it comes again: what it wrote is in companions/NAME.log in the state directory's folder kept.",
+    "Companion died",
+    "A process beside the run ended with another status than 0, or was killed. Kedge kills every process that the "
+    "companion had started, and starts the companion again. Its last lines of stderr follow.",
+    "do nothing, unless it happens again: its stderr is in companions/NAME.log in the folder kept of the state "
+    "directory.",
 )
 RECORD_REJECTED_ON_SPARK: Final = Code(
     "K555",
-    "A record that a bolt on Spark has rejected",
-    "With --engine spark, a bolt has raised Reject, a sink has failed a row for good, or a spout's message can't go. "
-    "The rest of its batch has gone on. The dead letter has the record as a text, to be read: `kedge dead replay` "
-    "tells the same once more, and gives no bolt on Spark the record again, as Spark computes no batch again that is "
-    "done.",
-    "see the record in the letter; mend the bolt, or what has made the record; then `kedge dead drop` the letter, and "
-    "have the source give the message anew.",
+    "Bolt on Spark rejected a record",
+    "With --engine spark, a bolt raised Reject, a sink failed a row for good, or a spout's message cannot be sent. "
+    "The other records of its batch were processed. The dead letter has the record as a text, for you to read. `kedge "
+    "dead replay` only prints the same error again and gives no bolt on Spark the record, because Spark does not "
+    "compute a finished batch again.",
+    "read the record in the letter; fix the bolt, or the code that made the record; then `kedge dead drop` the "
+    "letter, and let the source give the message again.",
 )
 DUPLICATE_MESSAGE_ID: Final = Code(
     "K556",
-    "One id for two messages",
-    "An id names one message of its partition, and a source may give that as often as it likes. This one gave an id "
-    "again with another record while the first was not done: one of the two would have been taken for the other.",
-    "give each message an id of its own, or name the part of the source that it comes from: "
-    'Message(record, id, partition="…").',
+    "Two messages with the same id",
+    "An id names one message of its partition, and a source may give that message repeatedly. This source gave an id "
+    "again with another record while the first was not done. Kedge would have taken one of the two for the other.",
+    "give each message an id of its own, or name the part of the source that it comes from: Message(record, id, "
+    'partition="…").',
 )
 WORKER_SOCKET_DELETED: Final = Code(
     "K571",
-    "A worker's socket was gone",
-    "The file of the socket that other workers reach this one by was deleted, by a program that tidies up temporary "
-    "files say. It is made again, as soon as that can be done; links that stood were not cut.",
-    "nothing, unless it comes again: then set XDG_RUNTIME_DIR or TMPDIR to a directory that nobody tidies up.",
+    "Socket of a worker was deleted",
+    "The file of the socket through which other workers reach this one was deleted, for example by a program that "
+    "removes temporary files. The worker makes the file again as soon as it can. Existing links were not cut.",
+    "do nothing, unless it happens again: then set XDG_RUNTIME_DIR or TMPDIR to a directory that no program cleans up.",
 )
 SINK_FILE_DAMAGED: Final = Code(
     "K572",
-    "A sink's file is damaged",
-    "SQLite has found pages that are not what was written, or a line of a JSON Lines file does not match its key: a "
-    "failing disk, or a program that has written into it. Files of up to 1 GiB are looked through at the end of a run. "
-    "What was acked is not sent again, so the rows that are lost do not come back by themselves.",
-    "look at the disk. Restore the file from a copy; or take out of it what can be read (sqlite3 FILE .recover); or "
-    "give up its rows: move it away, and run over the same input with another state directory, which makes it anew.",
+    "File of a sink is damaged",
+    "SQLite found pages with other content than was written, or a line of a JSON Lines file does not match its key. "
+    "The disk is failing, or a program wrote into the file. Kedge checks files of up to 1 GiB at the end of a run. "
+    "Acked records are not sent again, so lost rows do not come back by themselves.",
+    "check the disk. Restore the file from a copy; or extract the rows that can be read (sqlite3 FILE .recover); or "
+    "give up its rows: move it away, and run over the same input with another state directory, which makes it again.",
 )

@@ -1,7 +1,8 @@
-"""A topology in Mermaid's words, which GitHub and many editors draw. Pure: a picture in, text out.
+"""A topology in Mermaid's language, which GitHub and many editors draw. Pure: a picture in, text out.
 
-Nodes have numbers for ids, since names may be words of Mermaid's own (`end`), and may begin with what it takes for a
-kind of line (`o`, `x`, `-`). In labels all that it could obey, Markdown and HTML too, is written as an entity.
+Nodes have numbers as ids, because names may be Mermaid keywords (`end`), and may begin with a character that Mermaid
+reads as a kind of line (`o`, `x`, `-`). In labels, all characters that Mermaid, Markdown or HTML could interpret are
+written as entities.
 """
 
 import re
@@ -11,8 +12,8 @@ from topology.drawing.model import Picture, PictureNode, told_tasks
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
 OBEYED: Final = re.compile(r"[!-+./:-@\[-^`{-~]|(?<![A-Za-z0-9])[_-]|[_-](?![A-Za-z0-9])")
-SHOWN_MAX: Final = 8  # workers that are listed in one node
-COLOURS: Final = {  # each with a colour for its text, so that it can be read in dark pages too
+SHOWN_MAX: Final = 8  # workers listed in one node
+COLOURS: Final = {  # each with a text colour, so that it is readable on dark pages too
     "spout": "fill:#d5f5ee,stroke:#0f766e,color:#10231f",
     "bolt": "fill:#dfeaff,stroke:#1d4ed8,color:#101c33",
     "sink": "fill:#fff0d6,stroke:#b45309,color:#2b1a05",
@@ -20,7 +21,7 @@ COLOURS: Final = {  # each with a colour for its text, so that it can be read in
 
 
 def mermaid(picture: Picture) -> str:
-    """A flowchart, from left to right, without a line end after it."""
+    """Return a flowchart, from left to right, without a line end after it."""
     lines = ["---", f'title: "{picture.name}"', "---", "flowchart LR"]
     for number, node in enumerate(picture.nodes):
         opening, closing = SHAPES[node.kind]
@@ -33,8 +34,8 @@ def mermaid(picture: Picture) -> str:
 
 
 def encoded(text: str, encoding: str) -> str:
-    """A flowchart with what an encoding lacks written as entities."""
-    return "".join(one if _fits(one, encoding) else f"#{ord(one)};" for one in text)
+    """Return a flowchart in which characters that the encoding lacks are entities."""
+    return "".join(character if _fits(character, encoding) else f"#{ord(character)};" for character in text)
 
 
 def _fits(character: str, encoding: str) -> bool:
@@ -46,7 +47,7 @@ def _fits(character: str, encoding: str) -> bool:
 
 
 def _said(node: PictureNode) -> list[str]:
-    """The lines of a node: with a placement, its tasks on each worker."""
+    """Return the lines of a node; with a placement, they include its tasks on each worker."""
     placed = [f"{told_tasks(tasks)} on worker {worker}" for worker, tasks in node.workers.items()]
     if len(placed) > SHOWN_MAX:
         placed = [f"on {len(placed)} workers"]
@@ -58,8 +59,11 @@ def _label(*lines: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text with what Mermaid, Markdown or HTML could obey as entities; dashes and underscores within words are
-    plain. Two dollars begin a formula, and a backslash and an n are a line end, however they are written: a space of
-    no width keeps them apart."""
+    """Return the text with entities for all characters that Mermaid, Markdown or HTML could interpret. Dashes and
+    underscores within words stay plain.
+
+    Two dollars begin a formula, and a backslash and an n are a line end, even as entities: a zero-width space separates
+    them.
+    """
     apart = re.sub(r"\$(?=\$)|\\(?=n)", lambda found: f"{found[0]}\u200b", text)
     return OBEYED.sub(lambda found: f"#{ord(found[0])};", apart)

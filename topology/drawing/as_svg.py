@@ -1,8 +1,8 @@
-"""A scene as SVG: one file that needs nothing else, for pages and notebooks, in bright and in dark.
+"""A scene as SVG: one self-contained file for pages and notebooks, in bright and in dark.
 
-Pure, and the same for the same topology. ASCII alone, so that no encoding spoils it; its classes have a prefix and
-nothing has an id, so that it can stand within a page, beside others of its kind. It paints its own ground, for the
-page around it may be dark where the reader's system is bright. No scripts, no links, no fonts of its own.
+Pure, and the same for the same topology. Only ASCII, so that no encoding damages it. Its classes have a prefix and no
+element has an id, so that a page can contain it next to others of its kind. It paints its own background, because the
+page around it may be dark while the reader's system is bright. No scripts, no links, no fonts of its own.
 """
 
 from collections import Counter
@@ -16,22 +16,22 @@ from topology.drawing.layout import Arrangement, Places, Spacing, arranged, plac
 from topology.drawing.model import Edge, Picture, PictureNode
 from topology.drawing.widths import ems, wrapped
 
-PAGE: Final = 900.0  # the width that a page or a window has at least
+PAGE: Final = 900.0  # the minimum width of a page or a window
 MARGIN: Final = 24.0
-HEAD: Final = 68.0  # the title, the line under it, and the room above
-FOOT: Final = 58.0  # the legend, and the room around it
+HEAD: Final = 68.0  # the title, the line under it, and the space above
+FOOT: Final = 58.0  # the legend, and the space around it
 SIZES: Final = {"title": 18.0, "name": 14.0, "class": 12.5, "small": 11.5, "chip": 10.0}  # of text
-LEADING: Final = 1.4  # from one line to the next, in its size
+LEADING: Final = 1.4  # the distance from one line to the next, relative to its size
 LINE_MAX: Final = 30  # columns of one line
 PADDING_X, PADDING_Y = 18.0, 9.0  # between a node's outline and its text
-STACK: Final = 4.0  # how far the second outline of several tasks shows
+STACK: Final = 4.0  # the visible part of the second outline, which shows that there are several tasks
 GAP: Final = 28.0  # between neighbours in a layer
 PORT_GAP: Final = 28.0  # between edges at one node
-PORT_GAP_MIN, INSET = 10.0, 18.0  # at least so much; and from a node's corner to the first edge
-SLACK: Final = 0.3  # of the distance between edges: how far one may be shifted to come in straight
-REACH_MIN, REACH_MAX = 24.0, 130.0  # between layers: the more, the farther an edge has to go aside
-SLOPE: Final = 0.28  # of that way
-LEAD: Final = 13.0  # straight ahead before a node, for the arrow
+PORT_GAP_MIN, INSET = 10.0, 18.0  # the minimum between edges; the distance from a node's corner to the first edge
+SLACK: Final = 0.3  # the part of the distance between edges by which one may be shifted to arrive straight
+REACH_MIN, REACH_MAX = 24.0, 130.0  # between layers: grows with the distance that an edge moves aside
+SLOPE: Final = 0.28  # the share of that distance
+LEAD: Final = 13.0  # the straight piece before a node, for the arrow
 CHIPS_ROOM: Final = 24.0  # the height of a row of chips
 CHIPS_MAX: Final = 5  # in one node
 
@@ -47,31 +47,32 @@ class Text:
 
     @property
     def width(self) -> float:
-        """Rather more than less."""
+        """The width, rather over- than underestimated."""
         return ems(self.text) * SIZES[self.kind]
 
     @property
     def height(self) -> float:
-        """Of the whole line."""
+        """The height of the whole line."""
         return SIZES[self.kind] * LEADING
 
 
 @dataclass
 class Chip:
-    """A small mark with the number of a worker and of its tasks; `worker` is None for a mark that sums workers up."""
+    """A small mark with the number of a worker and of its tasks; `worker` is None for a mark that summarizes
+    workers."""
 
     text: Text
     worker: int | None
 
     @property
     def width(self) -> float:
-        """With the room to the next one."""
+        """The width with the space to the next chip."""
         return self.text.width + 14
 
 
 @dataclass
 class Item:
-    """What stands at a vertex: its lines, its size and its middle. `what` is None where an edge only passes."""
+    """The content of a vertex: its lines, its size and its middle. `what` is None if an edge only passes."""
 
     what: PictureNode | Edge | None = None
     lines: list[Text] = field(default_factory=list)
@@ -84,8 +85,8 @@ class Item:
 
 @dataclass
 class Scene:
-    """All that is drawn. `strokes` has of each edge the pieces before and after its label, as points; between two of
-    these a piece is straight along the way of the layers, or bends in the room between two layers."""
+    """All that is drawn. `strokes` has the pieces of each edge before and after its label, as points. Between two
+    points, a piece is straight in the direction of the layers, or bends in the space between two layers."""
 
     picture: Picture
     nodes: list[Item]
@@ -97,8 +98,9 @@ class Scene:
 
 
 def scene(picture: Picture, width_min: float = 0.0) -> Scene:
-    """The one of the two ways that suits a page. `width_min` is what the head and the foot need."""
-    arrangement = arranged(len(picture.nodes), [(one.source, one.target) for one in picture.edges])
+    """Return the downward or the rightward drawing, whichever suits a page. `width_min` is the width of the head and
+    the foot."""
+    arrangement = arranged(len(picture.nodes), [(edge.source, edge.target) for edge in picture.edges])
     down = _Making(picture, arrangement, down=True).scene(width_min)
     if down.width <= PAGE:
         return down
@@ -107,7 +109,7 @@ def scene(picture: Picture, width_min: float = 0.0) -> Scene:
 
 
 class _Making:
-    """A scene on its way; 'across' is along a layer, 'along' from one layer to the next."""
+    """A scene under construction; 'across' is along a layer, 'along' from one layer to the next."""
 
     def __init__(self, picture: Picture, arrangement: Arrangement, *, down: bool) -> None:
         self.picture, self.arrangement, self.down = picture, arrangement, down
@@ -116,13 +118,13 @@ class _Making:
         for edge, vertex in zip(picture.edges, arrangement.labels, strict=True):
             self.items[vertex] = _label(edge)
         self._room_for_ports()
-        self.across = [one.width if down else one.height for one in self.items]
-        self.along = [one.height if down else one.width for one in self.items]
+        self.across = [item.width if down else item.height for item in self.items]
+        self.along = [item.height if down else item.width for item in self.items]
         self.places = placed(arrangement, Spacing(self.across, GAP, PORT_GAP, INSET, SLACK))
         self.bands = _bands(arrangement, self.places, self.along)  # the start and the end of each layer
 
     def scene(self, width_min: float) -> Scene:
-        """The scene with its margins."""
+        """Return the scene with its margins."""
         broad = max((middle + size / 2 for middle, size in zip(self.places.middles, self.across, strict=True)))
         long = self.bands[-1][1]
         wide, high = (broad, long) if self.down else (long, broad)
@@ -139,11 +141,11 @@ class _Making:
                 for piece in self._pieces(edge)
             )
             strokes.append((before, after))
-        nodes, labels = self.items[: self.arrangement.nodes], [self.items[one] for one in self.arrangement.labels]
+        nodes, labels = self.items[: self.arrangement.nodes], [self.items[vertex] for vertex in self.arrangement.labels]
         return Scene(self.picture, nodes, labels, strokes, self.down, width + 2 * MARGIN, high + HEAD + FOOT)
 
     def _room_for_ports(self) -> None:
-        """Lets nodes grow until all of their edges find room at their side."""
+        """Enlarge nodes until all of their edges have space at their side."""
         leaving = Counter(edge.source for edge in self.picture.edges)
         reaching = Counter(edge.target for edge in self.picture.edges)
         for number, item in enumerate(self.items[: self.arrangement.nodes]):
@@ -157,7 +159,8 @@ class _Making:
         return (across, along) if self.down else (along, across)
 
     def _pieces(self, edge: int) -> tuple[list[Point], list[Point]]:
-        """The points of an edge, across and along: at the borders of layers, and of the things it touches."""
+        """Return the points of an edge, across and along: at the borders of layers, and of the items that it
+        touches."""
         chain = self.arrangement.chains[edge]
         label = chain.index(self.arrangement.labels[edge])
         depth = next(row for row, layer in enumerate(self.arrangement.layers) if chain[0] in layer)
@@ -214,13 +217,13 @@ def _lines(text: str, kind: str) -> list[Text]:
     return [Text(line, kind) for line in wrapped(text, LINE_MAX)]
 
 
-ARROW: Final = 8.0  # the length of an arrow's head, and its half width
-ARROW_HALF: Final = 4.5
+ARROW: Final = 8.0  # the length of an arrow's head
+ARROW_HALF: Final = 4.5  # half the width of an arrow's head
 CORNER: Final = 7.0  # of a bolt
 BEVEL: Final = 11.0  # of a sink
 LEGEND: Final = (("spout", "spout: a source"), ("bolt", "bolt"), ("sink", "sink: a bolt that emits nothing"))
 SWATCH: Final = (22.0, 13.0)  # of the legend
-SIMPLE: Final = frozenset(map(chr, range(0x20, 0x180))) | frozenset("→×…")  # drawn as wide as it was measured
+SIMPLE: Final = frozenset(map(chr, range(0x20, 0x180))) | frozenset("→×…")  # drawn as wide as measured
 
 _HUES: Final = ("#2563eb", "#b45309", "#047857", "#be185d", "#7c3aed", "#0e7490", "#4d7c0f", "#475569")  # of workers
 
@@ -257,14 +260,14 @@ STYLE: Final = (
 
 
 def svg(picture: Picture) -> str:
-    """The picture as a document, without a line end after it."""
+    """Return the picture as a document, without a line end after it."""
     head = max(Text(picture.name, "title").width, Text(picture.described, "small").width)
     drawn = scene(picture, max(head, sum(_legend_widths(picture))))
     return "\n".join(document(drawn)).encode("ascii", "xmlcharrefreplace").decode()
 
 
 def document(drawn: Scene) -> Iterator[str]:
-    """The lines of the document."""
+    """Yield the lines of the document."""
     picture, width, height = drawn.picture, f"{drawn.width:.0f}", f"{drawn.height:.0f}"
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kedge" role="img" aria-label="{escape(picture.name)}" '
@@ -287,7 +290,7 @@ def document(drawn: Scene) -> Iterator[str]:
 
 
 def _sentences(picture: Picture) -> Iterator[str]:
-    """The picture for those who can't see it."""
+    """Yield a description of the picture, for readers who cannot see it."""
     yield f"{picture.described}."
     for edge in picture.edges:
         source, target = picture.nodes[edge.source], picture.nodes[edge.target]
@@ -296,7 +299,7 @@ def _sentences(picture: Picture) -> Iterator[str]:
 
 
 def _path(points: list[Point], down: bool) -> str:
-    """Straight lines, and curves where a piece goes aside."""
+    """Return a path of straight lines, and of curves if a piece moves aside."""
     parts = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         if abs(x - to_x) < 0.05 or abs(y - to_y) < 0.05:
@@ -309,7 +312,7 @@ def _path(points: list[Point], down: bool) -> str:
 
 
 def _shortened(points: list[Point], down: bool) -> list[Point]:
-    """The points with room for the arrow's head."""
+    """Return the points with space for the arrow's head."""
     x, y = points[-1]
     return [*points[:-1], (x, y - ARROW + 1) if down else (x - ARROW + 1, y)]
 
@@ -344,7 +347,7 @@ def _chip(chip: Chip, x: float, y: float) -> Iterator[str]:
 
 
 def _outline(kind: str, x: float, y: float, width: float, height: float) -> str:
-    """A spout has round ends, a bolt small corners, a sink bevelled ones."""
+    """Return an outline. A spout has round ends, a bolt small corners, a sink bevelled ones."""
     if kind == "sink":
         cut = min(BEVEL, height / 2)
         return (
@@ -360,14 +363,15 @@ def _outline(kind: str, x: float, y: float, width: float, height: float) -> str:
 
 
 def _line(x: float, y: float, line: Text, anchor: str = "middle") -> str:
-    """A text; one with characters whose widths fonts don't agree on is fitted into what was measured."""
+    """Return a text element. A text with characters whose widths differ between fonts is fitted into its measured
+    width."""
     fitted = "" if SIMPLE.issuperset(line.text) else f' textLength="{line.width:.1f}" lengthAdjust="spacingAndGlyphs"'
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     return f'<text class="kedge-{line.kind}" {place}{fitted}>{escape(line.text)}</text>'
 
 
 def _legend_words(picture: Picture) -> list[tuple[str, Text]]:
-    return [(kind, Text(words, "small")) for kind, words in LEGEND if any(one.kind == kind for one in picture.nodes)]
+    return [(kind, Text(words, "small")) for kind, words in LEGEND if any(node.kind == kind for node in picture.nodes)]
 
 
 def _legend_widths(picture: Picture) -> list[float]:

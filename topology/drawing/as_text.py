@@ -1,6 +1,7 @@
-"""A topology for a terminal: drawn with boxes where that is legible in its width, else as a list of who reads whom.
+"""A topology for a terminal: boxes if they are legible in its width, otherwise a list of the subscribers of each
+component.
 
-Pure: the width and whether there is more than ASCII are passed in. The text is the same for the same topology.
+Pure: the width, and whether it may use more than ASCII, are passed in. The text is the same for the same topology.
 """
 
 from collections.abc import Iterator
@@ -10,17 +11,17 @@ from topology.drawing.boxes import TangledError, boxes
 from topology.drawing.model import Picture, told_tasks
 from topology.drawing.widths import columns, wrapped
 
-NODES_MAX: Final = 20  # more boxes are not taken in at one look
+NODES_MAX: Final = 20  # more boxes cannot be taken in at one look
 EDGES_MAX: Final = 40
 WAYS: Final = ((True, True), (True, False), (False, False))  # downwards, labels in one line
 PLAIN: Final = str.maketrans({"→": "->", "×": "x", "…": "...", "─": "-", "▶": ">", "·": "-"})
-FURTHER: Final = " " * 6  # before what is left of a line
+FURTHER: Final = " " * 6  # before the rest of a line
 TABLE_MIN: Final = 50  # columns of a table of names and workers
-WIDTH_MIN: Final = 20  # of a list; narrower terminals break its lines themselves
+WIDTH_MIN: Final = 20  # columns of a list; narrower terminals break its lines themselves
 
 
 def text(picture: Picture, width: int, *, plain: bool = False) -> str:
-    """The picture in at most `width` columns, without a line end after it; `plain`: in ASCII."""
+    """Return the picture in at most `width` columns, without a line end after it; `plain`: in ASCII."""
     lines = [*_folded(f"{picture.name}: {picture.described}", width, ""), "", *_body(picture, width, plain)]
     if picture.workers is not None:
         lines += ["", *_placement(picture, width, plain)]
@@ -32,7 +33,7 @@ def _said(text: str, plain: bool) -> str:
 
 
 def _body(picture: Picture, width: int, plain: bool) -> list[str]:
-    """The lowest drawing that fits; the list where none does."""
+    """Return the lowest drawing that fits, or the list if none does."""
     drawn = []
     if len(picture.nodes) <= NODES_MAX and len(picture.edges) <= EDGES_MAX:
         for down, flat in WAYS:
@@ -55,7 +56,7 @@ def _legend(picture: Picture, width: int, plain: bool) -> list[str]:
 
 
 def _listed(picture: Picture, width: int, plain: bool) -> Iterator[str]:
-    """Each component, and below it who reads it."""
+    """Yield each component, and below it its subscribers."""
     for number, node in enumerate(picture.nodes):
         if number:
             yield ""
@@ -67,7 +68,8 @@ def _listed(picture: Picture, width: int, plain: bool) -> Iterator[str]:
 
 
 def _placement(picture: Picture, width: int, plain: bool) -> Iterator[str]:
-    """Which tasks of each component are on which worker: a table, or where that is too narrow, a paragraph each."""
+    """Yield the tasks of each component on each worker: as a table, or as one paragraph per component if that is too
+    narrow."""
     names = [_said(node.name, plain) for node in picture.nodes]
     broad = min(max(map(columns, names)), width // 3)
     for name, node in zip(names, picture.nodes, strict=True):
@@ -82,7 +84,7 @@ def _placement(picture: Picture, width: int, plain: bool) -> Iterator[str]:
 
 
 def _folded(text: str, width: int, indent: str) -> list[str]:
-    """The text in lines of the terminal's width, the further ones indented."""
+    """Return the text in lines of the terminal's width; all but the first are indented."""
     width = max(width, WIDTH_MIN)
     if columns(text) <= width:
         return [text]

@@ -1,7 +1,7 @@
-"""A topology as boxes and lines of characters, downwards or to the right; no wider and no higher than it has to be.
+"""A topology as boxes and lines of characters, downwards or to the right, no wider and no higher than necessary.
 
-Pure. The same arrangement as in SVG, in whole columns and rows: all sizes across the layers are odd, so that everything
-has a middle, and places that were fitted keep their distances when they are rounded.
+Pure. The arrangement is that of the SVG, in whole columns and rows. All sizes across the layers are odd, so that
+everything has a middle, and fitted places keep their distances when they are rounded.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from topology.drawing.model import Edge, Picture, PictureNode
 from topology.drawing.widths import columns, wrapped
 
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
-LINES: Final = " │─└││┌├─┘─┴┐┤┬┼"  # by the directions in which a line leaves the cell
+LINES: Final = " │─└││┌├─┘─┴┐┤┬┼"  # indexed by the directions in which a line leaves the cell
 PLAIN: Final = " |-+||++-+-+++++"
 ROUND: Final = dict(zip("┌┐└┘", "╭╮╰╯", strict=True))
 DOUBLE: Final = dict(zip("│─┌┐└┘", "║═╔╗╚╝", strict=True))
@@ -26,7 +26,7 @@ ALL: Final = LINES + "".join(ROUND.values()) + "".join(DOUBLE.values()) + "▼�
 
 
 class Canvas:
-    """A grid that grows as it is drawn on. `plain`: in ASCII alone."""
+    """A grid that grows as it is drawn on. `plain`: only ASCII."""
 
     def __init__(self, *, plain: bool) -> None:
         self.plain = plain
@@ -35,15 +35,15 @@ class Canvas:
         self._borders: dict[tuple[int, int], dict[str, str]] = {}
 
     def line(self, x: int, y: int, directions: int) -> None:
-        """A piece of line in one cell, from its middle in these directions."""
+        """Draw a piece of line in one cell, from its middle in these directions."""
         self._lines[x, y] = self._lines.get((x, y), 0) | directions
 
     def arrow(self, x: int, y: int, direction: int) -> None:
-        """The head of an arrow."""
+        """Draw the head of an arrow."""
         self._texts[x, y] = ARROWS[direction][self.plain]
 
     def box(self, x: int, y: int, width: int, height: int, kind: str) -> None:
-        """A border: of a 'spout' with round corners, of a 'sink' with double lines, else plain."""
+        """Draw a border: round corners for a 'spout', double lines for a 'sink', plain lines otherwise."""
         right, bottom = x + width - 1, y + height - 1
         style = {"spout": (ROUND, PLAIN_ROUND), "sink": (DOUBLE, PLAIN_DOUBLE)}.get(kind, ({}, {}))[self.plain]
         for at_x in range(x, right + 1):
@@ -54,8 +54,8 @@ class Canvas:
                 self._borders[at_x, at_y] = style
 
     def text(self, left: int, y: int, text: str, width: int) -> list[int]:
-        """A line of text in the middle of so many columns. Returns those left of it and right of it, but for one on
-        each side."""
+        """Draw a line of text in the middle of `width` columns. Return the columns left and right of the text, without
+        one on each side."""
         x = start = left + (width - columns(text)) // 2
         for character in text:
             wide = columns(character)
@@ -69,7 +69,7 @@ class Canvas:
         return [*range(left, start - 1), *range(x + 1, left + width)]
 
     def rows(self) -> list[str]:
-        """What was drawn, without spaces at the ends of rows."""
+        """Return the drawn rows, without spaces at their ends."""
         cells = {*self._lines, *self._texts}
         broad = max((x for x, _ in cells), default=-1) + 1
         high = max((y for _, y in cells), default=-1) + 1
@@ -82,7 +82,7 @@ class Canvas:
         return self._borders.get((x, y), {}).get(found, found)
 
 
-Line = tuple[int, int]  # where it leaves the layer above, and where it arrives in the layer below
+Line = tuple[int, int]  # the places where it leaves the layer above and arrives in the layer below
 
 
 class TangledError(ValueError):
@@ -90,33 +90,41 @@ class TangledError(ValueError):
 
 
 def tracks(lines: Sequence[Line]) -> list[int | None]:
-    """The track of each line, from 0 on; None for one that runs straight. Few cross. No two lines may leave, or arrive,
-    at one place. Raises TangledError."""
+    """Return the track of each line, from 0 on; None for a line that runs straight. Keeps crossings few. No two lines
+    may leave, or arrive, at one place. Raises TangledError."""
     aside = [number for number, (leaves, arrives) in enumerate(lines) if leaves != arrives]
     found: list[int | None] = [None] * len(lines)
     waiting = [*aside]
     done: list[int] = []
     while waiting:
-        free = [one for one in waiting if not any(_must(lines[two], lines[one]) for two in waiting if two != one)]
+        free = [
+            number
+            for number in waiting
+            if not any(_must(lines[other], lines[number]) for other in waiting if other != number)
+        ]
         if not free:
             raise TangledError("lines that change places can't be drawn straight")
-        costs = {one: sum(_saved(lines[one], lines[two]) for two in waiting if two != one) for one in free}
+        costs = {
+            number: sum(_saved(lines[number], lines[other]) for other in waiting if other != number) for number in free
+        }
         first = min(free, key=lambda one: costs[one])
         waiting.remove(first)
         found[first] = (
-            max((found[two] or 0) + 1 if _meet(lines[first], lines[two]) else 0 for two in done) if done else 0
+            max((found[earlier] or 0) + 1 if _meet(lines[first], lines[earlier]) else 0 for earlier in done)
+            if done
+            else 0
         )
         done.append(first)
     return found
 
 
 def _must(upper: Line, lower: Line) -> bool:
-    """Whether the one has to go aside above the other: else both would run in one column."""
+    """Return True if `upper` has to move aside above `lower`: otherwise both would run in one column."""
     return upper[0] == lower[1]
 
 
 def _saved(upper: Line, lower: Line) -> int:
-    """How many more crossings there are with the one above the other than the other way round."""
+    """Return the number of crossings with `upper` above `lower`, minus the number the other way round."""
     if not _meet(upper, lower):
         return 0
     here = _within(lower[0], upper) + _within(upper[1], lower)
@@ -124,7 +132,7 @@ def _saved(upper: Line, lower: Line) -> int:
 
 
 def _meet(one: Line, other: Line) -> bool:
-    """Whether they can't share a track."""
+    """Return True if the two lines cannot share a track."""
     return max(min(one), min(other)) <= min(max(one), max(other)) + 1
 
 
@@ -134,15 +142,15 @@ def _within(place: int, line: Line) -> bool:
 
 LINE_MAX: Final = 28  # columns of one line in a box
 GAP_DOWN, GAP_RIGHT = 2, 1  # between neighbours: columns, rows
-PORT_GAP: Final = 4  # columns or rows between edges at one box, where it has room for that
+PORT_GAP: Final = 4  # columns or rows between edges at one box, if it has space
 PORT_GAP_MIN: Final = 2
-INSET: Final = 1.5  # from the middle of the first of them to the corner's end
-SLACK: Final = 0.2  # less than a quarter: rounding leaves lines apart
+INSET: Final = 1.5  # from the middle of the first edge to the end of the corner
+SLACK: Final = 0.2  # less than a quarter, so that rounding keeps lines apart
 
 
 @dataclass
 class Box:
-    """What stands at a vertex: its lines, and its size with the border. `what` is None where an edge only passes."""
+    """The content of a vertex: its lines, and its size with the border. `what` is None if an edge only passes."""
 
     what: PictureNode | Edge | None = None
     lines: list[str] = field(default_factory=list)
@@ -151,21 +159,21 @@ class Box:
 
 
 def boxes(picture: Picture, *, down: bool, flat: bool, plain: bool, said: Callable[[str], str]) -> list[str]:
-    """The rows of the drawing. `flat`: labels in one line; `plain`: in ASCII; `said` makes texts so.
+    """Return the rows of the drawing. `flat`: labels in one line; `plain`: in ASCII; `said` converts texts for it.
 
-    Raises TangledError where its lines would run over one another.
+    Raises TangledError if its lines would run over one another.
     """
     return _Drawing(picture, down, flat, plain, said).rows()
 
 
 class _Drawing:
-    """A drawing on its way; 'across' is along a layer, 'along' from one layer to the next."""
+    """A drawing under construction; 'across' is along a layer, 'along' from one layer to the next."""
 
     def __init__(self, picture: Picture, down: bool, flat: bool, plain: bool, said: Callable[[str], str]) -> None:
         self.down, self.flat, self.said = down, flat, said
         self.canvas = Canvas(plain=plain)
         self.back, self.forth, self.less, self.more = (UP, DOWN, LEFT, RIGHT) if down else (LEFT, RIGHT, UP, DOWN)
-        self.arrangement = arranged(len(picture.nodes), [(one.source, one.target) for one in picture.edges])
+        self.arrangement = arranged(len(picture.nodes), [(edge.source, edge.target) for edge in picture.edges])
         leaving, reaching = (Counter(getattr(edge, end) for edge in picture.edges) for end in ("source", "target"))
         self.items = [self._node(node, max(leaving[at], reaching[at])) for at, node in enumerate(picture.nodes)]
         self.items += [Box() for _ in range(self.arrangement.vertices - len(self.items))]
@@ -173,7 +181,7 @@ class _Drawing:
             self.items[vertex] = self._label(edge)
 
     def rows(self) -> list[str]:
-        """Places everything, layer after layer, and draws it."""
+        """Place everything, layer after layer, and draw it."""
         layers, gap = self.arrangement.layers, GAP_DOWN if self.down else GAP_RIGHT
         places = placed(self.arrangement, Spacing([*map(self._breadth, self.items)], gap, PORT_GAP, INSET, SLACK))
         at = 0
@@ -183,7 +191,7 @@ class _Drawing:
                 self._draw(self.items[vertex], at, _rounded(places.middles[vertex]), end)
             lines = [(_rounded(start), _rounded(stop)) for _, _, start, stop in links]
             found = tracks(lines)
-            arrow = row % 2  # behind a layer of labels is one of nodes
+            arrow = row % 2  # behind a layer of labels is a layer of nodes
             room = max((track + 1 for track in found if track is not None), default=0)
             room = max(room + arrow, 1 if self.down else 2 + arrow)
             for (_, upper, _, _), line, track in zip(links, lines, found, strict=True):
@@ -214,7 +222,7 @@ class _Drawing:
         return self._odd(Box(edge, lines, max(map(columns, lines)) + (0 if self.down else 2), len(lines)))
 
     def _odd(self, box: Box) -> Box:
-        """The same, with a middle."""
+        """Return the box with an odd size, which has a middle."""
         if self.down:
             box.width += 1 - box.width % 2
         else:
@@ -234,7 +242,7 @@ class _Drawing:
         self.canvas.line(*self._turned(along, across), directions)
 
     def _draw(self, box: Box, start: int, middle: int, end: int) -> None:
-        """A box or a label; or the line of an edge that only passes, through its whole layer."""
+        """Draw a box or a label, or the line of an edge that only passes, through its whole layer."""
         if box.what is None:
             for along in range(start, end):
                 self._line(along, middle, self.back | self.forth)
@@ -246,10 +254,10 @@ class _Drawing:
             free = self.canvas.text(left, number, line, box.width)
             if number == middle and isinstance(box.what, Edge) and not self.down:
                 for along in free:
-                    self._line(along, middle, self.back | self.forth)  # up to the text, however short that is
+                    self._line(along, middle, self.back | self.forth)  # up to the text, even if the text is short
 
     def _link(self, line: tuple[int, int], first: int, track: int, last: int) -> None:
-        """A piece of an edge, from one thing's end to the next layer: straight, or aside on a track."""
+        """Draw a piece of an edge, from one item's end to the next layer: straight, or aside on a track."""
         start, stop = line
         through = self.back | self.forth
         if start == stop:

@@ -1,10 +1,12 @@
-"""The shape of a drawing: which layer each vertex is in, and in which order they stand there, with few crossings.
+"""The layout of a drawing: the layer of each vertex and the order within each layer, with few crossings.
 
 After Sugiyama, Tagawa and Toda (1981): longest-path layers; an edge that passes layers has a vertex in each of them;
-orders by barycentres, and swaps of neighbours. Each edge's label is a vertex too, in a layer between those of nodes,
-so that no label can lie on a node or on another label. Own code, and not grandalf: that is under the GPL or the EPL,
-had its last release in 2023, and knows no labels; networkx reduces no crossings. Pure and deterministic: numbers in,
-numbers out; knows no sizes, no text and no topology.
+orders by barycentres, and swaps of neighbours. Each edge's label is a vertex too, in a layer between those of nodes, so
+that no label can overlap a node or another label.
+
+This is own code for two reasons. grandalf is under the GPL or the EPL, had its last release in 2023, and does not place
+labels; networkx does not reduce crossings. Pure and deterministic: numbers in, numbers out; knows no sizes, no text and
+no topology.
 """
 
 from bisect import bisect_right, insort
@@ -14,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-ROUNDS_MAX: Final = 24  # sweeps down and up; they end earlier where no crossing is left, or none was saved for a while
-PATIENCE: Final = 4  # rounds without a saving after which it is as good as it will get
+ROUNDS_MAX: Final = 24  # sweeps down and up; they end earlier if no crossing is left, or PATIENCE is used up
+PATIENCE: Final = 4  # rounds without an improvement after which the sweeps end
 SWAPS_MAX: Final = 4  # passes over a layer that swap neighbours
 
 Order = list[list[int]]
@@ -23,10 +25,11 @@ Order = list[list[int]]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Vertices 0 … nodes - 1 are the nodes; those above are where edges pass a layer. Nodes are in even layers.
+    """Vertices 0 … nodes - 1 are the nodes; higher ones are the points where edges pass a layer. Nodes are in even
+    layers.
 
-    `chains` are the vertices of each edge, one a layer, from its source to its target; `labels` is the one among them
-    that is the edge's label. It is in an odd layer.
+    `chains` are the vertices of each edge, one per layer, from its source to its target. `labels` names the vertex in
+    each chain that is the edge's label. It is in an odd layer.
     """
 
     nodes: int
@@ -36,13 +39,13 @@ class Arrangement:
 
     @property
     def vertices(self) -> int:
-        """How many vertices there are."""
+        """The number of vertices."""
         return sum(map(len, self.layers))
 
 
 def arranged(nodes: int, edges: Sequence[tuple[int, int]]) -> Arrangement:
-    """Arranges nodes whose numbers are in topological order: every edge (source, target) has source < target. There may
-    be several between one pair."""
+    """Arrange nodes whose numbers are in topological order: every edge (source, target) has source < target. A pair may
+    have several edges."""
     assert all(0 <= source < target < nodes for source, target in edges), "in topological order"
     ranks = _ranks(nodes, edges)
     layers: Order = [[] for _ in range(max(ranks, default=0) * 2 + 1)]
@@ -59,8 +62,8 @@ def arranged(nodes: int, edges: Sequence[tuple[int, int]]) -> Arrangement:
 
 
 def _ranks(nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Each node one below the lowest that it reads; a source one above the highest that reads it, so that it stands
-    beside its readers, wherever in the graph these are."""
+    """Return the rank of each node: one below the lowest node that it reads. A source is one above its highest reader,
+    so that it stays near its readers."""
     ranks = [0] * nodes
     for source, target in sorted(edges):
         ranks[target] = max(ranks[target], ranks[source] + 1)
@@ -71,18 +74,18 @@ def _ranks(nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _labels(chains: list[list[int]], layer_of: list[int]) -> list[int]:
-    """The vertex of each edge's label: in the layer with the fewest labels so far, the lowest of these."""
+    """Return the vertex of each edge's label: in the layer with the fewest labels so far, the lowest of these."""
     taken = [0] * (max(layer_of, default=0) + 1)
     labels = []
     for chain in sorted(chains, key=len):
         vertex = min(chain[-2:0:-2], key=lambda one: taken[layer_of[one]])
         taken[layer_of[vertex]] += 1
         labels.append((chain[1], vertex))
-    return [vertex for _, vertex in sorted(labels)]  # chains' second vertices grow with the number of their edge
+    return [vertex for _, vertex in sorted(labels)]  # the second vertices of chains grow with the number of their edge
 
 
 def _first_order(nodes: int, chains: list[list[int]]) -> list[int]:
-    """All vertices, depth first, from the first node on: what hangs together begins side by side."""
+    """Return all vertices, depth first, from the first node on: connected vertices start side by side."""
     below: dict[int, list[int]] = {}
     above: dict[int, list[int]] = {}
     for chain in chains:
@@ -101,7 +104,7 @@ def _first_order(nodes: int, chains: list[list[int]]) -> list[int]:
 
 
 def _uncrossed(layers: Order, chains: list[list[int]]) -> Order:
-    """The best order that was met while sweeping down and up."""
+    """Return the best order that was found while sweeping down and up."""
     below: dict[int, list[int]] = {vertex: [] for layer in layers for vertex in layer}
     above: dict[int, list[int]] = {vertex: [] for layer in layers for vertex in layer}
     for chain in chains:
@@ -130,7 +133,7 @@ def _places(layers: Order) -> dict[int, int]:
 
 
 def _by_barycentre(layer: list[int], seen_from: dict[int, list[int]], place: dict[int, int]) -> None:
-    """Sorts a layer by where its neighbours in the layer before are; what has none keeps its place."""
+    """Sort a layer by the places of its neighbours in the layer before; a vertex without neighbours keeps its place."""
     wanted = {}
     for at, vertex in enumerate(layer):
         others = seen_from[vertex]
@@ -140,16 +143,16 @@ def _by_barycentre(layer: list[int], seen_from: dict[int, list[int]], place: dic
 
 
 def _swapped(layer: list[int], above: dict[int, list[int]], below: dict[int, list[int]], place: dict[int, int]) -> None:
-    """Swaps neighbours while that saves crossings with the layers on both sides."""
+    """Swap neighbours while that saves crossings with the layers on both sides."""
     for _ in range(SWAPS_MAX):
         better = False
         for at in range(len(layer) - 1):
             left, right = layer[at], layer[at + 1]
             saved = 0
             for sides in (above, below):
-                for one in sides[left]:
-                    for other in sides[right]:
-                        saved += (place[one] > place[other]) - (place[one] < place[other])
+                for here in sides[left]:
+                    for there in sides[right]:
+                        saved += (place[here] > place[there]) - (place[here] < place[there])
             if saved > 0:
                 layer[at], layer[at + 1] = right, left
                 place[left], place[right] = at + 1, at
@@ -159,7 +162,7 @@ def _swapped(layer: list[int], above: dict[int, list[int]], below: dict[int, lis
 
 
 def crossings(layers: Order, below: dict[int, list[int]]) -> int:
-    """How many pairs of edges cross between neighbouring layers."""
+    """Return the number of pairs of edges that cross between neighbouring layers."""
     place = _places(layers)
     count = 0
     for layer in layers:
@@ -172,15 +175,18 @@ def crossings(layers: Order, below: dict[int, list[int]]) -> int:
     return count
 
 
-ROUNDS: Final = 6  # down and up by one side, then as often by both; further ones move nothing that one could see
-STRAIGHT: Final = 8.0  # how much more a shift within a line weighs than one where lines part or meet
+ROUNDS: Final = 6  # down and up by one side, then as often by both; further rounds have no visible effect
+STRAIGHT: Final = 8.0  # weight of a shift within a line, relative to one where lines part or meet
 
 
 @dataclass
 class Spacing:
-    """Sizes across the layers: of each vertex, and the least distances between neighbours, and between edges that meet
-    at a node; `inset` is kept free of edges at both ends of a node's side. `slack` is the part of the distance between
-    edges by which one may be shifted, to come in straight."""
+    """Sizes across the layers: of each vertex, and the least distances between neighbours and between edges that meet
+    at a node.
+
+    `inset` is kept free of edges at both ends of a node's side. `slack` is the part of the distance between edges by
+    which one may be shifted, to arrive straight.
+    """
 
     sizes: Sequence[float]
     gap: float
@@ -191,14 +197,16 @@ class Spacing:
 
 @dataclass
 class Places:
-    """The middle of each vertex; and where each edge leaves its source and reaches its target, from their middles."""
+    """The middle of each vertex, and the offsets from the middles at which each edge leaves its source and reaches its
+    target."""
 
     middles: list[float]
     leaves: list[float]
     reaches: list[float]
 
     def links(self, arrangement: Arrangement) -> list[list[tuple[int, int, float, float]]]:
-        """The pieces of edges below each layer: (edge, upper vertex, where it leaves, where it arrives)."""
+        """Return the pieces of edges below each layer: (edge, upper vertex, place where it leaves, place where it
+        arrives)."""
         found: list[list[tuple[int, int, float, float]]] = [[] for _ in arrangement.layers]
         depth = {vertex: row for row, layer in enumerate(arrangement.layers) for vertex in layer}
         for edge, chain in enumerate(arrangement.chains):
@@ -212,20 +220,20 @@ class Places:
 
 @dataclass
 class _Pulls:
-    """What draws one vertex: of its neighbours on one side, (neighbour, shift wanted between the two, weight)."""
+    """The forces on one vertex: for its neighbours on each side, (neighbour, shift wanted between the two, weight)."""
 
     above: list[tuple[int, float, float]] = field(default_factory=list)
     below: list[tuple[int, float, float]] = field(default_factory=list)
 
 
 def placed(arrangement: Arrangement, spacing: Spacing) -> Places:
-    """Places of all vertices; the first one begins at 0."""
+    """Return the places of all vertices; the first one begins at 0."""
     leaves, reaches = _ports(arrangement, spacing)
     pulls = _pulls(arrangement, leaves, reaches)
     at = [0.0] * arrangement.vertices
     rows = []
     for layer in arrangement.layers:
-        apart = [(spacing.sizes[one] + spacing.sizes[other]) / 2 + spacing.gap for one, other in pairwise(layer)]
+        apart = [(spacing.sizes[left] + spacing.sizes[right]) / 2 + spacing.gap for left, right in pairwise(layer)]
         rows.append((layer, apart))
         start = -sum(apart) / 2
         for vertex, distance in zip(layer, [*apart, 0.0], strict=True):
@@ -236,12 +244,12 @@ def placed(arrangement: Arrangement, spacing: Spacing) -> Places:
             _settle(layer, apart, pulls, at, sides)
     _straighten(rows, pulls, at)
     _relax(arrangement, spacing, Places(at, leaves, reaches))
-    least = min((at[one] - spacing.sizes[one] / 2 for one in range(len(at))), default=0.0)
-    return Places([one - least for one in at], leaves, reaches)
+    least = min((at[vertex] - spacing.sizes[vertex] / 2 for vertex in range(len(at))), default=0.0)
+    return Places([middle - least for middle in at], leaves, reaches)
 
 
 def _ports(arrangement: Arrangement, spacing: Spacing) -> tuple[list[float], list[float]]:
-    """Where edges meet their nodes: beside one another, in the order in which they come."""
+    """Return the offsets at which edges meet their nodes: side by side, in the order in which they arrive."""
     place = {vertex: index for layer in arrangement.layers for index, vertex in enumerate(layer)}
     found = ([0.0] * len(arrangement.chains), [0.0] * len(arrangement.chains))
     for offsets, end, neighbour in ((found[0], 0, 1), (found[1], -1, -2)):
@@ -261,7 +269,7 @@ def _port_gap(spacing: Spacing, node: int, edges: int) -> float:
 
 
 def _relax(arrangement: Arrangement, spacing: Spacing, places: Places) -> None:
-    """Shifts ports a little where that makes the piece at them straight; they keep their order."""
+    """Shift ports a little if that makes the piece at them straight; they keep their order."""
     for offsets, end, neighbour in ((places.leaves, 0, 1), (places.reaches, -1, -2)):
         edges_at = Counter(chain[end] for chain in arrangement.chains)
         for edge, chain in enumerate(arrangement.chains):
@@ -276,7 +284,7 @@ def _pulls(arrangement: Arrangement, leaves: list[float], reaches: list[float]) 
     pulls = [_Pulls() for _ in range(arrangement.vertices)]
     for edge, chain in enumerate(arrangement.chains):
         for upper, lower in pairwise(chain):
-            alone = leaving[upper] <= 1 and reaching[lower] <= 1  # nothing parts or meets here
+            alone = leaving[upper] <= 1 and reaching[lower] <= 1  # no lines part or meet here
             shift = (leaves[edge] if upper == chain[0] else 0) - (reaches[edge] if lower == chain[-1] else 0)
             weight = STRAIGHT if alone else 1.0
             pulls[lower].above.append((upper, shift, weight))
@@ -285,12 +293,12 @@ def _pulls(arrangement: Arrangement, leaves: list[float], reaches: list[float]) 
 
 
 def _settle(layer: list[int], apart: list[float], pulls: list[_Pulls], at: list[float], sides: str) -> None:
-    """Moves a layer to where its neighbours draw it: those 'above', those 'below', or all."""
+    """Move a layer to where its neighbours pull it: those 'above', those 'below', or all."""
     wanted, weights = [], []
     for vertex in layer:
         pull = pulls[vertex]
         drawn = {"above": pull.above, "below": pull.below}.get(sides) or [*pull.above, *pull.below]
-        weight = sum(one[2] for one in drawn)
+        weight = sum(force[2] for force in drawn)
         wanted.append(sum((at[other] + shift) * much for other, shift, much in drawn) / weight if drawn else at[vertex])
         weights.append(weight or 1.0)
     for vertex, place in zip(layer, fitted(wanted, weights, apart), strict=True):
@@ -298,12 +306,12 @@ def _settle(layer: list[int], apart: list[float], pulls: list[_Pulls], at: list[
 
 
 def fitted(wanted: Sequence[float], weights: Sequence[float], apart: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones, by weighted squares, of which each is at least its distance after the one
-    before it."""
+    """Return the places nearest to the wanted ones, by weighted squares, so that each is at least its distance after
+    the one before it."""
     before = [0.0]
     for distance in apart:
         before.append(before[-1] + distance)
-    blocks: list[tuple[float, float, int]] = []  # (mean, weight, members): what stands as close as may be
+    blocks: list[tuple[float, float, int]] = []  # (mean, weight, members): vertices at their minimum distances
     for want, weight, offset in zip(wanted, weights, before, strict=False):
         mean, members = want - offset, 1
         while blocks and blocks[-1][0] > mean:
@@ -316,15 +324,17 @@ def fitted(wanted: Sequence[float], weights: Sequence[float], apart: Sequence[fl
 
 
 def _straighten(rows: list[tuple[list[int], list[float]]], pulls: list[_Pulls], at: list[float]) -> None:
-    """Moves each line of vertices between which nothing parts or meets as one, or in as few straight pieces as what
-    stands beside it allows: to where the edges at their ends draw them, or as near to that as there is room."""
+    """Move each line of vertices between which no lines part or meet as one unit, or in as few straight pieces as its
+    neighbours allow. Its place is the one that the edges at its ends pull it to, or the nearest free place."""
     room = {vertex: (layer, apart, index) for layer, apart in rows for index, vertex in enumerate(layer)}
     lines = sorted(_lines(rows, pulls), key=len, reverse=True)
     for _ in range(ROUNDS):
         for line in lines:
             for piece, least, most in _pieces(line, room, at):
                 drawn = [*pulls[piece[0]].above, *pulls[piece[-1]].below]
-                wanted = sum(at[one] + shift for one, shift, _ in drawn) / len(drawn) if drawn else at[piece[0]]
+                wanted = (
+                    sum(at[neighbour] + shift for neighbour, shift, _ in drawn) / len(drawn) if drawn else at[piece[0]]
+                )
                 for vertex in piece:
                     at[vertex] = min(max(wanted, least), most)
 
@@ -332,13 +342,14 @@ def _straighten(rows: list[tuple[list[int], list[float]]], pulls: list[_Pulls], 
 def _pieces(
     line: list[int], room: dict[int, tuple[list[int], list[float], int]], at: list[float]
 ) -> list[tuple[list[int], float, float]]:
-    """The longest pieces of a line, from above, that can be straight, and between which places."""
+    """Return the longest pieces of a line, from above, that can be straight, each with the limits of its place."""
     pieces: list[tuple[list[int], float, float]] = []
     for vertex in line:
         layer, apart, index = room[vertex]
         least = at[layer[index - 1]] + apart[index - 1] if index else float("-inf")
         most = at[layer[index + 1]] - apart[index] if index + 1 < len(layer) else float("inf")
-        least, most = min(least, at[vertex]), max(most, at[vertex])  # where it is there is room, but for rounding
+        # the vertex fits at its present place, except for rounding
+        least, most = min(least, at[vertex]), max(most, at[vertex])
         if pieces and max(pieces[-1][1], least) <= min(pieces[-1][2], most):
             pieces[-1] = ([*pieces[-1][0], vertex], max(pieces[-1][1], least), min(pieces[-1][2], most))
         else:
@@ -347,12 +358,12 @@ def _pieces(
 
 
 def _lines(rows: list[tuple[list[int], list[float]]], pulls: list[_Pulls]) -> Iterator[list[int]]:
-    """Each vertex in one line, from above."""
+    """Yield the lines, from above; each vertex is in one line."""
     for layer, _ in rows:
         for vertex in layer:
             above = pulls[vertex].above
             if len(above) == 1 and len(pulls[above[0][0]].below) == 1:
-                continue  # in the line of the one above
+                continue  # in the line of the vertex above
             line = [vertex]
             while len(below := pulls[line[-1]].below) == 1 and len(pulls[below[0][0]].above) == 1:
                 line.append(below[0][0])

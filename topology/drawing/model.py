@@ -1,8 +1,9 @@
-"""What a picture of a topology says: its components, and who reads whom how. Every drawing is made of this value.
+"""The content of a topology's picture: its components, and who reads which stream by which grouping. All drawings use
+this value.
 
-Pure. Holds names, classes, groupings and numbers of tasks alone: no attribute of a prototype and no setting, for these
-may be secrets (S12). Texts are in one line each, with nothing in them that a terminal obeys, and not overlong (S11);
-quoting for SVG or Mermaid is for who draws.
+Pure. Holds only names, classes, groupings and numbers of tasks: no attribute of a prototype and no setting, because
+they may be secrets (S12). Each text is one line of limited length, without control sequences of a terminal (S11). The
+drawing code quotes for SVG or Mermaid.
 """
 
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from topology.groupings import Custom, Fields, Global, Grouping, PartialKey
 from topology.signatures import called
 from topology.text import escaped
 
-COLUMNS_MAX: Final = 80  # of one name in a picture; names of classes have no limit of their own
+COLUMNS_MAX: Final = 80  # of one name in a picture; the names of classes have no limit of their own
 
 
 @dataclass(frozen=True)
 class PictureNode:
-    """A component. `kind` is 'spout', 'bolt', or 'sink' for a bolt that emits nothing; `workers` has the indexes of its
-    tasks on each worker, empty where no placement was asked for."""
+    """A component. `kind` is 'spout', 'bolt', or 'sink' for a bolt that emits nothing. `workers` has the indexes of its
+    tasks on each worker; it is empty if no placement was asked for."""
 
     name: str
     kind: str
@@ -34,7 +35,8 @@ class PictureNode:
 
 @dataclass(frozen=True)
 class Edge:
-    """Who reads whom, by their numbers in `Picture.nodes`: the record class, the grouping, "2 → 4 tasks"."""
+    """A subscription, by the numbers of emitter and subscriber in `Picture.nodes`: the record class, the grouping, "2 →
+    4 tasks"."""
 
     source: int
     target: int
@@ -45,8 +47,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class Picture:
-    """A topology to be drawn; nodes stand behind all that they read. `workers`: how many were asked for; those that the
-    plan has no task for are not started."""
+    """A topology to be drawn; each node comes behind all that it reads. `workers`: the number that was asked for.
+    Workers without a task in the plan are not started."""
 
     name: str
     nodes: tuple[PictureNode, ...]
@@ -55,7 +57,7 @@ class Picture:
 
     @property
     def described(self) -> str:
-        """How many components there are, by kind: "1 spout, 2 bolts, 1 sink"."""
+        """The number of components by kind: "1 spout, 2 bolts, 1 sink"."""
         counts = ((kind, sum(node.kind == kind for node in self.nodes)) for kind in ("spout", "bolt", "sink"))
         found = ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts if count)
         if self.workers is None:
@@ -66,7 +68,7 @@ class Picture:
 
 
 def picture(topology: Graph, workers: int | None = None) -> Picture:
-    """Reads a topology. With `workers`, its tasks are placed on so many. Raises DeclarationError."""
+    """Read a topology. With `workers`, its tasks are placed on that many. Raises DeclarationError."""
     require_valid(topology)
     planned = plan.plan(topology, workers or 1)
     placed: dict[str, dict[int, list[int]]] = {name: {} for name in planned.components}
@@ -77,30 +79,30 @@ def picture(topology: Graph, workers: int | None = None) -> Picture:
     edges = [
         Edge(
             numbers[read.component],
-            numbers[one.name],
+            numbers[component.name],
             _safe(read.cls.__name__ if read.cls is not None else ""),
             grouping_words(read.grouping),
-            _flow(planned.components[read.component].tasks, one.tasks),
+            _flow(planned.components[read.component].tasks, component.tasks),
         )
-        for one in planned.components.values()
-        for read in one.inputs
+        for component in planned.components.values()
+        for read in component.inputs
     ]
     nodes = [
         PictureNode(
-            one.name,
-            "sink" if one.kind == "bolt" and not one.streams else one.kind,
-            _safe(called(one.prototype)),
-            one.tasks,
-            (*_notes(one), *_unread(one, planned)),
-            dict(sorted(placed[one.name].items())),
+            component.name,
+            "sink" if component.kind == "bolt" and not component.streams else component.kind,
+            _safe(called(component.prototype)),
+            component.tasks,
+            (*_notes(component), *_unread(component, planned)),
+            dict(sorted(placed[component.name].items())),
         )
-        for one in planned.components.values()
+        for component in planned.components.values()
     ]
     return Picture(topology.name, tuple(nodes), tuple(edges), workers)
 
 
 def grouping_words(grouping: Grouping) -> str:
-    """A grouping in a few words, by the name of its method: "fields source_ip", "shuffle", "custom ByRegion"."""
+    """Return a grouping in a few words, by the name of its method: "fields source_ip", "shuffle", "custom ByRegion"."""
     if isinstance(grouping, Custom):
         return _safe(f"custom {type(grouping.prototype).__name__}")
     name = grouping.name.rstrip("_")
@@ -108,7 +110,7 @@ def grouping_words(grouping: Grouping) -> str:
 
 
 def told_tasks(tasks: list[int]) -> str:
-    """Which tasks: "task 0", "tasks 0, 2, 4", or how many where these are more than six."""
+    """Return the tasks in words: "task 0", "tasks 0, 2, 4", or their number if there are more than six."""
     if len(tasks) > 6:
         return f"{len(tasks):,} tasks"
     return f"task{'s' * (len(tasks) != 1)} {', '.join(map(str, tasks))}"
@@ -119,7 +121,7 @@ def _flow(emitting: int, reading: int) -> str:
 
 
 def _notes(one: Declared) -> list[str]:
-    """How a component is deployed, and what its state is kept by."""
+    """Return notes on a component's concurrency, ticks and state keys."""
     notes = []
     if one.concurrency > 1:
         notes.append(f"concurrency {one.concurrency:,}")
@@ -131,7 +133,7 @@ def _notes(one: Declared) -> list[str]:
 
 
 def _keys(one: Declared) -> str:
-    """What tells the values of a bolt's state apart."""
+    """Return the fields that are the key of a bolt's state."""
     found = dict.fromkeys(
         ", ".join(read.grouping.keys()) for read in one.inputs if not isinstance(read.grouping, Global)
     )
@@ -139,7 +141,7 @@ def _keys(one: Declared) -> str:
 
 
 def _unread(one: Declared, planned: plan.Plan) -> list[str]:
-    """The streams that nobody reads."""
+    """Return notes on the streams that no bolt reads."""
     read: set[Any] = {reader.cls for reader in planned.readers(one.name)}
     return [_safe(f"{cls.__name__} unread") for cls in one.streams if cls not in read]
 

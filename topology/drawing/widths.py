@@ -1,7 +1,7 @@
-"""How much room text takes, told from its characters alone, and breaking it where it is too long.
+"""The width of text, computed from its characters alone, and the breaking of long lines.
 
-Pure. Terminals give wide characters (CJK, emoji) two columns and combining marks none. Of fonts only what all
-monospaced ones share is assumed, so what is measured for a picture is hardly ever less than what a browser draws.
+Pure. Terminals give wide characters (CJK, emoji) two columns and combining marks none. Only properties that all
+monospaced fonts share are assumed, so the measured width is hardly ever less than the one that a browser draws.
 """
 
 import re
@@ -9,14 +9,14 @@ import unicodedata
 from typing import Final
 
 LATIN_EM: Final = 0.62  # of a monospaced font's size: DejaVu Sans Mono has 0.602, the others less
-OTHER_EM: Final = 1.0  # CJK, and what a fallback font may need
+OTHER_EM: Final = 1.0  # CJK, and characters that may need a fallback font
 EMOJI_EM: Final = 1.3
 EMOJI_START: Final = "\U0001f000"
-SIMPLE_END: Final = "\u0530"  # below it: Latin, Greek, Cyrillic, and the marks that stand on these
+SIMPLE_END: Final = "\u0530"  # below it: Latin, Greek, Cyrillic, and their combining marks
 
 
 def columns(text: str) -> int:
-    """The columns of a terminal that the text takes."""
+    """Return the columns of a terminal that the text takes."""
     return sum(_columns(character) for character in text)
 
 
@@ -27,7 +27,7 @@ def _columns(character: str) -> int:
 
 
 def ems(text: str) -> float:
-    """The width of the text in a monospaced font, in its size; rather more than less."""
+    """Return the width of the text in a monospaced font, relative to its size; rather over- than underestimated."""
     return sum(_em(character) for character in text)
 
 
@@ -38,7 +38,7 @@ def _em(character: str) -> float:
 
 
 def cut(text: str, most: int) -> str:
-    """The text in at most so many columns; where some of it had to go, it ends in "…"."""
+    """Return the text in at most `most` columns; a shortened text ends in "…"."""
     if columns(text) <= most:
         return text
     kept = ""
@@ -50,8 +50,8 @@ def cut(text: str, most: int) -> str:
 
 
 def wrapped(text: str, most: int) -> list[str]:
-    """The text in lines of at most so many columns, broken behind spaces, dashes and underscores, or before a capital;
-    anywhere where there are none."""
+    """Return the text in lines of at most `most` columns, broken behind spaces, dashes and underscores, or before a
+    capital. A line without any of these is broken anywhere."""
     lines = [""]
     for part in re.findall(r".*?(?:[ _-]+|(?<=[a-z0-9])(?=[A-Z])|$)", text):
         if lines[-1] and columns(lines[-1] + part.rstrip()) > most:

@@ -6,7 +6,6 @@ Every path is the state directory's or below it. Must not know what is in the fi
 
 import contextlib
 import errno
-import fcntl
 import os
 import select
 import stat
@@ -14,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from topology.filesystem.locks import lock_now
 from topology.filesystem.sync import sync_file, sync_folder
 
 # What the system says where there is no room, a quota is reached, or nothing may be written any more (F16, F17, F19).
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
-# And what else passes by itself, or once somebody has given it back: a descriptor, a right that was taken away. EIO is
-# none of them: what is on the disk is not known after it.
+# Failures that pass by themselves, or once a descriptor or a right is given back. EIO is none of them: after it, the
+# content of the disk is unknown.
 AWAY: Final = FULL | {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 LOCK_AGAIN: Final = 10  # times that a lock is tried once more,
@@ -30,7 +30,7 @@ _READ_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What is at a path; a link is not followed."""
+    """The file at a path; a link is not followed."""
 
     kind: Literal["file", "directory", "link", "other"]
     uid: int  # its owner
@@ -49,8 +49,8 @@ class Opened(Protocol):
     """A file that is open to be synced, however many others write to it."""
 
     def sync(self) -> None:
-        """What anybody has written to it until now is durable. Raises OSError, also for what has failed since it was
-        opened, or was synced last, in the background (F18)."""
+        """Make durable what any process has written to it until now. Raises OSError, also for a failure in the
+        background since it was opened, or was synced last (F18)."""
 
     def close(self) -> None:
         """May be called twice."""
@@ -66,7 +66,7 @@ class Files(Protocol):
         ...
 
     def look(self, path: Path) -> FileStatus | None:
-        """What is there; None for nothing."""
+        """Return the status of the file there, or None if there is none."""
         ...
 
     def make_directory(self, path: Path, mode: int) -> None:
@@ -84,7 +84,7 @@ class Files(Protocol):
         ...
 
     def names(self, path: Path) -> list[str]:
-        """What is in a directory, in order of the names."""
+        """Return the names in a directory, in their order."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
@@ -167,21 +167,21 @@ class DiskFiles:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         held = _Open(os.open(path, flags, 0o600))
         try:
-            _flock(held.descriptor)
+            _lock_soon(held.descriptor)
         except BaseException:
             held.release()
             raise
         return held
 
 
-def _flock(descriptor: int) -> None:
+def _lock_soon(descriptor: int) -> None:
     """Waits a little for a command that only looks whether a run has it, or lists dead letters."""
     for _ in range(LOCK_AGAIN):
         with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_now(descriptor)
             return
         select.select([], [], [], LOCK_AGAIN_S)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock_now(descriptor)
 
 
 class _Open:
@@ -209,10 +209,10 @@ def make_directories(files: Files, path: Path) -> None:
     missing = [path]
     while (above := missing[-1].parent) != missing[-1] and files.look(above) is None:
         missing.append(above)
-    for one in reversed(missing):
+    for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            files.make_directory(one, 0o700 if one == path else 0o777)
-        files.sync_directory(one.parent)
+            files.make_directory(folder, 0o700 if folder == path else 0o777)
+        files.sync_directory(folder.parent)
 
 
 def replace(files: Files, path: Path, content: bytes) -> None:

@@ -1,5 +1,7 @@
-"""Which processes have a lock on a file, as Linux tells it in /proc/locks; elsewhere nobody is known. Opens nothing:
-to close a file would give back the locks that this process has on it. Must not know what the processes are.
+"""Finds the processes that have a lock on a file, from /proc/locks of Linux; on other systems it finds none.
+
+Opens nothing: to close a file would give back the locks that this process has on it. Must not know what the processes
+are.
 """
 
 import contextlib
@@ -32,16 +34,16 @@ def holders(path: Path) -> list[int]:
 
 def _has_open(pid: int, file: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
-        for one in os.scandir(f"/proc/{pid}/fd"):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                opened = os.stat(one.path)
+                opened = os.stat(entry.path)
                 if (opened.st_dev, opened.st_ino) == (file.st_dev, file.st_ino):
                     return True
     return False
 
 
 def named(path: Path) -> str:
-    """Who they are, for a sentence: " (pid 123: python3)"; empty where that is not known."""
+    """Return the holders for a sentence: " (pid 123: python3)"; empty if none is known."""
     told = []
     for pid in holders(path):
         with contextlib.suppress(OSError):

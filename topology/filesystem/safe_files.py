@@ -1,6 +1,6 @@
-"""Files that are written where others may write, /tmp say: nothing that a stranger has planted there is followed (S26).
+"""Writes files where others may write, as in /tmp: nothing that a stranger has planted there is followed (S26).
 
-A file is made anew beside its place, under a name that nobody can guess, and renamed: what was there before is never
+A new file is made beside its place, under a secret random name, and renamed: what was there before is never
 opened. A link at that place is followed only where it can be the user's own. Knows the operating system's calls, and
 nothing of what is written. All calls block.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from topology.filesystem.sync import sync_file
+from topology.filesystem.sync import sync_file, sync_folder
 
 LINKS_MAX: Final = 40  # that lead from one to the next, as in Linux
 NAMED: Final = 50  # characters of the file's name in that of what is made beside it: 4 bytes each, and 255 at most
@@ -80,16 +80,26 @@ def write_anew(path: str | os.PathLike[str], chunks: Iterable[bytes], *, synced:
             file.flush()
             if synced:
                 sync_file(descriptor)
-        os.replace(beside, real)
+        rename_over(beside, real)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
 
 
+def rename_over(made: Path, path: Path, *, synced: bool = False) -> None:
+    """Give a file that was made beside its place that place. Readers find the whole file, or the one before.
+
+    `synced`: its name is on the disk when this returns; its bytes must be already. Raises OSError.
+    """
+    os.replace(made, path)
+    if synced:
+        sync_folder(path.parent)
+
+
 def open_lock(path: Path, mode: int = 0o644) -> int:
     """A descriptor of a file that is only there to be locked, made where there is none. Raises OSError for a link, for
-    what is no regular file, and for a file that has another name besides: it may be anybody's."""
+    what is no regular file, and for a file that has a second name: it may be a stranger's."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINK, mode)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:

@@ -1,4 +1,4 @@
-"""What has to survive a loss of power is put on the disk here, by whoever writes it: files and folders, on each system.
+"""Syncs files and folders to the disk, so that they survive a loss of power, on each system.
 
 The one place that calls `fsync`. On macOS that alone leaves the bytes in the drive's cache, and F_FULLFSYNC empties it.
 Must not know what is written, nor what a failure means for it.

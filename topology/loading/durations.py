@@ -1,4 +1,4 @@
-"""Times as they are typed: 8s, 2m, 1h, 500ms, or plain seconds. Pure; knows no options."""
+"""Times in the form that users type: 8s, 2m, 1h, 500ms, or plain seconds. Pure; knows no options."""
 
 import re
 from typing import ClassVar, Final, Self
@@ -8,8 +8,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration(float):
-    """Seconds, out of text with a unit or without one. Raises ValueError for what is neither; limits are not checked
-    here."""
+    """Seconds, parsed from text with or without a unit. Raises ValueError for other text. Does not check limits."""
 
     in_words: ClassVar = "a time, 8s, 2m, 1h, 500ms or a number of seconds"
 

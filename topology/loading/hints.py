@@ -1,8 +1,8 @@
-"""Finds files and folders of the user's that have the name of one of our packages: `bolts/` beside a topology (S21).
+"""Finds the user's files and folders that have the name of one of Kedge's packages: `bolts/` beside a topology (S21).
 
-Our packages have everyday names, and `kedge` has Python find ours. So yours may be there, but nothing can import it:
-who tries is told that by name, in place of "cannot import name 'MyBolt' from 'bolts'". Imports nothing of what it looks
-for.
+Kedge's packages have everyday names, and `kedge` makes Python find Kedge's. So a user's file of such a name may exist,
+but nothing can import it. An import of it raises an error that names the file, instead of "cannot import name 'MyBolt'
+from 'bolts'". Must not import the files that it looks for.
 """
 
 import ast
@@ -20,12 +20,12 @@ from topology.codes.declarations import TOPOLOGY_CYCLE
 from topology.errors import ConfigurationError
 from topology.user_frames import HOME, PACKAGES, text_of
 
-NAMED: Final = re.compile(r"'([^']+)'")  # in what Python says of a variable
+NAMED: Final = re.compile(r"'([^']+)'")  # the variable in the message of a NameError
 
 
 def own_stream(error: BaseException) -> ConfigurationError | None:
-    """What to raise where a declaration has raised this for a bolt that is given its own stream: its handle is there
-    only once the bolt is. Else None."""
+    """Return the error to raise if this NameError comes from a bolt that gets its own stream as an input; else None.
+    The variable of its handle exists only after the bolt is declared."""
     if not isinstance(error, NameError):
         return None
     frames = traceback.extract_tb(error.__traceback__)
@@ -37,9 +37,9 @@ def own_stream(error: BaseException) -> ConfigurationError | None:
         tree = ast.parse(Path(at.filename).read_bytes())
     except (OSError, ValueError, SyntaxError):
         return None
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Assign | ast.AnnAssign) and one.lineno <= (at.lineno or 0) <= (one.end_lineno or 0):
-            name = _bolt_reading(one, missing[1])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno <= (at.lineno or 0) <= (node.end_lineno or 0):
+            name = _bolt_reading(node, missing[1])
             if name:
                 text = f"{at.filename}:{at.lineno}: the bolt {name!r:.80} is given its own stream as an input"
                 return ConfigurationError(text, code=TOPOLOGY_CYCLE)
@@ -47,13 +47,13 @@ def own_stream(error: BaseException) -> ConfigurationError | None:
 
 
 def _bolt_reading(one: ast.Assign | ast.AnnAssign, variable: str) -> str:
-    """The name of the bolt that is declared here, bound to this variable, and given it; empty where none is."""
+    """Return the name of the bolt that this assignment binds to the variable and that reads it; empty if none."""
     call = one.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "bolt":
         return ""
     targets = one.targets if isinstance(one, ast.Assign) else [one.target]
     bound = {target.id for target in targets if isinstance(target, ast.Name)}
-    inputs = call.args[2:]  # behind the name and the bolt
+    inputs = call.args[2:]  # after the name and the bolt
     given = {part.id for argument in inputs for part in ast.walk(argument) if isinstance(part, ast.Name)}
     if variable not in bound & given:
         return ""
@@ -61,14 +61,14 @@ def _bolt_reading(one: ast.Assign | ast.AnnAssign, variable: str) -> str:
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else variable
 
 
-THIS: Final = Path("topology", "cli", "hidden.py")  # what only a clone of Kedge has
+THIS: Final = Path("topology", "cli", "hidden.py")  # a file that only a clone of Kedge has
 COMPILED: Final = "__pycache__"
-LOOKED_AT_MAX: Final = 1000  # entries of a folder that may be no package at all
+LOOKED_AT_MAX: Final = 1000  # entries of a folder that are checked
 
 
 def refuse_hidden(*names: str) -> None:
-    """Raises ConfigurationError where an import of one of these packages of ours would find something else in a process
-    that has not imported `kedge` before. Call it when sys.path is as the topology will have it."""
+    """Raise ConfigurationError if an import of one of Kedge's packages would find another file in a process that has
+    not imported `kedge` before. Call it after sys.path is set up for the topology."""
     for name in names or PACKAGES:
         if (yours := _yours(name)) is not None:
             first = f"because {yours.parent} comes first on Python's import path"
@@ -77,8 +77,8 @@ def refuse_hidden(*names: str) -> None:
 
 
 def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
-    """The mistake, where an import of the user's has asked a package of ours for what a file of theirs with the same
-    name may have; None for any other error."""
+    """Return the mistake if the user's import asked a package of Kedge for a name, and a file of the user with the same
+    name as the package exists; None for any other error."""
     asked = ""
     if isinstance(error, ImportError):
         asked = error.name or ""
@@ -87,7 +87,7 @@ def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
     name = asked.partition(".")[0]
     if name not in PACKAGES or (yours := _yours(name)) is None:
         return None
-    text = f"{name!r} is a package of Kedge's own, so {yours} can't be imported under that name ({error})"
+    text = f"{name!r} is one of Kedge's own packages, so {yours} can't be imported under that name ({error})"
     return _mistake(text, yours)
 
 
@@ -102,7 +102,7 @@ def _advice(yours: Path) -> str:
 
 
 def _yours(name: str) -> Path | None:
-    """What the import path alone has under this name, if it is not ours."""
+    """Return the file that the import path alone has under this name, if it is not Kedge's."""
     importlib.invalidate_caches()
     spec = PathFinder.find_spec(name)
     if spec is None:
@@ -117,8 +117,8 @@ def _yours(name: str) -> Path | None:
 
 
 def _only_compiled(folder: Path) -> bool:
-    """Whether a folder without `__init__.py` has nothing but what Python or pytest have compiled: an earlier install,
-    whose files are gone."""
+    """Return True if a folder without `__init__.py` has only files compiled by Python or pytest: the rest of an earlier
+    installation."""
     looked_at = 0
     for here, _, names in os.walk(folder):
         looked_at += 1 + len(names)

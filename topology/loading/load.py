@@ -1,8 +1,8 @@
-"""From `MODULE-OR-FILE[:ATTRIBUTE]` to a Topology. Whatever is wrong with it is one ConfigurationError.
+"""Loads a Topology from `MODULE-OR-FILE[:ATTRIBUTE]`. Every mistake is one ConfigurationError.
 
-Runs the user's code, as importing does, and calls a factory; validates nothing and knows no terminal. A file's folder
-comes first on the import path, as it does for `python file.py`, so that the file finds its siblings; for a module the
-current folder does, as for `python -m`. Worker processes load with `again`, so nothing heavy is imported here.
+Runs the user's code, because importing does, and calls a factory. Validates nothing and knows no terminal. A file's
+folder comes first on the import path, as for `python file.py`, so that the file finds its siblings. For a module, the
+current folder comes first, as for `python -m`. Worker processes load with `again`, so imports here are light.
 """
 
 import importlib
@@ -44,20 +44,20 @@ from topology.loading.hints import own_stream, refuse_hidden, wanted_of_yours
 from topology.loading.settings import arguments, option_of, plain_secrets
 from topology.user_frames import HOME, PACKAGES, text_of
 
-ATTRIBUTE: Final = "topology"  # what is looked for where none is named
-OF_EXTRAS: Final = {  # modules that only an extra brings → that extra
+ATTRIBUTE: Final = "topology"  # the default attribute
+OF_EXTRAS: Final = {  # module that only an extra installs → that extra
     "psutil": "host",
     "psycopg": "postgres",
     "pyarrow": "spark",
     "pyspark": "spark",
 }
 MAIN: Final = "__main__"
-SAID_MAX: Final = 500  # characters of what an exception of the user's says, in a sentence
+SAID_MAX: Final = 500  # characters of a user's exception that an error message shows
 
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """What the user named: a file, by its absolute path, or a dotted module where `file` is None."""
+    """The file or module that the user named: a file by its absolute path, or a dotted module if `file` is None."""
 
     where: str
     attribute: str
@@ -68,7 +68,7 @@ class LoadTarget:
 
 
 def target_of(text: str) -> LoadTarget:
-    """Reads the argument. Raises ConfigurationError for a file that is not there."""
+    """Parse the argument. Raise ConfigurationError for a missing file or an invalid name."""
     where, attribute = text, ATTRIBUTE
     head, colon, tail = text.rpartition(":")
     if colon and head and (tail.isidentifier() or not tail):
@@ -80,14 +80,15 @@ def target_of(text: str) -> LoadTarget:
             )
         if where.split(".")[-1] == MAIN:
             raise ConfigurationError(
-                f"{where} is what Python was started with, and no module to run", code=MAIN_NOT_A_TOPOLOGY
+                f"{where} is the program that Python was started with, and not a module to run",
+                code=MAIN_NOT_A_TOPOLOGY,
             )
         return LoadTarget(where, attribute, None)
     file = Path(where)
     try:
         _refuse_no_file(file, where)
         return LoadTarget(where, attribute, file.absolute())  # importing it may change the current folder
-    except OSError as error:  # a folder on the way that may not be entered, a name that is too long
+    except OSError as error:  # a folder in the path may not be entered, or a name is too long
         raise _unreadable(where, error) from error
 
 
@@ -95,7 +96,7 @@ def _refuse_no_file(file: Path, where: str) -> None:
     if file.is_dir():
         raise ConfigurationError(f"{where} is a folder", code=TARGET_IS_FOLDER)
     if not file.exists():
-        beside = (str(file.parent / one.name) for one in sorted(file.parent.glob("*.py")))
+        beside = (str(file.parent / sibling.name) for sibling in sorted(file.parent.glob("*.py")))
         raise ConfigurationError(f"there is no file {where}{did_you_mean(where, beside)}", code=FILE_NOT_FOUND)
 
 
@@ -109,26 +110,26 @@ def load(
     exposed: Callable[[list[str]], object] = len,
     absent: list[str] | None = None,
 ) -> Graph:
-    """Imports the target, and calls the factory where it is one, with the values of `--set`. `exposed` is told the keys
-    of those that are secrets, and were given as they are. `absent`: as of `settings.arguments`."""
+    """Import the target and, if it is a factory, call it with the values of `--set`. Calls `exposed` with the keys
+    whose values are secrets in plain text. `absent`: see `settings.arguments`."""
     found = _attribute(_imported(target), target)
     if isinstance(found, Graph):
         if given:
             key = next(iter(given))
-            text = f"{option_of(given, '--set')} {key}=… has nowhere to go: {target} is a Topology"
+            text = f"{option_of(given, '--set')} {key}=… sets no parameter: {target} is a Topology"
             raise ConfigurationError(text, code=SET_WITHOUT_FACTORY)
         return found
     if not callable(found) or (isinstance(found, type) and not issubclass(found, Graph)):
         kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
         raise ConfigurationError(
-            f"{target} is {kind}; a Topology, or a function that returns one, is wanted", code=NOT_A_TOPOLOGY
+            f"{target} is {kind}; name a Topology, or a function that returns one", code=NOT_A_TOPOLOGY
         )
     exposed(plain_secrets(found, given))
     return _called(found, target, (), arguments(found, given, str(target), absent))
 
 
 def made_of(target: LoadTarget, args: Sequence[Any], keywords: Mapping[str, Any]) -> Graph:
-    """Imports the target, a function, and calls it with these values. Raises as `load` does."""
+    """Import the target, a function, and call it with these values. Raises as `load` does."""
     return _called(_attribute(_imported(target), target), target, args, keywords)
 
 
@@ -138,7 +139,9 @@ def _called(make: Callable[..., Any], target: LoadTarget, args: Sequence[Any], k
             made = make(*args, **keywords)
     except (KedgeError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit, or a class of the user's own: none of them ends the command unsaid
+    except (
+        BaseException
+    ) as error:  # also SystemExit and the user's own classes: none may end the command without a message
         if wrong := own_stream(error) or wanted_of_yours(error):
             raise wrong from error
         text = f"{target} raised {_described(error, target)}"
@@ -154,13 +157,13 @@ def _called(make: Callable[..., Any], target: LoadTarget, args: Sequence[Any], k
 
 
 def recipe(target: LoadTarget, given: Mapping[str, str], config: Config) -> dict[str, Any]:
-    """Arguments for `again`, as plain data that msgpack carries. `config`: the settings that were decided on."""
+    """Return the arguments for `again`, as plain data for msgpack. `config`: the final settings."""
     return {
         "where": target.where,
         "attribute": target.attribute,
         "file": str(target.file) if target.file else None,
         "given": dict(given),
-        "config": {one.name: getattr(config, one.name) for one in fields(Config)},
+        "config": {field.name: getattr(config, field.name) for field in fields(Config)},
     }
 
 
@@ -172,8 +175,8 @@ def again(
     config: Mapping[str, Any],
     engine: str = "",
 ) -> Graph:
-    """The same topology once more, in another process: with the same values, and with the settings that were decided
-    on, whatever this process' environment says; or what `engine` has Kedge run in its place. Raises as `load` does."""
+    """Load the same topology in another process, with the same values and the final settings. Ignores the settings in
+    this process's environment. `engine`: return the topology that Kedge runs in its place. Raises as `load` does."""
     if config.get("check_types"):
         check_when_made()
     topology = load(LoadTarget(where, attribute, Path(file) if file else None), given)
@@ -190,7 +193,7 @@ def _imported(target: LoadTarget) -> types.ModuleType:
     folder = str(target.file.resolve().parent) if target.file else str(Path.cwd())
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
-    refuse_hidden("kedge")  # workers find it by the import path; it has the others be found
+    refuse_hidden("kedge")  # workers find kedge by the import path, and kedge finds the other packages
     try:
         with only_declaring(target.where):
             return _from_file(target.file, target.where) if target.file else importlib.import_module(target.where)
@@ -212,7 +215,7 @@ def _imported(target: LoadTarget) -> types.ModuleType:
 
 
 def _not_imported(target: LoadTarget, error: BaseException) -> ConfigurationError:
-    """What is raised for what an import has raised; where a module is missing, with where to get it."""
+    """Return the error for an exception of an import; if a module is missing, with the way to install it."""
     if wrong := own_stream(error) or wanted_of_yours(error):
         return wrong
     text = f"{target.where} can't be imported: {_described(error, target)}"
@@ -223,20 +226,20 @@ def _not_imported(target: LoadTarget, error: BaseException) -> ConfigurationErro
     if brought := _of_an_extra(text, error):
         return brought
     if missing:
-        where = f"install what brings {first!r} to where this kedge runs ({sys.executable}), or mend the name"
+        where = f"install the package that has {first!r} where this kedge runs ({sys.executable}), or fix the name"
         return ConfigurationError(text, code=IMPORT_NOT_INSTALLED, next=where)
     return ConfigurationError(text, code=IMPORT_RAISED)
 
 
 def _of_an_extra(text: str, error: BaseException) -> ConfigurationError | None:
-    """The error for a module that an extra brings, with what installs that; None for any other one."""
+    """Return the error for a missing module of an extra, with the command that installs it; None for other errors."""
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     install = how_to_install(missing.partition(".")[0])
     return ConfigurationError(text, code=EXTRA_NOT_INSTALLED, next=install) if install else None
 
 
 def how_to_install(module: str) -> str:
-    """The command that brings a module of an extra's; empty for others."""
+    """Return the command that installs a module of an extra; empty for other modules."""
     extra = OF_EXTRAS.get(module)
     return f"{sys.executable} -m pip install 'kedge-streams[{extra}]'" if extra is not None else ""
 
@@ -249,7 +252,7 @@ def _no_module(where: str, missing: str) -> str:
 
 
 def _from_file(file: Path, where: str) -> types.ModuleType:
-    """Imports a file under its own name, so that siblings find the same module; under another where that is taken."""
+    """Import a file under its own name, so that siblings find the same module; under another if the name is taken."""
     name = file.stem
     if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
         name = "kedge_file_" + "".join(c if c.isalnum() else "_" for c in name)
@@ -276,17 +279,19 @@ def _attribute(module: types.ModuleType, target: LoadTarget) -> Any:
     if target.attribute == ATTRIBUTE and topologies:
         near = f"; did you mean {target.where}:{topologies[0]}?"
     elif _made_when_main(module, target.attribute):
-        text = f"{target.where} makes its topology under `if __name__ == '__main__'` only, so it is not there on import"
+        text = (
+            f"{target.where} makes its topology under `if __name__ == '__main__'` only, so an import does not make it"
+        )
         raise ConfigurationError(text, code=TOPOLOGY_ONLY_IN_MAIN)
     raise ConfigurationError(
         f"{target.where} has no {target.attribute!r}{near}",
         code=ATTRIBUTE_NOT_FOUND,
-        next=f"name what it has: {target.where}:NAME",
+        next=f"name one of its attributes: {target.where}:NAME",
     )
 
 
 def _made_when_main(module: types.ModuleType, attribute: str) -> bool:
-    """Whether the module makes a topology, or binds this name, under `if __name__ == "__main__"`."""
+    """Return True if the module makes a topology, or binds this name, under `if __name__ == "__main__"`."""
     import ast
 
     try:
@@ -295,9 +300,9 @@ def _made_when_main(module: types.ModuleType, attribute: str) -> bool:
         return False
     return any(
         getattr(part, "id", getattr(part, "attr", "")) in (attribute, "Topology")  # a name, or t.Topology
-        for one in tree.body
-        if isinstance(one, ast.If) and {MAIN} & {x.value for x in ast.walk(one.test) if isinstance(x, ast.Constant)}
-        for part in ast.walk(one)
+        for top in tree.body
+        if isinstance(top, ast.If) and {MAIN} & {x.value for x in ast.walk(top.test) if isinstance(x, ast.Constant)}
+        for part in ast.walk(top)
     )
 
 
@@ -311,7 +316,7 @@ def _makes_one(value: Any) -> bool:
 
 
 def _described(error: BaseException, target: LoadTarget) -> str:
-    """An exception of the user's in a sentence, with the last line of theirs that it went through."""
+    """Return a sentence on a user's exception, with the last line of the user's code in its traceback."""
     said = text_of(error)
     first = said.split("\n")[0][:SAID_MAX]  # the traceback has all of it
     text = f"{type(error).__name__}: {first}{' …' * (first != said)}" if said else type(error).__name__

@@ -1,8 +1,8 @@
 """Values from the command line and the environment, typed from annotations: `--set`, `--config`, `KEDGE_NAME`.
 
 Knows signatures and `Config`, and no topology, terminal or process. All mistakes are ConfigurationErrors that name the
-key and the type, and the value where that is known to be no secret: a mistyped key may have been a password's (S12).
-Reads nothing but what a secret's `env:NAME` or `file:PATH` names.
+key and the type. They show the value only if it is known to be no secret: a mistyped key may have been a password's
+(S12). Reads only the variables and files that a secret's `env:NAME` or `file:PATH` names.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ from topology.secrets import Secret, holds_password, is_absent, is_reference, na
 from topology.text import printable
 
 PREFIX: Final = "KEDGE_"
-STAND_IN: Final = Secret("not given")  # for a secret, where nothing runs
+STAND_IN: Final = Secret("not given")  # in place of a missing secret, if nothing runs
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class Given(dict[str, str]):
-    """Values by their keys. `option`: what the user has called them by, `--set` or a variable."""
+    """Values by key. `option`: the name by which the user gave them, `--set` or a variable."""
 
     def __init__(self, option: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Given(dict[str, str]):
 
 
 def pairs(given: Sequence[str], option: str) -> Given:
-    """`key=value` texts as a mapping; a value may hold more equals signs, and be empty."""
+    """Parse `key=value` texts into a mapping; a value may contain equals signs, and be empty."""
     found = Given(option)
     for text in given:
         key, equals, value = text.partition("=")
@@ -59,23 +59,26 @@ def pairs(given: Sequence[str], option: str) -> Given:
 
 
 def option_of(given: Mapping[str, str], otherwise: str) -> str:
-    """What the user has called these values by."""
+    """Return the option or variable by which the user gave these values."""
     return given.option if isinstance(given, Given) else otherwise
 
 
 def arguments(
     factory: Callable[..., Any], given: Mapping[str, str], where: str, absent: list[str] | None = None
 ) -> dict[str, Any]:
-    """Keyword arguments for a factory, each of its parameter's type. `where` names the factory in sentences. `absent`:
-    what is only declared does without its secrets; one that is not there is STAND_IN, and a sentence of it is added."""
+    """Return keyword arguments for a factory, each of its parameter's type. `where` names the factory in messages.
+
+    `absent`: None if the topology will run. Otherwise the topology is only declared and needs no secrets: a missing
+    secret becomes STAND_IN, and a sentence on it is added to the list.
+    """
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception as error:  # whatever an annotation that is text raises
+    except Exception as error:  # an annotation in quotes can raise any exception
         raise ConfigurationError(
             f"the parameters of {where} can't be read: {error}", code=UNRESOLVED_PARAMETER_TYPE
         ) from error
-    named = {one.name: one for one in parameters if one.kind in _NAMED}
-    further = next((one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
+    named = {declared.name: declared for declared in parameters if declared.kind in _NAMED}
+    further = next((declared for declared in parameters if declared.kind is inspect.Parameter.VAR_KEYWORD), None)
     values = {}
     option = option_of(given, "--set")
     for key, value in given.items():
@@ -88,23 +91,29 @@ def arguments(
             values[key] = _secret(value, kind, f"{option} {key}=…", absent)
         else:
             values[key] = _converted(value, kind, f"{option} {key}={value}")
-    for one in parameters:
-        required = one.default is one.empty and one.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
-        if required and one.name not in values and absent is not None and one.kind in _NAMED and _is_secret(one):
-            absent.append(f"{where}: there is no value for {one.name!r}")
-            values[one.name] = STAND_IN
-        elif required and one.name not in values:
-            text = f"{where} needs a value for {one.name!r}"
+    for declared in parameters:
+        required = declared.default is declared.empty and declared.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
+        if (
+            required
+            and declared.name not in values
+            and absent is not None
+            and declared.kind in _NAMED
+            and _is_secret(declared)
+        ):
+            absent.append(f"{where}: there is no value for {declared.name!r}")
+            values[declared.name] = STAND_IN
+        elif required and declared.name not in values:
+            text = f"{where} needs a value for {declared.name!r}"
             raise ConfigurationError(
-                text, code=MISSING_PARAMETER_VALUE, next=f"give it, --set {one.name}=…, or give it a default"
+                text, code=MISSING_PARAMETER_VALUE, next=f"pass it, --set {declared.name}=…, or give it a default"
             )
     return values
 
 
 def configured(config: Config, given: Mapping[str, str], environment: Mapping[str, str]) -> Config:
-    """The topology's configuration with what `--config` says in it, and below that what `KEDGE_…` says.
+    """Return the topology's configuration, with the values of `KEDGE_…` and, with precedence, those of `--config`.
 
-    What is no Config, whatever its type says, stays as it is: `topology.checks.declaration` has a sentence for that.
+    A value that is not a Config is returned unchanged: `topology.checks.declaration` reports it.
     """
     declared: object = config
     if not isinstance(declared, Config):
@@ -125,13 +134,13 @@ def configured(config: Config, given: Mapping[str, str], environment: Mapping[st
 
 
 def _known(key: str, known: Collection[str]) -> str:
-    """The end of a sentence about an unknown key: what was meant, and all that there is."""
+    """Return the end of a sentence on an unknown key: the likely key, and all known keys."""
     meant = did_you_mean(key, known)
     return f"{meant} It takes {', '.join(known)}" if meant else f"; it takes {', '.join(known) or 'none'}"
 
 
 def _kind(parameter: inspect.Parameter) -> Any:
-    """The type that a value must have: the annotation, else that of a plain default, else text."""
+    """Return the type that a value must have: the annotation, else the type of a plain default, else text."""
     if parameter.annotation is not parameter.empty:
         return parameter.annotation
     kind = type(parameter.default)
@@ -139,11 +148,11 @@ def _kind(parameter: inspect.Parameter) -> Any:
 
 
 def plain_secrets(factory: Callable[..., Any], given: Mapping[str, str]) -> list[str]:
-    """The keys whose values are secrets themselves, or have a password in them, and are no references: whoever lists
-    processes reads them."""
+    """Return the keys whose values are secrets in plain text, or contain a password, and are no references. Every user
+    who lists processes can read them."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters
-    except Exception:  # `arguments` says what is wrong
+    except Exception:  # `arguments` reports the mistake
         return []
     return [
         key
@@ -154,7 +163,7 @@ def plain_secrets(factory: Callable[..., Any], given: Mapping[str, str]) -> list
 
 
 def shown_settings(given: Mapping[str, str]) -> list[str]:
-    """Of settings of another program's, the keys whose values are secrets themselves, and no references."""
+    """Return the keys of another program's settings whose values are secrets in plain text, and no references."""
     return [
         key
         for key, value in given.items()
@@ -163,8 +172,8 @@ def shown_settings(given: Mapping[str, str]) -> list[str]:
 
 
 def looked_up(given: Mapping[str, str], called: str) -> dict[str, str]:
-    """The same, with the text of each secret that is given as env:NAME or file:PATH. Raises ConfigurationError, which
-    shows none; blocks while it reads."""
+    """Return the settings with the text of each secret that is given as env:NAME or file:PATH. Raises
+    ConfigurationError, which shows no secret; blocks while it reads."""
     return {
         key: resolved(value, f"{called} {key}=…").reveal() if names_secret(key) and is_reference(value) else value
         for key, value in given.items()
@@ -172,11 +181,11 @@ def looked_up(given: Mapping[str, str], called: str) -> dict[str, str]:
 
 
 def wants_secret(kind: Any) -> bool:
-    """Whether a parameter of this type is given as env:NAME or file:PATH: Secret, or a union with it."""
+    """Return True if a parameter of this type takes env:NAME or file:PATH: Secret, or a union with it."""
     if typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return any(wants_secret(one) for one in typing.get_args(kind))
+        return any(wants_secret(part) for part in typing.get_args(kind))
     return kind is Secret
 
 
@@ -185,17 +194,17 @@ def _is_secret(parameter: inspect.Parameter) -> bool:
 
 
 def _secret(text: str, kind: Any, what: str, absent: list[str] | None) -> Secret | None:
-    """The secret that is named. `null` is None where the parameter may be None, as for other types."""
+    """Return the named secret. `null` is None if the parameter may be None, as for other types."""
     if text == "null" and type(None) in typing.get_args(kind):
         return None
     if absent is not None and is_absent(text):
-        absent.append(f"{what}: {printable(text)} is not there")
+        absent.append(f"{what}: {printable(text)} does not exist")
         return STAND_IN
     return resolved(text, what)
 
 
 def _converted(text: str, kind: Any, what: str) -> Any:
-    """The text as a value of this type. Numbers and `true`, `false`, `null` as in JSON; enums and literals by value."""
+    """Convert the text to this type. Numbers and `true`, `false`, `null` as in JSON; enums and literals by value."""
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=_path)
     except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
@@ -203,14 +212,14 @@ def _converted(text: str, kind: Any, what: str) -> Any:
 
 
 def _path(kind: Any, text: Any) -> Any:
-    """What msgspec asks for types that it does not know."""
+    """Convert types that msgspec does not know; msgspec calls it."""
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(text)
     raise NotImplementedError
 
 
 def described(kind: Any) -> str:
-    """A type in the words of someone who types its values: "a whole number", "'a' or 'b'"."""
+    """Return a type in words for users who type its values: "a whole number", "'a' or 'b'"."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     if kind is Duration:
@@ -220,11 +229,11 @@ def described(kind: Any) -> str:
     if origin is typing.Annotated:
         return f"{described(inner[0])} within its limits"
     if origin is Literal:
-        return _either([repr(one) for one in inner])
+        return _either([repr(part) for part in inner])
     if origin in (typing.Union, types.UnionType):
-        return _either([described(one) for one in inner])
+        return _either([described(part) for part in inner])
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _either([repr(one.value) for one in kind])
+        return _either([repr(part.value) for part in kind])
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return "a path"
     return f"a {kind if origin else getattr(kind, '__name__', kind)}"

@@ -1,6 +1,6 @@
-"""The clock of a run: the loop's monotonic time and the wall clock. The only place of the runtime that asks for either.
+"""The clock of a run: the loop's monotonic time and the wall clock. No other module of the runtime reads either.
 
-Virtual time replaces the loop, and with it all deadlines; `topology.testing` brings the wall clock that goes with it.
+Virtual time replaces the loop, and with it all deadlines. `topology.testing` supplies the matching wall clock.
 """
 
 import asyncio

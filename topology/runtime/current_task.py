@@ -1,7 +1,8 @@
-"""Which task's code runs: set wherever the runtime enters code of the user's, read where something is logged.
+"""The task whose code runs: set whenever the runtime enters user code, read when something is logged.
 
-A context variable, so that asyncio tasks and `asyncio.to_thread` calls which user code starts belong to the same task.
-It is set once for each loop of a task, and around what works in another one's turn: never for a tuple. Knows no log.
+It is a context variable, so that asyncio tasks and `asyncio.to_thread` calls that user code starts belong to the same
+task. It is set once for each loop of a task, and around work in another task's turn: never once per tuple. Knows no
+log.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class TaskPlace(NamedTuple):
-    """One task of a component, and the worker that it is on."""
+    """One task of a component, and its worker."""
 
     worker: int
     component: str
@@ -23,7 +24,7 @@ HERE: Final[ContextVar[TaskPlace | None]] = ContextVar("kedge_here", default=Non
 
 @contextmanager
 def entered(place: TaskPlace) -> Iterator[None]:
-    """What is called, or awaited, inside is this task's."""
+    """Assign what is called or awaited inside the block to this task."""
     before = HERE.set(place)
     try:
         yield

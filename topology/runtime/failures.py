@@ -1,7 +1,7 @@
 """Failures: why a tree failed, and what each reason means for its message. A table, and no behaviour.
 
-Only what a tree's own tuples did counts against `retry_for_s` and `max_replays`; what happened around them has a budget
-of its own (E6).
+Only failures of a tree's own tuples count against `retry_for_s` and `max_replays`. Failures around them have a budget
+of their own (E6).
 """
 
 import enum
@@ -32,7 +32,7 @@ INFRASTRUCTURE_REPLAYS_MAX: Final = 100  # of one message, for reasons that are 
 
 
 class Reason(enum.Enum):
-    """Why a tree failed. The value is what people read."""
+    """The reason why a tree failed. The value is what people read."""
 
     RAISED = "raised"
     FAILED = "failed by the bolt"
@@ -78,8 +78,11 @@ CODES: Final[Mapping[Reason, Code]] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one input at one component; `error` is the user's exception, with its traceback. Of one that came
-    over a link there is only `trace`, its traceback as text. `kind`: its code, where its reason does not say it all."""
+    """One failure of one input at one component. `error` is the user's exception, with its traceback.
+
+    A failure that came over a link has no `error`, only `trace`, the traceback as text. `kind` is its code, if its
+    reason does not determine it.
+    """
 
     reason: Reason
     component: str
@@ -90,7 +93,7 @@ class Failure:
 
     @property
     def code(self) -> Code:
-        """What to look up for it: that of an error of ours, where it is one."""
+        """Return the code to look up: that of the error if it is one of ours."""
         error = self.error.code if isinstance(self.error, KedgeError) else None
         return error or self.kind or CODES[self.reason]
 
@@ -98,17 +101,18 @@ class Failure:
         return f"{self.reason.value} in {self.component!r}" + (f": {self.text}" if self.text else "")
 
     def traceback(self) -> str:
-        """The traceback from the first frame of the user's code on, and what to do next where that is known; empty
-        where nothing was raised."""
+        """Return the traceback from the first frame of the user's code on, and the next step if it is known; empty if
+        nothing was raised."""
         if self.error is None:
             return self.trace
         frames = users_frames(self.error)
         if not frames and isinstance(self.error, KedgeError):
-            return "\n".join(getattr(self.error, "__notes__", ()))  # its own sentence is told, and says the rest
+            # the error's own sentence is shown, and says the rest
+            return "\n".join(getattr(self.error, "__notes__", ()))
         return frames or formatted(self.error, self.error.__traceback__)
 
 
 def could_not_emit(error: BaseException) -> bool:
-    """Whether it says what can't go or be kept, or is over already. All of ours have a code; where user code raises one
-    of these classes itself, without one, that is the user's own, as is any other error."""
+    """Return True if the error says what can't be emitted or stored, or is already finished. All of ours have a code.
+    If user code raises one of these classes without a code, the error is the user's own, like any other error."""
     return isinstance(error, EmitError | RecordError | TupleStateError) and error.code is not None

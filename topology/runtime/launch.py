@@ -1,7 +1,7 @@
-"""What `topology.run()` and `await topology.serve()` do: in this process, or on worker processes of its own.
+"""Implement `topology.run()` and `await topology.serve()`: in this process, or on worker processes.
 
-Worker processes make the topology anew, so here is found by which words they can: a module and the name that it has
-there, or a function and plain values. Must not know how either kind of run works.
+Worker processes build the topology again. So this module finds out how they can: by a module and the topology's name in
+it, or by a function and plain values. Must not know how either kind of run works.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         SupervisedRun,  # sockets and processes, which most runs do without
     )
 
-LOADER: Final = "topology.runtime.launch:made_again"  # what makes the topology anew, in a worker
+LOADER: Final = "topology.runtime.launch:made_again"  # builds the topology again, in a worker
 MAIN: Final = "__main__"
-MAINS: Final = (MAIN, "__mp_main__")  # and what it is called in a process of `multiprocessing`
-DEPTH_MAX: Final = 32  # of values within values
+MAINS: Final = (MAIN, "__mp_main__")  # the main module, and its name in a process of `multiprocessing`
+DEPTH_MAX: Final = 32  # levels of values within values
 
 Make = Callable[[], Graph]
 
@@ -46,10 +46,10 @@ def run(topology: Graph, *, workers: int | None, state_dir: str | Path | None, m
     """See `Topology.run`."""
 
     async def main() -> Report:
-        one = _made(topology, workers, state_dir, made_by)
-        alone = isinstance(one, EmbeddedRun)  # user code runs in this loop, and not in workers'
-        with handled_signals(one), watched() if alone else contextlib.nullcontext():
-            return await one.finish()
+        new_run = _made(topology, workers, state_dir, made_by)
+        alone = isinstance(new_run, EmbeddedRun)  # user code runs in this loop, and not in workers
+        with handled_signals(new_run), watched() if alone else contextlib.nullcontext():
+            return await new_run.finish()
 
     return asyncio_run(main())
 
@@ -70,7 +70,7 @@ async def serve(
     def drain(stopping: asyncio.Future[Any]) -> None:
         run.drain()
 
-    # The same, where it is a future: the caller's, who may wait for it elsewhere.
+    # If `stop` is a future, this is the same one: the caller's, who may wait for it elsewhere.
     stopping = asyncio.ensure_future(stop)
     stopping.add_done_callback(drain)
     try:
@@ -94,7 +94,7 @@ def _made(
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= WORKERS_MAX:
         text = f"workers takes a whole number from 1 to {WORKERS_MAX:,}, or None, not {workers!r:.80}"
         raise ConfigurationError(
-            text, code=INVALID_WORKER_COUNT, next="give one for each core at most; None runs in this process"
+            text, code=INVALID_WORKER_COUNT, next="give at most one worker per core; None runs in this process"
         )
     require_valid(topology)
     arguments = recipe(topology, made_by)
@@ -110,12 +110,12 @@ def _made(
     )
 
 
-# -- in the program: by which words a worker finds it
+# -- in the program: how a worker finds the topology
 
 
 def recipe(topology: Graph, made_by: Make | None) -> dict[str, Any]:
-    """Arguments for `made_again`, as plain data that msgpack carries. Raises ConfigurationError where a worker process
-    could not find the topology by any."""
+    """Return the arguments for `made_again`, as plain data for msgpack. Raises ConfigurationError if a worker process
+    could not find the topology."""
     values: tuple[list[Any], dict[str, Any]] | None = None
     function: object
     if made_by is None:
@@ -129,7 +129,7 @@ def recipe(topology: Graph, made_by: Make | None) -> dict[str, Any]:
                 text = f"made_by gives {attribute}() a {type(value).__name__} ({name}), which is not plain"
                 raise _unmakeable(text, "give None, bool, int, float, str, bytes, list or dict")
     where, file = _place(module, topology)
-    config = {one.name: getattr(topology.config, one.name) for one in fields(Config)}
+    config = {field.name: getattr(topology.config, field.name) for field in fields(Config)}
     return {"where": where, "attribute": attribute, "file": file, "values": values, "config": config}
 
 
@@ -138,33 +138,33 @@ def _unmakeable(text: str, next: str = "") -> ConfigurationError:
 
 
 def _holder(topology: Graph) -> tuple[ModuleType, str]:
-    """The module that has this topology at its top level, and under which name; the program itself first."""
+    """Return the module that has this topology at its top level, and the name there. The program itself comes first."""
     for module in _modules():
         for name, value in [*vars(module).items()]:
             if value is topology:
                 return module, name
-    text = f"no module has the topology {topology.name!r:.80} at its top level, so worker processes can't make it anew"
+    text = f"no module has the topology {topology.name!r:.80} at its top level, so worker processes can't build it"
     raise _unmakeable(text)
 
 
 def _modules() -> Iterator[ModuleType]:
     known: dict[str, object] = {MAIN: sys.modules[MAIN], **sys.modules}
-    return (one for one in known.values() if isinstance(one, ModuleType))
+    return (module for module in known.values() if isinstance(module, ModuleType))
 
 
 def _home(function: object) -> tuple[ModuleType, str]:
-    """The module that has this function at its top level, and its name there."""
+    """Return the module that has this function at its top level, and its name there."""
     if isinstance(function, FunctionType):
         module, name = sys.modules.get(function.__module__), function.__name__
         if module is not None and getattr(module, name, None) is function:
             return module, name
     said = str(getattr(function, "__qualname__", "") or type(function).__name__)
-    text = f"made_by is {said:.80}, which is no function at the top level of a module"
+    text = f"made_by is {said:.80}, which is not a function at the top level of a module"
     raise _unmakeable(text)
 
 
 def _place(module: ModuleType, topology: Graph) -> tuple[str, str | None]:
-    """By which a worker imports this module: a dotted name, or a file, with its path."""
+    """Return how a worker imports this module: a dotted name, or a file with its path."""
     spec = getattr(module, "__spec__", None)
     if module.__name__ not in MAINS:
         return module.__name__, None
@@ -178,13 +178,13 @@ def _place(module: ModuleType, topology: Graph) -> tuple[str, str | None]:
 
 
 def _plain(value: object, depth: int = 0) -> bool:
-    """Whether it comes out of msgpack as it was."""
+    """Return True if msgpack returns the value as it was."""
     if depth > DEPTH_MAX:
         return False
     if type(value) is list:
-        return all(_plain(one, depth + 1) for one in value)
+        return all(_plain(item, depth + 1) for item in value)
     if type(value) is dict:
-        return all(type(key) is str and _plain(one, depth + 1) for key, one in value.items())
+        return all(type(key) is str and _plain(item, depth + 1) for key, item in value.items())
     if type(value) is int:
         return -(2**63) <= value < 2**64
     return value is None or type(value) in (bool, float, str, bytes)
@@ -200,8 +200,8 @@ def made_again(
     values: tuple[list[Any], Mapping[str, Any]] | None,
     config: Mapping[str, Any],
 ) -> Graph:
-    """The same topology, in a worker process, with the settings that were decided on. Raises ConfigurationError for
-    whatever is wrong with importing it, or with calling what makes it."""
+    """Return the same topology, in a worker process, with the chosen settings. Raises ConfigurationError for any error
+    in importing it, or in calling what builds it."""
     from topology.loading.load import LoadTarget, load, made_of
 
     target = LoadTarget(where, attribute, Path(file) if file else None)

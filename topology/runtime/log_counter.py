@@ -1,6 +1,6 @@
-"""Counts of things that go wrong again and again, by kind. The log has each kind once, then a count a minute at most.
+"""Counters of repeated problems, by kind. Each kind is logged once, and then its count at most once per minute.
 
-Must not know what is counted. One thread counts, another may tell.
+Must not know what is counted. One thread counts, another may log.
 """
 
 import logging
@@ -8,29 +8,29 @@ from typing import Final
 
 from topology.text import printable
 
-AGAIN_S: Final = 60.0  # between two lines of one kind
-KINDS_MAX: Final = 16  # that are told apart; strangers can make up more
+AGAIN_S: Final = 60.0  # seconds between two lines about one kind
+KINDS_MAX: Final = 16  # kinds that are counted apart; strangers can cause any number of kinds
 _OTHERS: Final = "others"
 
 logger = logging.getLogger("kedge")
 
 
 class LogCounter:
-    """Counts of `what`: a sentence's beginning that a kind ends."""
+    """Counters of `what`: the beginning of a sentence that a kind ends."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._counts: dict[str, int] = {}
-        self._told: dict[str, tuple[int, float]] = {}  # kind → its count and the time when the log had it last
+        self._told: dict[str, tuple[int, float]] = {}  # kind → its count and the time when it was logged last
 
     def count(self, kind: str) -> None:
-        """One more of this kind."""
+        """Count one more of this kind."""
         if kind not in self._counts and len(self._counts) >= KINDS_MAX:
             kind = _OTHERS
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def tell(self, now: float) -> None:
-        """Logs what is new. `now` in seconds of the loop; call it now and then."""
+        """Log what is new. `now` is in seconds of the loop. Call it now and then."""
         for kind, count in list(self._counts.items()):
             if kind not in self._told:
                 logger.warning("%s: %s", self._what, printable(kind))
@@ -38,7 +38,7 @@ class LogCounter:
                     logger.warning("%s: %s: %d times so far", self._what, printable(kind), count)
                 self._told[kind] = (count, now)
                 continue
-            told, at = self._told[kind]
-            if count > told and now - at >= AGAIN_S:
-                logger.warning("%s: %s: %d more in %.0f s", self._what, printable(kind), count - told, now - at)
+            logged, at = self._told[kind]
+            if count > logged and now - at >= AGAIN_S:
+                logger.warning("%s: %s: %d more in %.0f s", self._what, printable(kind), count - logged, now - at)
                 self._told[kind] = (count, now)

@@ -1,20 +1,21 @@
-"""Waiting for something, for a time in which this process was not stopped: paused is not dead (F68).
+"""Wait for something, for a time in which this process was not stopped: paused is not dead (F68).
 
-Where the process, or all of its group, was stopped meanwhile, or its terminal took nothing (Ctrl-S), those it waits for
-had no time either, or nobody has read their answers. Must not know what is waited for.
+If the process or its whole group was stopped, or its terminal accepted nothing (Ctrl-S), others had no time either, or
+their answers were not read. Must not know what is waited for.
 """
 
 import asyncio
 from collections.abc import Collection
 from typing import Any, Final
 
-MOMENT_S: Final = 0.001  # less than that is no time: what is left of sums may be a billionth
-STEP_S: Final = 0.5  # the longest wait of the loop's; twice as much is what one may count for, however long it took
+MOMENT_S: Final = 0.001  # seconds: less than that is no time; what is left of sums may be a billionth
+# seconds: the longest wait of the loop; one wait counts for at most twice as much, however long it took
+STEP_S: Final = 0.5
 
 
 async def first_of(ends: Collection[asyncio.Future[Any]], timeout_s: float | None) -> bool:
-    """Waits until one of these is done, or for so many seconds that the loop has turned in; None: for ever. Whether one
-    is done. Cancels none."""
+    """Wait until one of these is done, or for so many seconds in which the loop has turned; None has no limit. Return
+    True if one is done. Cancels none."""
     loop = asyncio.get_running_loop()
     left_s = timeout_s
     while True:

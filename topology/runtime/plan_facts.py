@@ -1,4 +1,4 @@
-"""Facts of a plan that several rooms go by: which bolts remember inputs, and which may begin sub-trees. Pure."""
+"""Facts of a plan that several packages use: which bolts remember inputs, and which may begin sub-trees. Pure."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ REMEMBERING: Final = ("state", "journal")  # shapes of bolts
 
 
 def remembers_itself(one: Declared) -> bool:
-    """Whether this is a bolt whose own code remembers inputs, and asks for floors."""
+    """Return True for a bolt whose own code remembers inputs, and asks for floors."""
     return one.shape == "execute" and bool(getattr(one.prototype, "remembers", False))
 
 
@@ -20,21 +20,24 @@ def _remembers(one: Declared) -> bool:
 
 
 def remembers(plan: Plan) -> bool:
-    """Whether some bolt remembers the inputs that it has had: one with state, one that is not deterministic, or one
-    that says so."""
+    """Return True if some bolt remembers its inputs: one with state, one that is not deterministic, or one that says
+    so."""
     return any(map(_remembers, plan.components.values()))
 
 
 def begins_sub_trees(plan: Plan, name: str) -> bool:
-    """Whether this is a bolt that may begin a sub-tree for its inputs, with one below it that remembers its own: only
-    those have to know what is stale. What timers and dead letters begin trees for is in a store, and not in inputs that
-    may be stale: it has one cause, whose home announces the trees as unfinished while it can come again."""
+    """Return True for a bolt that may begin a sub-tree for its inputs, and has a bolt below it that remembers its own
+    inputs. Only such bolts must know what is stale.
+
+    Timers and dead letters begin trees from a store, not from inputs that may be stale. Each such tree has one cause,
+    and the home of the cause announces the tree as unfinished while it can come again.
+    """
     if plan.components[name].shape != "execute":
         return False
     return any(_remembers(plan.components[below]) for below in plan.below(name))
 
 
 def floors_of(plan: Plan) -> Floors:
-    """What a worker will know of all homes of messages."""
+    """Return what a worker will know about the floors of all homes of messages."""
     beginners = {worker for (name, _), worker in plan.placement.items() if begins_sub_trees(plan, name)}
     return AgreedFloors(plan.workers, beginners) if beginners else Floors(plan.workers)

@@ -9,7 +9,7 @@ from topology.graph import Declared
 
 
 def prototype_copy(declared: Declared) -> Any:
-    """A task's own copy of what was given to the topology. Raises StartError naming what can't be copied."""
+    """Return a task's own copy of a declared component. Raises StartError, which names what can't be copied."""
     try:
         return copy.deepcopy(declared.prototype)
     except Exception as error:

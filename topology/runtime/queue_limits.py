@@ -1,4 +1,4 @@
-"""Bounds of the queue of a task, wherever that task is. Values alone."""
+"""Bounds of the queue of a task, on any worker. Only values."""
 
 from typing import Final
 

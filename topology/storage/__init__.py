@@ -1,5 +1,6 @@
-"""Data that survives every process: the state directory, one store for each worker, and the forms of what they hold.
+"""Data that survives every process: the state directory, one store per worker, and the byte forms of their content.
 
-A run opens the `directory`, checks its files and compares the topology's shape; `rescale` files rows for new numbers of
-tasks and workers; each worker then commits `values` to its `sqlite` store. Must not know the runtime that calls it.
+A run opens the `directory`, checks its files and compares the topology's shape. `rescale` moves rows for a changed
+number of tasks or workers. Each worker then commits `values` to its `sqlite` store. Must not know the runtime that
+calls it.
 """

@@ -1,4 +1,4 @@
-"""A question about dead letters, and the answer to it: the same for a worker, a whole run, and files that no run uses.
+"""A question about dead letters, and its answer: the same for a worker, a whole run, and files that no run uses.
 
 Values and their byte form. Must not know who asks, or how a question travels.
 """
@@ -7,10 +7,12 @@ import msgspec
 
 
 class DeadAsk(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """About the dead letters of this worker; answered by DeadAnswer with the same number.
+    """A question about the dead letters of this worker; answered by DeadAnswer with the same number.
 
-    `act` is 'list' (letters after the one named `after`, up to `limit`), 'show', 'replay' or 'drop' (of those `names`;
-    no names: of all, for the last two). Also what a command asks a whole run, by the supervisor's socket."""
+    `act` is 'list' (letters after the one named `after`, up to `limit`), 'show', 'replay' or 'drop' (the letters
+    `names`; no names: all letters, for the last two). A command also asks a whole run this way, by the supervisor's
+    socket.
+    """
 
     number: int
     act: str
@@ -20,12 +22,15 @@ class DeadAsk(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class DeadAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Answer to DeadAsk, once all of it is durable. `letters`: what list and show have found, without records and
-    tracebacks where they were listed, and perhaps fewer than `limit` where they are long; `names`: what replay and drop
-    were done to; `problem`: why something could not be done."""
+    """The answer to DeadAsk, sent once all of it is durable.
+
+    `letters`: the letters that list and show have found. Listed letters have no records and tracebacks, and long ones
+    may be fewer than `limit`. `names`: the letters that were replayed or dropped. `problem`: the reason for which
+    something failed.
+    """
 
     number: int
-    letters: tuple[bytes, ...] = ()  # each as `durable.packing.packed_letter` gives it
+    letters: tuple[bytes, ...] = ()  # each as `encoding.packing.packed_letter` returns it
     names: tuple[str, ...] = ()
-    total: int = 0  # how many letters there are
+    total: int = 0  # the number of letters
     problem: str = ""

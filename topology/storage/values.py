@@ -1,7 +1,7 @@
-"""What a worker's store holds: marks, dead letters, trials, state and what is remembered with it. Values, with no
+"""Content of a worker's store: marks, dead letters, trials, state and what is remembered with it. Values, with no
 behaviour and no I/O.
 
-Whoever gathers them is in `topology.runtime`; whoever writes them is a `Store`. Must not know either.
+`topology.runtime` makes them, and a `Store` writes them. This file must not know either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,24 +13,24 @@ import msgspec
 
 from acker.identity import MessageId
 
-ROW_BYTES: Final = 100  # as many as a row costs time, whatever is in it
-LETTER_BYTES: Final = 8_192  # of a letter that goes: how long it is nobody remembers
+ROW_BYTES: Final = 100  # bytes that stand for the time that any row costs
+LETTER_BYTES: Final = 8_192  # estimate for a deleted letter, whose length is unknown
 
 
 class Span(NamedTuple):
-    """Messages that are done, one after the other in the order of their emission, both ends included. Ids that are
-    ints grow within an epoch, so this covers every int between; names (str, bytes) stand alone: first == last."""
+    """Finished messages, successive in the order of their emission, both ends included. Ids that are ints grow within
+    an epoch, so a span covers every int between. Names (str, bytes) stand alone: first == last."""
 
     first: MessageId
     last: MessageId
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far one task has come with one epoch of one partition (E3, E4).
+    """The progress of one task in one epoch of one partition (E3, E4).
 
-    `position` is where to resume: the id of the oldest message that was emitted and is not done, back-off and dead
-    letters not yet stored included; where all are done, that of the newest. `done` are those that are done from
-    `position` on, so a source that resumes at `position` may give them again, and the runtime passes over them.
+    `position` is where to resume: the id of the oldest message that was emitted and is not done, in back-off or not,
+    including dead letters that are not stored yet. If all are done, it is the id of the newest. `done` are the finished
+    messages from `position` on. A source that resumes at `position` may emit them again, and the runtime skips them.
     """
 
     component: str
@@ -43,18 +43,19 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """That a task of a spout has run, as one of so many: its marks, or that it has none yet, count from then on."""
+    """A record that a task of a spout has run, as one of `tasks`. From then on its marks, or their absence, are
+    meaningful."""
 
     component: str
     task: int
     tasks: int
-    ahead: int = 0  # messages that it may emit beyond its last durable marks, before those are durable (D4)
+    ahead: int = 0  # messages that it may emit beyond its last durable marks (D4)
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """A dead letter: a message that nobody will process any more, with everything to look at it and to replay it."""
+    """A dead letter: a message that Kedge has given up on, with all data to inspect it and to replay it."""
 
-    name: str  # "3-17": the store that it was first kept in, and its number there; never used again
+    name: str  # "3-17": the store that it was first kept in, and its number there; never reused
     component: str  # the spout
     task: int
     partition: str
@@ -64,24 +65,24 @@ class Letter(msgspec.Struct, frozen=True):
     origin: int
     identity: int
     record_class: str  # the name of its stream
-    record: bytes  # as `topology.records.encode` gives it
-    text: str  # the record for people, cut
+    record: bytes  # as `topology.records.encode` returns it
+    text: str  # the record for people, shortened
     failed_in: str  # the component that failed
-    reason: str  # of failures.Reason, its value
-    code: str  # of the catalogue, or empty
-    problem: str  # the exception in one line, cut
-    traceback: str  # the user's frames, cut
+    reason: str  # the value of a failures.Reason
+    code: str  # a code of the catalogue, or empty
+    problem: str  # the exception in one line, shortened
+    traceback: str  # the user's frames, shortened
     attempts: int
-    deaths: int  # of workers, that are laid to it (E7)
+    deaths: int  # deaths of workers that are attributed to it (E7)
     died_at: datetime
-    replaying: bool = False  # somebody has asked for its replay, which is not done yet
+    replaying: bool = False  # a replay was requested and is not done yet
     served: bool = True  # False: subscribers of the spout's dead letters have not processed it yet
-    unheard: str = ""  # why they never will: it was given up after as many attempts as a message has
-    begun: int = 0  # times that it was served or replayed alone, and its worker died before that had ended
+    unheard: str = ""  # the reason for which they never will: it was given up after as many attempts as a message has
+    begun: int = 0  # times that its worker died while it was sent or replayed alone
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A suspect that is replayed alone, or will be: so many workers have died while it was (E7)."""
+    """A suspect that is replayed alone, or will be. `deaths`: the workers that have died meanwhile (E7)."""
 
     component: str
     task: int
@@ -89,12 +90,12 @@ class Trial(msgspec.Struct, frozen=True):
     epoch: str
     id: MessageId
     deaths: int
-    running: bool  # it is under way now: one more death, and it is laid to it
+    running: bool  # it is in flight now: one more death is attributed to it
 
 
 class StateRow(NamedTuple):
-    """What is kept of one key of a bolt with state, filed by the key's slot (D7). `body` is opaque to the store, and
-    empty where nothing is kept of the key any more. Its first 8 bytes are its checksum: `states.body_of` makes it."""
+    """The stored data of one key of a bolt with state, filed by the key's slot (D7). `body` is opaque to the store, and
+    empty if the key has no data any more. Its first 8 bytes are its checksum: `encoding.state.body_of` makes it."""
 
     slot: int
     key: bytes
@@ -102,8 +103,8 @@ class StateRow(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """Rows of one component that change together. `digest` is the XOR of the checksums of the bodies that they replace
-    and of their own, each as a little-endian int: whoever keeps the rows in memory knows both."""
+    """Rows of one component that change together. `digest` is the XOR of the checksums of the replaced and the new
+    bodies, each as a little-endian int. The caller keeps the rows in memory, so it knows both."""
 
     component: str
     rows: Sequence[StateRow]
@@ -111,8 +112,8 @@ class StateChange(NamedTuple):
 
 
 class JournalRow(NamedTuple):
-    """Inputs that one task has committed together, with what they have put out: `entries` as `journal` packs them.
-    Numbers are given by whoever commits, from `Loaded.next_journal` on, and are never used twice in a file."""
+    """Inputs that one task has committed together, with their outputs: `entries` as `encoding.journal` packs them. The
+    committing code assigns the numbers, from `Loaded.next_journal` on; they are never used twice in a file."""
 
     number: int
     component: str
@@ -120,8 +121,8 @@ class JournalRow(NamedTuple):
 
 
 class KeptFloor(NamedTuple):
-    """What a home had announced of its messages when something was forgotten for it: `progress` as `floors` packs it.
-    Durable with what is forgotten, so that nothing is taken for new that was forgotten (D5)."""
+    """The last announcement of a home before something was forgotten because of it: `progress` as `encoding.floors`
+    packs it. It is durable together with the deletion, so that a forgotten input is not taken for new (D5)."""
 
     worker: int
     progress: bytes
@@ -129,14 +130,14 @@ class KeptFloor(NamedTuple):
 
 @dataclass
 class Changes:
-    """What becomes durable together, in one transaction. Later entries for the same thing replace earlier ones.
+    """Changes that become durable together, in one transaction. Later entries for the same thing replace earlier ones.
 
-    `lasting`: it survives a loss of power. Where that is False it survives the process, and becomes lasting with the
-    next commit that is.
+    `lasting`: the changes survive a power failure. If it is False, they survive the process, and become lasting with
+    the next commit that is lasting.
     """
 
     marks: list[Mark] = field(default_factory=list)
-    over: list[Mark] = field(default_factory=list)  # not kept any more; only what they are of counts
+    over: list[Mark] = field(default_factory=list)  # no longer kept; only their identity matters
     begun: list[Begun] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)  # new, or changed
     gone: list[str] = field(default_factory=list)  # names of letters that were replayed or dropped
@@ -144,14 +145,15 @@ class Changes:
     acquitted: list[Trial] = field(default_factory=list)  # trials that are over
     states: list[StateChange] = field(default_factory=list)
     journal: list[JournalRow] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that nobody needs any more,
-    forgotten_bytes: int = 0  # and how long those are together: each of their pages is written to
+    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that are no longer needed
+    forgotten_bytes: int = 0  # their total length: each of their pages is written to
     floors: list[KeptFloor] = field(default_factory=list)
     lasting: bool = True
 
     @property
     def size(self) -> int:
-        """Bytes of what is written to, about; each row counts some, and a letter that goes as many as it may have."""
+        """The approximate bytes that are written. Each row adds a constant, and a deleted letter counts with its
+        maximum."""
         marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in self.marks])
         gone = len(self.over) + len(self.acquitted) + len(self.forgotten)
         floors = sum([len(floor.progress) + ROW_BYTES for floor in self.floors])
@@ -169,25 +171,25 @@ class Changes:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a store held when it was opened."""
+    """The content of a store when it was opened."""
 
     marks: tuple[Mark, ...] = ()
     begun: tuple[Begun, ...] = ()
     trials: tuple[Trial, ...] = ()
-    letters: int = 0  # how many there are,
-    letter_bytes: int = 0  # and how long their records, texts and tracebacks are together
-    next_letter: int = 1  # the number of the next one
-    unserved: tuple[str, ...] = ()  # names of those that subscribers have not processed
-    replaying: tuple[str, ...] = ()  # and of those whose replay is asked for
-    deaths: int = 0  # how often the worker has died since it last ended in order
-    dead_origins: tuple[int, ...] = ()  # of the letters: what is remembered of these messages is kept (E1)
+    letters: int = 0  # the number of letters
+    letter_bytes: int = 0  # the total length of their records, texts and tracebacks
+    next_letter: int = 1  # the number of the next letter
+    unserved: tuple[str, ...] = ()  # names of letters that subscribers have not processed
+    replaying: tuple[str, ...] = ()  # names of letters whose replay is requested
+    deaths: int = 0  # deaths of the worker since it last ended in order
+    dead_origins: tuple[int, ...] = ()  # of the letters: the memory of these messages is kept (E1)
     next_journal: int = 1  # the number of the next row of the journal
     floors: tuple[KeptFloor, ...] = ()
 
 
 @dataclass(frozen=True)
 class LoadedStates:
-    """All state that a store held when it was asked, and what is remembered with it."""
+    """All state in a store at the time of the call, and what is remembered with it."""
 
     rows: Mapping[str, Sequence[StateRow]]  # by component
     journal: Sequence[JournalRow]  # oldest first

@@ -1,10 +1,9 @@
-"""The test kit: run a bolt or a topology on virtual time, with the real runtime, and see all that it did.
+"""The test kit: run a bolt or a topology on virtual time, with the real runtime, and inspect all that it did.
 
-`run_bolt` is a bolt's unit test in one call. `run_topology` takes a topology made of scripted spouts and captured
-streams, and has its workers crash; `check_replays` repeats every message and compares. Every record is encoded between
-tasks, and checked. `simulate` puts a topology through crashes, bad links and failing disks, all from one seed.
-`run_processes` runs a topology on real processes, and kills them. pytest has all of it as fixtures. Must not know what
-is tested.
+`run_bolt` is a bolt's unit test in one call. `run_topology` runs a topology of scripted spouts and captured streams,
+and can crash its workers. `check_replays` repeats every message and compares. Every record is encoded between tasks,
+and checked. `simulate` puts a topology through crashes, bad links and failing disks, all from one seed. `run_processes`
+runs a topology on real processes, and kills them. pytest has all of these as fixtures. Must not know what is tested.
 """
 
 from topology.testing.captured import Captured

@@ -8,16 +8,17 @@ SHOWN_MAX: Final = 3  # records in its repr
 
 
 class Captured(Bolt, Generic[R]):
-    """Acks and keeps every tuple. All its tasks are this one object, so that the test reads what they got.
+    """Ack and keep every tuple. All its tasks are this one object, so that the test reads what they got.
 
-    `tuples` are all deliveries in their order, replays included; `times` are their loop times; `records` are their
-    records. `distinct` is what a sink holds that drops replays by (origin, identity); `divergent` are the tuples whose
-    key was there before with another record: an output that was not a function of its input (B2). Compare what should
-    be stored once with `distinct`, in a topology with failures or crashes; `records` has replays.
+    `tuples` are all deliveries in their order, including replays. `times` are their loop times, and `records` their
+    records. `distinct` is what a sink holds that drops replays by (origin, identity). `divergent` are the tuples whose
+    key was there before with another record: an output that was not a function of its input (B2). In a topology with
+    failures or crashes, compare what should be stored once with `distinct`, because `records` has replays.
 
-    `by_record`: equal records are one, whatever their identities, as at a sink that upserts by a key of its own. It is
-    for outputs whose identity is not the same in every run, as that of one anchored to whatever else was at hand.
-    `unstable` are the tuples whose (origin, identity) was there before with another record, `by_record` or not.
+    `by_record` treats equal records as one, whatever their identities, like a sink that upserts by a key of its own.
+    Use it for outputs whose identity differs between runs, for example an output that is anchored to several inputs
+    that happened to be present. `unstable` are the tuples whose (origin, identity) was there before with another
+    record, with or without `by_record`.
 
         alerts = Captured[Alert]()
         topology.bolt("captured", alerts, stream.shuffle())
@@ -58,6 +59,6 @@ class Captured(Bolt, Generic[R]):
         out.ack(tup)
 
     def compared(self, tup: Tuple[R]) -> R:
-        """What is compared of a tuple: its record. For a subclass whose records say more than has to be the same in
-        every run."""
+        """Return what is compared of a tuple: its record. Override it if a record has parts that may differ between
+        runs."""
         return tup.record

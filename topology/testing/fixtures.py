@@ -1,4 +1,4 @@
-"""What the plugin's fixtures are, for annotations: each is a call of the kit, and has its signature. No behaviour."""
+"""Types of the plugin's fixtures, for annotations: each is a call of the kit, with its signature. No behaviour."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -1,6 +1,6 @@
-"""What the kit's runs were, for whoever shows it beside a test that has failed: seeds, deaths, failures of bolts.
+"""The kit's runs, to be shown beside a failed test: seeds, deaths, failures of bolts.
 
-Knows no pytest: the plugin reads it. Runs are kept until `clear`, and RUNS_MAX of them at most.
+Knows no pytest: the plugin reads it. Runs are kept until `clear`, at most RUNS_MAX of them.
 """
 
 from collections import deque
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 RUNS_MAX: Final = 10
-LINES_MAX: Final = 10  # deaths, and failures, that are told of one run
+LINES_MAX: Final = 10  # deaths, and failures, that are shown of one run
 
 
 @dataclass
 class RunHistory:
-    """One run. `str` has a line for each fact; tracebacks are in the log, which pytest shows as well."""
+    """One run. `str` has a line for each fact. Tracebacks are in the log, which pytest shows too."""
 
     name: str
     seed: int | None
@@ -39,16 +39,16 @@ _runs: Final[deque[RunHistory]] = deque(maxlen=RUNS_MAX)
 
 
 def begin(name: str, seed: int | None) -> RunHistory:
-    """Takes note of a run that begins; what becomes of it is written into the entry."""
+    """Note a run that begins. Its result is written into the returned entry."""
     _runs.append(RunHistory(name, seed))
     return _runs[-1]
 
 
 def told() -> str:
-    """All runs since `clear`, oldest first; empty where there were none."""
+    """Return all runs since `clear`, oldest first; empty if there were none."""
     return "\n".join(map(str, _runs))
 
 
 def clear() -> None:
-    """Forgets them."""
+    """Forget all runs."""
     _runs.clear()

@@ -1,4 +1,5 @@
-"""A bolt's unit test in one call: inputs go through the real runtime, on virtual time; what the bolt did comes back.
+"""A bolt's unit test in one call: inputs go through the real runtime, on virtual time, and the bolt's results are
+returned.
 
 Must not know how a topology is run, nor how anything is driven.
 """
@@ -30,15 +31,15 @@ from topology.testing.virtual_time.worker import Watch
 from topology.topology import Topology
 from topology.user_frames import described, shown
 
-PATIENCE_S: Final = 60.0  # virtual seconds that `run_bolt` gives a bolt to ack or fail what it was given last
+PATIENCE_S: Final = 60.0  # virtual seconds that `run_bolt` gives a bolt to ack or fail its last input
 SHOWN_MAX: Final = 60  # characters of a record in a sentence
 C = TypeVar("C", bound=Record)
 
 
 @dataclass(frozen=True)
 class FailedInput(Generic[A]):
-    """An input that failed. `reason` says why, in words; `error` is what was raised, with its traceback, or None where
-    the bolt has failed it by `out.fail`.
+    """An input that failed. `reason` says why, in words. `error` is the exception, with its traceback, or None if the
+    bolt called `out.fail`.
 
         (failed,) = run_bolt(Parse(), [Line("?")]).failed
         assert isinstance(failed.error, Reject) and "not a login" in failed.reason
@@ -51,11 +52,13 @@ class FailedInput(Generic[A]):
 
 @dataclass(frozen=True, repr=False)
 class BoltRun(Generic[A, Out]):
-    """What a bolt did with its inputs. `held` were neither acked nor failed; `errors` were raised by tick, flush or
-    close. `state` has one value a key: of one field its value, of several their tuple, of none ().
+    """The results of a bolt. `held` inputs were neither acked nor failed. `errors` were raised by tick, flush or close.
 
-    An input that fails is no error here, as it is none of a run: there it is replayed. A test of the good path says so:
-    `run_bolt(…).well().outputs`. Shown, it begins with what went wrong.
+    `state` has one value per key: for a grouping by one field the key is its value, for several fields their tuple, and
+    without fields ().
+
+    An input that fails is not an error here, as it is none in a run, where it is replayed. A test of the good path says
+    so: `run_bolt(…).well().outputs`. The repr begins with what went wrong.
 
         done = run_bolt(CountWords(), [Word("a"), Word("a")], by=("text",)).well()
         assert done.outputs == [Count("a", 1), Count("a", 2)] and done.state == {"a": 2}
@@ -69,17 +72,19 @@ class BoltRun(Generic[A, Out]):
     state: Mapping[Any, Any]
 
     def of(self, cls: type[C]) -> list[C]:
-        """The outputs of one class."""
+        """Return the outputs of one class."""
         return [record for record in self.outputs if isinstance(record, cls)]
 
     def well(self) -> Self:
-        """Itself, where every input was acked and nothing was raised. Else raises what the bolt has raised first, with
-        the bolt's own traceback; AssertionError where it has raised nothing, and failed or held an input.
+        """Return this object if every input was acked and nothing was raised.
+
+        Otherwise raises the bolt's first exception, with the bolt's own traceback. Raises AssertionError if the bolt
+        raised nothing, and failed or held an input.
 
             assert run_bolt(Shout(), [Word("a")]).well().outputs == [Word("A")]
         """
-        __tracebackhide__ = True  # the bolt's own frames are what is looked for
-        raised = [*(one.error for one in self.failed if one.error is not None), *self.errors]
+        __tracebackhide__ = True  # pytest should show the bolt's own frames
+        raised = [*(failed.error for failed in self.failed if failed.error is not None), *self.errors]
         if raised:
             raised[0].add_note(repr(self))
             raise raised[0].with_traceback(_own_frames(raised[0]))
@@ -89,9 +94,9 @@ class BoltRun(Generic[A, Out]):
 
     def __repr__(self) -> str:
         counts = f"{len(self.outputs)} output{'s' * (len(self.outputs) != 1)}, {len(self.acked)} acked"
-        wrong = [f"failed {shown(one.record, SHOWN_MAX)}: {one.reason}" for one in self.failed[:2]]
-        wrong += [f"raised {described(one)}" for one in self.errors[:2]]
-        wrong += [f"holds {shown(one, SHOWN_MAX)}" for one in self.held[:2]]
+        wrong = [f"failed {shown(failed.record, SHOWN_MAX)}: {failed.reason}" for failed in self.failed[:2]]
+        wrong += [f"raised {described(error)}" for error in self.errors[:2]]
+        wrong += [f"holds {shown(record, SHOWN_MAX)}" for record in self.held[:2]]
         total = len(self.failed) + len(self.errors) + len(self.held)
         if total > len(wrong):
             wrong.append(f"{total - len(wrong)} more like these")
@@ -99,7 +104,7 @@ class BoltRun(Generic[A, Out]):
 
 
 def _own_frames(error: BaseException) -> types.TracebackType | None:
-    """Its traceback without the runtime's leading frames; all of it where there are no others."""
+    """Return a traceback without the runtime's leading frames; the whole traceback if there are no others."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("topology."):
         frames = frames.tb_next
@@ -119,32 +124,32 @@ def run_bolt(
     start: datetime = START,
     config: Config | None = None,
 ) -> BoltRun[A, Out]:
-    """Gives a bolt its inputs, on virtual time, through the real runtime; each once: a failed one is not replayed.
+    """Give a bolt its inputs once each, on virtual time, through the real runtime. A failed input is not replayed.
 
-    `by` are the fields of its grouping, `state` what its keys hold at the beginning. `every` has `tick` called, and
-    `until_s` is how long the input lasts at least; a `Pause` among the inputs lets time pass, for timers too. At the
-    end of input `flush` is called. Raises DeclarationError, ConfigurationError or StartError where the bolt can't be
-    run.
+    `by` are the fields of its grouping. `state` is what its keys hold at the beginning. `every` makes the runtime call
+    `tick`. `until_s` is how long the input lasts at least. A `Pause` among the inputs lets time pass, also for timers.
+    At the end of input, `flush` is called. Raises DeclarationError, ConfigurationError or StartError if the bolt can't
+    be run.
 
         done = run_bolt(DetectBruteForce(limit=2, within_s=60), [failure] * 2, by=("source_ip",))
         assert [alert.failures for alert in done.outputs] == [2]
     """
-    given = list(inputs)
-    records: list[A] = [one for one in given if not isinstance(one, Pause)]
+    script = list(inputs)
+    records: list[A] = [entry for entry in script if not isinstance(entry, Pause)]
     signature = signatures.of_bolt(bolt)
-    spout = ScriptedSpout[A]([*given, Pause(until_s)], emits=signature.takes)
+    spout = ScriptedSpout[A]([*script, Pause(until_s)], emits=signature.takes)
     topology = Topology("run_bolt", dataclasses.replace(config or Config(), max_replays=0))
     source = topology.spout("inputs", spout)
     keyed = by or signature.shape == "state"
     streams = [source[cls] for cls in spout.emits()]
-    read = [(one.fields(*by) if by else one.global_()) if keyed else one.shuffle() for one in streams]
+    read = [(stream.fields(*by) if by else stream.global_()) if keyed else stream.shuffle() for stream in streams]
     emitted = topology.bolt("bolt", cast("Any", bolt), *read, concurrency=concurrency, every=every)
     captured = Captured[Record]()
     if classes := topology.components[-1].streams:
         topology.bolt("captured", captured, *(emitted[cls].shuffle() for cls in classes))
 
     watch = Watch(before=partial(_set_state, keys={_key(by, key): value for key, value in (state or {}).items()}))
-    pauses = sum(one.seconds for one in given if isinstance(one, Pause))
+    pauses = sum(entry.seconds for entry in script if isinstance(entry, Pause))
     lasts_s = pauses + until_s
     report = run_topology(
         topology,
@@ -160,7 +165,7 @@ def run_bolt(
 
 
 async def _impatient(seconds: float, run: EmbeddedRun) -> None:
-    """Ends a run whose bolt does not finish its inputs."""
+    """End a run whose bolt does not finish its inputs."""
     await asyncio.sleep(seconds)
     run.abort()
 
@@ -169,7 +174,7 @@ def _told(
     watch: Watch, spout: ScriptedSpout[A], captured: Captured[Any], records: list[A], by: tuple[str, ...], state: Any
 ) -> BoltRun[A, Any]:
     acked = {number for number in spout.acked if isinstance(number, int)}
-    dead = {one.id: one.failure for one in watch.dead}
+    dead = {message.id: message.failure for message in watch.dead}
     failed = [
         FailedInput(record, str(dead[number]), dead[number].error)
         for number, record in enumerate(records)
@@ -184,7 +189,7 @@ def _told(
         [records[number] for number in sorted(acked)],
         failed,
         [record for number, record in enumerate(records) if number not in acked and number not in dead],
-        [one.error for one in watch.failures if one.error is not None and id(one) not in of_inputs],
+        [failure.error for failure in watch.failures if failure.error is not None and id(failure) not in of_inputs],
         {names[key]: value for key, value in watch.state("bolt").items()},
     )
 

@@ -1,8 +1,8 @@
-"""A topology on real worker processes, which are killed: what `kedge run --workers` does, from within a test.
+"""A topology on real worker processes that are killed: `kedge run --workers` from within a test.
 
-The supervisor runs here, in the test's own process, so that it says how far the run is and which process is which
-worker; its workers are what they always are. Whatever happens to the test, they end: by the run's own end, or, should
-this process die, because their control sockets do. Must not know pytest.
+The supervisor runs in the test's own process, so it knows how far the run is and which process is which worker. The
+workers are the usual ones. They always end: with the run, or, if this process dies, because their control sockets
+close. Must not know pytest.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
         SupervisedRun,  # sockets and processes, which most tests do without
     )
 
-LOADER: Final = "topology.loading.load:again"  # what makes the topology anew, in a worker
-LOOK_S: Final = 0.01  # between two looks at whether a kill is due
-OUTPUT_LINES_MAX: Final = 10_000  # that are kept of what workers have printed
+LOADER: Final = "topology.loading.load:again"  # builds the topology again, in a worker
+LOOK_S: Final = 0.01  # seconds between two looks for a kill that is due
+OUTPUT_LINES_MAX: Final = 10_000  # lines of workers' output that are kept
 
 
 @dataclass(frozen=True)
 class ProcessReport(Report):
-    """A Report, and what people would have seen.
+    """A Report, and what a user would have seen.
 
     killed  The ids of the processes that were killed, in order.
-    told    What the supervisor has told of deaths and returns, a line each.
-    output  The lines that workers have printed, to stdout and stderr; of more than 10,000 the last ones.
+    told    What the supervisor has logged about deaths and returns, one line each.
+    output  The lines that workers printed to stdout and stderr; if there are more than 10,000, the last ones.
 
         report = run_processes("words.py", crashes=[Crash(1, acked=100)])
         assert report.restarts == len(report.killed) == 1, report.told
@@ -62,17 +62,20 @@ def run_processes(
     state_dir: str | Path | None = None,
     within_s: float = 60.0,
 ) -> ProcessReport:
-    """Runs a topology as `kedge run TARGET --workers N` does, kills workers with SIGKILL, and tells how it ended.
+    """Run a topology as `kedge run TARGET --workers N` does, kill workers with SIGKILL, and return the report.
 
-    `target` is a file or module, `:ATTRIBUTE` besides; `set` are parameters of the function that makes the topology,
-    `config` fields of its Config. A crash kills its worker's process once `at_s` seconds have passed and `acked`
-    messages are done, at least one, and one more than at the crash before it; workers tell that about once a second.
-    The first crash waits for `when()` too, which is asked often, and may look at what a sink has stored: with it no
-    message has to be told of. Without a `state_dir` state is kept in a folder of its own, and
-    goes with it. Blocks until the run has ended, for `within_s` at most.
+    `target` is a file or module, with an optional `:ATTRIBUTE`. `set` are parameters of the function that makes the
+    topology, and `config` are fields of its Config.
 
-    Raises what the run can't begin for: ConfigurationError, DeclarationError, StartError; ValueError for a crash of a
-    worker that is not there; CrashMissed where the run was over before a kill; TimeoutError, naming what was in flight.
+    A crash kills its worker's process once `at_s` seconds have passed and `acked` messages are done. At least one
+    message must be done, and one more than at the crash before. Workers report that about once per second. The first
+    crash also waits for `when()`, which is called often, and may look at what a sink has stored; with `when`, no
+    message has to be reported. Without a `state_dir`, state is in a temporary folder. Blocks until the run has ended,
+    for at most `within_s`.
+
+    Raises what keeps the run from beginning: ConfigurationError, DeclarationError, StartError. Raises ValueError for a
+    crash of an unknown worker, and CrashMissed if the run was over before a kill. Raises TimeoutError, which names what
+    was in flight.
 
         report = run_processes("words.py", set={"path": "words.txt"}, crashes=[Crash("count", acked=1_000)])
         assert report.exit_status == 0 and report.restarts == 1
@@ -81,32 +84,32 @@ def run_processes(
     from topology.runtime.supervisor.supervisor import SupervisedRun
 
     found = load.target_of(str(target))
-    given = _texts(set)
+    parameters = _texts(set)
     told: list[str] = []
     output: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
     with _unloaded(), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
-        topology = load.load(found, given)
+        topology = load.load(found, parameters)
         topology.config = settings.configured(topology.config, _texts(config), {})
         run = SupervisedRun(
             topology,
             workers=workers,
             loader=LOADER,
-            arguments=load.recipe(found, given, topology.config),
+            arguments=load.recipe(found, parameters, topology.config),
             state_dir=state_dir or Path(folder) / "state",
-            told=told.append,
+            report=told.append,
             output=Output(lambda worker, stream, line: output.append(line)),
         )
         placement = plan(topology, workers).placement
-        killing = _Killing(run, [(one, worker_of(placement, one.worker)) for one in crashes], when)
+        killing = _Killing(run, [(crash, worker_of(placement, crash.worker)) for crash in crashes], when)
         report = _noted(topology.name, told, lambda: asyncio_run(_bounded(run, killing, within_s, told)))
     if killing.left and report.ended != "failed":
         raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
-    parts: dict[str, Any] = {one.name: getattr(report, one.name) for one in fields(Report)}
+    parts: dict[str, Any] = {field.name: getattr(report, field.name) for field in fields(Report)}
     return ProcessReport(**parts, killed=killing.killed, told=told, output=[*output])
 
 
 def _noted(name: str, told: list[str], run: Callable[[], Report]) -> Report:
-    """Has the journal know what became of a run."""
+    """Run and record the result in the history."""
     entry = history.begin(name, None)
     entry.deaths = told
     try:
@@ -119,14 +122,14 @@ def _noted(name: str, told: list[str], run: Callable[[], Report]) -> Report:
 
 
 class _Killing:
-    """Kills who is due. `left` are the crashes that are to come."""
+    """Kills workers when they are due. `left` are the crashes that are still to come."""
 
     def __init__(self, run: "SupervisedRun", left: list[tuple[Crash, int]], when: Callable[[], bool] | None) -> None:
         self.left = left
         self.killed: list[int] = []
         self._run = run
         self._when = when
-        self._acked_then = 0  # when the last one was killed: before the next one the run has to go on
+        self._acked_then = 0  # messages done at the last kill: the run must make progress before the next one
 
     async def work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -143,13 +146,13 @@ class _Killing:
                     self._acked_then = self._acked()
 
     def _far_enough(self, crash: Crash) -> bool:
-        """By what workers have told, or for a first crash by `when` alone."""
+        """Return True if a crash is due, by what workers have reported, or for a first crash with `when` by `when`."""
         if self._when is not None and not self.killed:
             return self._acked() >= crash.acked and self._when()
         return self._acked() >= max(crash.acked, self._acked_then + 1)
 
     def _acked(self) -> int:
-        return sum(one.total("acked") for one in self._run.by_worker().values())
+        return sum(snapshot.total("acked") for snapshot in self._run.by_worker().values())
 
 
 async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, told: list[str]) -> Report:
@@ -166,7 +169,7 @@ async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, tol
             run.abort()
         report = await finishing
         if working.done():
-            working.result()  # or what the caller's own `when` has raised
+            working.result()  # or raise what the caller's own `when` has raised
         if not ended:
             raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *told]))
         return report
@@ -178,7 +181,7 @@ async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, tol
 
 @contextlib.contextmanager
 def _unloaded() -> Iterator[None]:
-    """Loading a topology puts its folder on the import path, and imports from there: both are taken back, as another
+    """Undo the imports of a topology at the end: its folder on the import path, and the modules from there. Another
     test may have files of the same names."""
     path, modules = [*sys.path], {*sys.modules}
     try:

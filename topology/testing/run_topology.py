@@ -1,7 +1,7 @@
 """One call that runs a topology on virtual time: the real runtime, every record checked, workers that may crash.
 
-What a test wants to know comes back as a value; an error says which seed it was, and what was in flight. Must not know
-how time is made virtual, nor how anything is driven.
+Results are returned as values. An error names its seed and what was in flight. Must not know how time is made virtual,
+nor how anything is driven.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ During = Callable[[EmbeddedRun], Awaitable[object]]
 
 
 class Divergence(AssertionError):
-    """A replay gave one (origin, identity) with another record, or other ones: a sink could not have dropped it."""
+    """A replay emitted one (origin, identity) with another record, or other identities: a sink could not have dropped
+    it."""
 
 
 def run_topology(
@@ -47,21 +48,21 @@ def run_topology(
     limit_s: float = LIMIT_S,
     watch: Watch | None = None,
 ) -> Report:
-    """Runs a topology on virtual time and tells how it ended. The same seed gives the same run.
+    """Run a topology on virtual time and return its report. The same seed gives the same run.
 
-    `seed` is that of all randomness, and shuffles what is ready together; None shuffles nothing, and is 0 otherwise.
-    `replay_all` has each message replayed once more when all of it was done. `until_s`: drained after so many virtual
-    seconds. `during(run)` is awaited beside the run, and may drain it. `workers` share one loop, and `faults` says what
-    becomes of the frames between them. `watch` is filled with dead messages, failures and deaths.
+    `seed` is that of all randomness, and shuffles what is ready together; None shuffles nothing, and otherwise acts as
+    0. `replay_all` replays each message once more after all of it was done. `until_s` drains the run after so many
+    virtual seconds. `during(run)` is awaited beside the run, and may drain it. `workers` share one loop, and `faults`
+    decides what happens to the frames between them. `watch` is filled with dead messages, failures and deaths.
 
-    `crashes` are deaths of workers, as by SIGKILL: a worker does nothing more from one moment to the next, and a new
-    one takes its place, as under `kedge run --workers`. With `state_dir` its spouts read on from their last kept
-    position, and its bolts go on with the state that was kept; else both begin anew.
-    What a bolt there has opened stays open, as it is this process that has it: crash bolts that hold files or
-    connections with `run_processes`. `may_crash`: user code may call `crash_here`, which ends its worker.
+    `crashes` are deaths of workers, as by SIGKILL: a worker stops from one moment to the next, and a new one takes its
+    place, as under `kedge run --workers`. With `state_dir` its spouts resume from their last stored position, and its
+    bolts with their stored state; without it, both start from scratch. What a bolt has opened stays open, because it
+    belongs to this process. Crash bolts that hold files or connections with `run_processes`. `may_crash` allows user
+    code to call `crash_here`, which ends its worker.
 
-    Raises what `serve` raises; Divergence where a `Captured` got one key with two records; CrashMissed where a crash
-    had nothing to hit; ValueError for one of a worker that is not there; what `run_virtual` raises.
+    Raises what `serve` raises, and what `run_virtual` raises. Raises Divergence if a `Captured` got one key with two
+    records, CrashMissed if a crash had nothing to hit, and ValueError for a crash of an unknown worker.
 
         alerts = Captured[Alert]()
         report = run_topology(build(alerts), seed=7, workers=2, crashes=[Crash("alerts", acked=10)])
@@ -71,7 +72,7 @@ def run_topology(
     entry = history.begin(topology.name, seed)
     mortal = bool(crashes) or may_crash
     kind = partial(MortalWorker if mortal else WatchedWorker, watch=watch, replay_all=replay_all, seed=seed)
-    drawn = seed or 0  # Random(None) would be another one each time
+    drawn = seed or 0  # Random(None) would differ each time
     alone = partial(EmbeddedRun, companions=False)
     make = partial(CrashingRun, crashes=crashes, watch=watch, orders=Random(drawn)) if mortal else alone
     made = partial(
@@ -86,7 +87,7 @@ def run_topology(
 
 @contextlib.contextmanager
 def _noted(entry: history.RunHistory, watch: Watch) -> Iterator[None]:
-    """Has the journal know what became of a run; what is raised says it, too."""
+    """Record the result of a run in the history, and add it to an exception."""
     try:
         yield
     except BaseException as error:
@@ -94,8 +95,8 @@ def _noted(entry: history.RunHistory, watch: Watch) -> Iterator[None]:
         error.add_note(str(entry))
         raise
     finally:
-        entry.failures = [str(one) for one in watch.failures]
-        entry.deaths = [str(one) for one in watch.deaths]
+        entry.failures = [str(failure) for failure in watch.failures]
+        entry.deaths = [str(death) for death in watch.deaths]
 
 
 async def _ran(
@@ -139,11 +140,11 @@ async def _beside(run: EmbeddedRun, during: During | None) -> Report:
 
 
 def check_replays(make: Callable[[Captured[R]], Topology], *, seed: int | None = None) -> dict[tuple[int, int], R]:
-    """Runs a topology twice, the second time with every message replayed once more, and compares what its sink holds.
+    """Run a topology twice, the second time with every message replayed once more, and compare what its sink holds.
 
-    `make` is called with the sink for each of the two. Returns what the sink holds, by (origin, identity). Raises
-    Divergence where the replays add, change or lose something: where a bolt counts a replay twice, say (B4). Without
-    a seed both runs take asyncio's own order, so that a result that hangs on the order of arrival is the same.
+    `make` is called with the sink for each run. Returns what the sink holds, by (origin, identity). Raises Divergence
+    if the replays add, change or lose something, for example if a bolt counts a replay twice (B4). Without a seed, both
+    runs take asyncio's own order, so that a result that depends on the order of arrival is the same.
 
         held = check_replays(build)
         assert sorted(alert.source_ip for alert in held.values()) == ["192.0.2.1"]

@@ -13,8 +13,8 @@ from topology.records import Record
 
 @dataclass(frozen=True)
 class Pause:
-    """The spout has nothing for so many seconds of the loop's time. On virtual time they take none; among the inputs
-    of `run_bolt` they let time pass for its `tick` and its timers.
+    """The spout has nothing for so many seconds of the loop's time. On virtual time they take no real time. Among the
+    inputs of `run_bolt`, they let time pass for its `tick` and its timers.
 
         ScriptedSpout([Word("a"), Pause(60), Word("a minute later")])
     """
@@ -24,8 +24,8 @@ class Pause:
 
 @dataclass(frozen=True)
 class Fail:
-    """The source breaks: the spout raises this where it stands in the script, and nothing after it is read. That ends
-    the run: what was read is finished, and the report has `ended` "failed" and this as its `error`.
+    """The source breaks: the spout raises this error at its place in the script, and nothing after it is read. That
+    ends the run: what was read is finished, and the report has `ended` "failed" and this error as its `error`.
 
         ScriptedSpout([Word("a"), Fail(ConnectionError("the broker is gone"))])
     """
@@ -35,8 +35,8 @@ class Fail:
 
 @dataclass(frozen=True)
 class Wait:
-    """The spout has nothing more but does not end, as a source that is followed: the run goes on until it is drained,
-    by `until_s` say.
+    """The spout has nothing more but does not end, like a source that is followed. The run lasts until it is drained,
+    for example by `until_s`.
 
         run_topology(build(ScriptedSpout([Word("a"), Wait()])), until_s=30)
     """
@@ -44,8 +44,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Stop:
-    """The source ends here, as it does at the script's end: bolts are flushed, and the run ends by itself. What stands
-    behind it is not read: a way to cut a script short.
+    """The source ends here, as at the script's end: bolts are flushed, and the run ends by itself. Nothing after it is
+    read, so it cuts a script short.
 
         ScriptedSpout([Word("a"), Stop(), Word("never read")])
     """
@@ -55,14 +55,13 @@ Marker = Pause | Fail | Wait | Stop
 
 
 class ScriptedSpout(Spout, Generic[R]):
-    """Emits what its script says. A record's message id is its number among the script's records, from 0; a `Message`
-    is emitted as it is. With n tasks, task i emits every n-th record from the i-th on; all of them obey the markers.
+    """Emit what the script says. A record's message id is its number among the script's records, from 0. A `Message` is
+    emitted as it is. With n tasks, task i emits every n-th record from the i-th on; all tasks obey the markers.
 
-    `acked` and `failed` are the ids that it was told of, in order, whichever task was told. A poll gives no more than
-    stands before the next marker, and a cancelled one has lost nothing.
-
-    Opened with a position, it begins at that message; after a crash of its worker in a run that keeps none, anew. A
-    script of nothing but markers needs `emits`. Type checkers want the record's class named, as here.
+    `acked` and `failed` are the ids that any of its tasks got, in order. A poll returns no more than stands before the
+    next marker, and a cancelled poll loses nothing. Opened with a position, the spout begins at that message. After a
+    crash of its worker in a run without stored positions, it starts over. A script of markers only needs `emits`. Name
+    the record class for type checkers, as here:
 
         spout = ScriptedSpout[Word]([Word("a"), Pause(1.5), Word("b")])
     """
@@ -74,21 +73,26 @@ class ScriptedSpout(Spout, Generic[R]):
         self.acked: list[MessageId] = []
         self.failed: list[MessageId] = []
         self._emits = tuple(emits)
-        self._partitions = {one.partition: "" for one in self.script if isinstance(one, Message)} or {"": ""}
+        self._partitions = {message.partition: "" for message in self.script if isinstance(message, Message)} or {
+            "": ""
+        }
         self._mine: list[Message[R] | Marker] = []
         self._next = 0
-        self._resume_at: float | None = None  # of the pause that it is in
+        self._resume_at: float | None = None  # the end of the present pause
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Tasks have the script and the lists in common, and are of the class that was declared."""
+        """Share the script and the lists between tasks, and keep the declared class."""
         memo |= {id(shared): shared for shared in (self.script, self.acked, self.failed)}
         copied = object.__new__(type(self))
         copied.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
         return copied
 
     def emits(self) -> tuple[type[Record], ...]:
-        """The record classes in the script; where it has none, those that were given."""
-        return tuple(dict.fromkeys(type(one.record) for one in self.script if isinstance(one, Message))) or self._emits
+        """Return the record classes in the script; if it has none, those that were passed in."""
+        return (
+            tuple(dict.fromkeys(type(message.record) for message in self.script if isinstance(message, Message)))
+            or self._emits
+        )
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         number = 0
@@ -102,14 +106,14 @@ class ScriptedSpout(Spout, Generic[R]):
             self._resume(partition, position)
 
     def _resume(self, partition: str, position: MessageId) -> None:
-        """Leaves out what stands before the message of that id in its partition."""
-        ids = [one.id for one in self._mine if isinstance(one, Message) and one.partition == partition]
+        """Leave out what stands before the message with that id in its partition."""
+        ids = [message.id for message in self._mine if isinstance(message, Message) and message.partition == partition]
         if position in ids:
             before = ids[: ids.index(position)]
             self._mine = [
-                one
-                for one in self._mine
-                if not (isinstance(one, Message) and one.partition == partition and one.id in before)
+                entry
+                for entry in self._mine
+                if not (isinstance(entry, Message) and entry.partition == partition and entry.id in before)
             ]
 
     async def poll(self, limit: int) -> list[Message[R]]:

@@ -1,12 +1,12 @@
-"""A connection to PostgreSQL: made when it is needed, checked for durability, bounded in time, given up after errors.
+"""A connection to PostgreSQL: made when needed, checked for durability, limited in time, closed after errors.
 
 Knows psycopg and the server; must not know tables' contents, tuples, the loop or acks. Every call blocks; one thread
 makes them.
 
-What is acked must be durable (C11). A server with fsync off is refused; where synchronous_commit is off, the sink's own
-transactions turn it on. A row that is visible may still wait for a standby, if the session that has written it was cut
-off at that point: so a transaction that has found rows of others, and would be over without a word in the log, writes
-one, and its commit waits for everything before it.
+Every acked row must be durable (C11). A server with fsync off is refused. If synchronous_commit is off, the sink's own
+transactions turn it on. A visible row may still wait for a standby, if its session was cut off at that point. So a
+transaction that found existing rows and would write nothing to the log writes an empty message there. Its commit then
+waits for everything before it.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ Statement: TypeAlias = tuple[str, Sequence[Any]]
 T = TypeVar("T")
 
 OLDEST: Final = 120_000  # server_version_num of PostgreSQL 12
-GRACE_S: Final = 5.0  # that the server has for cancelling a statement by itself, before the line is given up
-_LOOK_S: Final = 1.0  # between two looks at the clock while there is no answer
-_CREATING: Final = 0x6B65646765  # "kedge": the advisory lock of who makes a table
-_STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # what in the server warns that a commit is not on its standbys yet
+GRACE_S: Final = 5.0  # seconds that the server has to cancel a statement by itself, before the connection is closed
+_LOOK_S: Final = 1.0  # seconds between two checks of the clock while there is no answer
+_CREATING: Final = 0x6B65646765  # "kedge": the advisory lock held while a table is made
+_STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # the server function that warns if a commit is not on its standbys yet
 _MEND: Final = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
 
 log = logging.getLogger("kedge.bolts")
@@ -43,10 +43,9 @@ _SERVER: Final = (
     "current_setting('synchronous_commit'), pg_is_in_recovery(), "
     "has_function_privilege('pg_logical_emit_message(boolean, text, text)', 'EXECUTE')"
 )
-# The settings are made in each transaction, as a pooler may give each one another session; for the same reason nothing
-# is prepared, which would cost as much (server and client, batches of 500): under its name another session may have the
-# statement of another client. Values of synchronous_commit
-# other than off are as good, or better.
+# The settings are made in each transaction, as a pooler may give each transaction another session. For the same reason
+# nothing is prepared: another session may have another client's statement under its name. Preparing would also cost as
+# much (server and client, batches of 500). Values of synchronous_commit other than off are as good, or better.
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT CASE current_setting('synchronous_commit') WHEN 'off'"
     " THEN set_config('synchronous_commit', 'on', true) END, set_config('enable_seqscan', 'off', true),"
@@ -54,7 +53,8 @@ _BEGIN: Final = (
     " set_config('idle_in_transaction_session_timeout', '{limit}', true)"
 )
 _COMMIT: Final = b"COMMIT"
-_WORDED: Final = b"SELECT pg_logical_emit_message(true, 'kedge', ''); COMMIT"  # a word in the log, and nowhere else
+# writes an empty message to the server's log, and nowhere else
+_WORDED: Final = b"SELECT pg_logical_emit_message(true, 'kedge', ''); COMMIT"
 _FOUND: Final = (
     "SELECT c.relkind::text, c.relpersistence::text, a.attname::text, format_type(a.atttypid, a.atttypmod),"
     " NOT a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> ''"
@@ -66,7 +66,7 @@ _UNIQUE: Final = (
     " ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])) FROM pg_index AS i WHERE i.indrelid = to_regclass($1) AND"
     " i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL"
 )
-PRINTS: Final = (  # what each of these tables looks like, in a word: it changes where the table does
+PRINTS: Final = (  # a hash of each table's definition: it changes when the table changes
     "SELECT (SELECT md5(string_agg(concat_ws(' ', c.oid, c.relkind, c.relpersistence, a.attname, a.atttypid,"
     " a.atttypmod, a.attnotnull, a.atthasdef), ',' ORDER BY a.attnum))"
     " FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
@@ -76,7 +76,7 @@ PRINTS: Final = (  # what each of these tables looks like, in a word: it changes
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What a server says of itself as the sink connects."""
+    """The server's version and settings when the sink connects."""
 
     version: str
     fsync: str
@@ -89,18 +89,21 @@ class ServerFacts:
 
 @dataclass
 class CommitResult:
-    """What the statements of a transaction have given. `word`: its commit writes to the log, whatever they did."""
+    """The results of a transaction's statements. `word`: the commit writes to the log, even if the statements wrote
+    nothing."""
 
     rows: list[Rows]
     word: bool = False
 
 
 class _Line(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that waits for an answer until `until`, and not for ever: a server that is suspended, or a proxy
-    that forwards nothing, closes no socket."""
+    """A connection that waits for an answer until `until`, and not for ever.
 
-    until: float = float("inf")  # on the monotonic clock; of this turn
-    latest: float = float("inf")  # … and of all turns
+    A suspended server, or a proxy that forwards nothing, closes no socket.
+    """
+
+    until: float = float("inf")  # on the monotonic clock; for this round trip
+    latest: float = float("inf")  # … and for all round trips
 
     def wait(self, gen: Generator[Any, Any, T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         return super().wait(self._bounded(gen), interval=_LOOK_S)
@@ -119,8 +122,10 @@ class _Line(psycopg.Connection[tuple[Any, ...]]):
 
 
 class Server:
-    """The server behind a `Store`. `timeout_s`: what one statement may take there; its turn of the line has GRACE_S
-    more."""
+    """The server behind a `SinkStore`.
+
+    `timeout_s`: seconds that one statement may take in the server; its round trip has GRACE_S more.
+    """
 
     def __init__(self, dsn: Dsn, *, timeout_s: float, allow_fsync_off: bool) -> None:
         self.dsn = dsn
@@ -129,17 +134,20 @@ class Server:
         self._allow_fsync_off = allow_fsync_off
         self._line: _Line | None = None
         self._may_write_words = False
-        self._fresh = True  # nothing was committed on this connection yet
-        self._latest = float("inf")  # on the monotonic clock: when it stops waiting for answers
-        self._waited = True  # the last commit, for its standbys
+        self._fresh = True  # True if nothing was committed on this connection yet
+        self._latest = float("inf")  # on the monotonic clock: the time after which no answer is waited for
+        self._waited = True  # True if the last commit waited for its standbys
 
     @property
     def connected(self) -> bool:
         return self._line is not None
 
     def connect(self) -> None:
-        """Connects, unless that is done. Raises StoreAway; and ConfigurationError for what the user has to mend: a
-        wrong password, a server that does not keep what it has committed."""
+        """Connect, unless that is done.
+
+        Raises StoreAway. Raises ConfigurationError for what the user has to fix: a wrong password, or a server that
+        does not keep what it has committed.
+        """
         if self._line is not None:
             return
         try:
@@ -180,7 +188,7 @@ class Server:
             log.warning(text, self.dsn.where, fsync, FSYNC_OFF_ALLOWED)
 
     def hurry(self, seconds: float) -> None:
-        """No answer is waited for any longer than this from now on. Called from another thread than all else."""
+        """Wait at most this many seconds for any answer from now on. May be called from another thread."""
         self._latest = time.monotonic() + seconds
         if (line := self._line) is not None:
             line.latest = self._latest
@@ -190,7 +198,7 @@ class Server:
             self._waited = False
 
     def disconnect(self) -> None:
-        """Gives the connection up. Does not raise."""
+        """Close the connection. Does not raise."""
         line, self._line = self._line, None
         if line is not None:
             with contextlib.suppress(Exception):
@@ -199,11 +207,14 @@ class Server:
     # -- asking
 
     def rows(self, statement: str, *parameters: Any) -> Rows:
-        """The result of one statement, outside of a transaction. Raises psycopg.Error."""
+        """Return the result of one statement, outside of a transaction. Raises psycopg.Error."""
         return self._in_time().execute(statement.encode(), parameters, binary=True).fetchall()
 
     def found(self, name: str) -> tuple[ExistingTable | None, str]:
-        """What there is under a quoted name, and its print; None where there is nothing. Raises psycopg.Error."""
+        """Return the table under a quoted name, and the hash of its definition; None if there is none.
+
+        Raises psycopg.Error.
+        """
         with self.transaction([(PRINTS, [[name]]), (_FOUND, [name]), (_UNIQUE, [name])]) as done:
             ((seen,),), found, unique = done.rows
         if not found:
@@ -212,7 +223,7 @@ class Server:
         return ExistingTable(found[0][0], found[0][1], columns, [tuple(names) for (names,) in unique]), seen or ""
 
     def make(self, name: str, create: str) -> None:
-        """Makes a table, unless another task has meanwhile. Raises psycopg.Error."""
+        """Make a table, unless another task has made it meanwhile. Raises psycopg.Error."""
         lock, there = "SELECT pg_advisory_xact_lock($1::bigint)", "SELECT to_regclass($1) IS NOT NULL"
         with self.transaction([(lock, [_CREATING]), (there, [name])]) as done:
             if done.rows[1] == [(False,)]:
@@ -220,12 +231,12 @@ class Server:
 
     @contextlib.contextmanager
     def transaction(self, statements: Sequence[Statement]) -> Iterator[CommitResult]:
-        """All or nothing: these statements, then the block, which looks at what they have given, and then the commit.
-        Rolled back where any of these raises. Raises psycopg.Error; where it comes from the commit, nobody knows
-        whether that has happened (C10).
+        """A transaction, all or nothing: run the statements, then the block, which checks their results, then commit.
 
-        A turn of the line each. (Rejected: psycopg's pipelines. One that has more to send than the system takes at once
-        waits for an answer, without sending the rest.)
+        Rolls back if any of these raises. Raises psycopg.Error. If the commit raises it, the outcome is unknown (C10).
+
+        Each statement is one round trip. (Rejected: psycopg's pipelines. A pipeline that has more to send than the
+        system takes at once waits for an answer, without sending the rest.)
         """
         try:
             self._in_time().execute(_BEGIN.format(limit=round(self._timeout_s * 1000)).encode())
@@ -238,7 +249,7 @@ class Server:
                 pass
             if last.statusmessage != "COMMIT":
                 raise psycopg.OperationalError(f"COMMIT was answered by {last.statusmessage}")
-            if not self._waited:  # somebody has cancelled that, and the server warns, and says that it has committed
+            if not self._waited:  # the wait was cancelled: the server warns, and reports a commit all the same
                 raise psycopg.OperationalError("COMMIT did not wait for a standby that has to have it")
             self._fresh = False
         except BaseException:
@@ -246,17 +257,17 @@ class Server:
             raise
 
     def _roll_back(self) -> None:
-        """Ends a transaction that has failed; where that fails too, the connection is given up."""
+        """Roll back a failed transaction. If that fails too, close the connection."""
         line = self._line
         if line is None:
             return
         try:
-            line.rollback()  # does nothing where the transaction is over, and raises where the line is
+            line.rollback()  # does nothing if the transaction is over, and raises if the connection is lost
         except psycopg.Error:
             self.disconnect()
 
     def _in_time(self) -> _Line:
-        """The connection, with time for one turn."""
+        """Return the connection, with time for one round trip."""
         assert self._line is not None, "connect"
         self._line.until = time.monotonic() + self._timeout_s + GRACE_S
         return self._line

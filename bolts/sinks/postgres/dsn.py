@@ -1,7 +1,7 @@
-"""What a connection string says, for the client and for people: the parameters, the place, and nothing secret (S12).
+"""A connection string, read for the client and for people: the parameters, the place, and nothing secret (S12).
 
-Knows libpq's way of writing them; connects to nothing. Error texts of libpq quote what they can't read, and a password
-with an `@` in it ends up in the host's name: so none is passed on that has not been through here.
+Knows libpq's syntax; connects to nothing. Error texts of libpq quote what they cannot read, and a password with an `@`
+in it ends up in the host's name. So every error text goes through this module.
 """
 
 from typing import Any, Final
@@ -16,18 +16,19 @@ from topology.errors import ConfigurationError
 from topology.secrets import SHOWN, Secret, resolved
 from topology.text import printable
 
-TEXT_MAX: Final = 300  # characters of a server's words that a sentence repeats
+TEXT_MAX: Final = 300  # characters of a server's message that a sentence repeats
 
-# Beside what the user says. A peer that has vanished is noticed: unanswered data after 20 s, an idle line after 25 s.
+# Used unless the user sets them. A peer that has vanished is noticed: unanswered data after 20 s, an idle connection
+# after 25 s.
 _DEFAULTS: Final[dict[str, str]] = {
-    "connect_timeout": "5",  # for each host; no longer, as `close` waits for a connection that is being made
+    "connect_timeout": "5",  # for each host; not more, as `close` waits for a connection attempt under way
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
     "application_name": "kedge",
 }
-_HIDDEN: Final = frozenset(  # parameters that are secrets: those that libpq shows as asterisks, and keys
+_HIDDEN: Final = frozenset(  # secret parameters: those that libpq shows as asterisks, and keys
     option.keyword.decode()
     for option in Conninfo.get_defaults()
     if b"*" in option.dispchar or option.keyword.startswith(b"scram_")
@@ -36,7 +37,7 @@ _URIS: Final = ("postgresql://", "postgres://")
 
 
 class Dsn:
-    """A connection string that was read. Raises ConfigurationError for one that can't be, without a word of it.
+    """A connection string that was read. Raises ConfigurationError for an invalid one, without quoting any of it.
 
     parameters  as libpq takes them, with the password.
     where       "database test at 127.0.0.1:5432", for people.
@@ -51,7 +52,7 @@ class Dsn:
         uri = text.lstrip().startswith(_URIS)
         if uri and ("@" in found.get("host", "") + found.get("dbname", "") or _no_ports(found.get("port", ""))):
             raise _unreadable("in a URI, @ : / ? # and % of a password are written %40 %3A %2F %3F %23 and %25")
-        shown = {value for name, value in found.items() if name not in _HIDDEN}  # nothing to hide in these
+        shown = {value for name, value in found.items() if name not in _HIDDEN}  # not secret
         secret = {value for name, value in found.items() if name in _HIDDEN} - shown
         self._secrets = _shapes([*secret, *([text] if secret else [])])
         self.parameters: dict[str, Any] = {**_DEFAULTS, **found}
@@ -61,13 +62,13 @@ class Dsn:
         self.where = printable(f"{database} at {host}{port}")
 
     def masked(self, text: str) -> str:
-        """The text, without the password and the whole string, in whatever form they are in it."""
+        """Return the text without the password and the whole string, in any form in which they may appear."""
         for secret in self._secrets:
             text = text.replace(secret, SHOWN)
         return text
 
     def said(self, error: BaseException) -> str:
-        """What an error says, for people: in one line, with nothing secret, and not too long."""
+        """Return an error's text for people: one line, nothing secret, and not too long."""
         primary = error.diag.message_primary if isinstance(error, Error) else None  # without details and hints
         words = " ".join(self.masked(primary or str(error)).split()) or type(error).__name__
         return printable(words[:TEXT_MAX])
@@ -77,7 +78,7 @@ class Dsn:
 
 
 def _shapes(secrets: list[str]) -> list[str]:
-    """Each secret as it is, quoted for a URI, and with the escapes of a key=value string; the longest first."""
+    """Return each secret as it is, quoted for a URI, and with the escapes of a key=value string; longest first."""
     shapes = {
         shape
         for secret in secrets

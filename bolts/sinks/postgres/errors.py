@@ -1,4 +1,4 @@
-"""Whose fault an error of PostgreSQL is: the row's, the table's or the surroundings'. A table, and no behaviour.
+"""The cause of an error of PostgreSQL: the row, the table or the surroundings. A table, and no behaviour.
 
 Knows SQLSTATEs, by their classes and some by themselves; must not know connections.
 """
@@ -10,17 +10,17 @@ import psycopg
 
 
 class Fault(Enum):
-    """What an error is about, and so who is asked next."""
+    """The cause of an error, which decides what is tried next."""
 
-    ROW = "some row of the batch: it is looked for, and fails alone"
-    TABLE = "the table is not what it was: it is compared anew"
-    AWAY = "the server, the line to it or another transaction: the same is tried again"
+    ROW = "some row of the batch: the sink finds the row, which fails alone"
+    TABLE = "the table has changed: the sink compares it again"
+    AWAY = "the server, the connection or another transaction: the sink tries the same again"
 
 
-# By the first two characters. What is in none of them comes from a trigger or a function of the user's: the row's.
+# By the first two characters. An error of no class below comes from a trigger or a function of the user's: the row's.
 _CLASSES: Final[dict[str, Fault]] = {
     "08": Fault.AWAY,  # connection
-    "0A": Fault.TABLE,  # not supported: a plan that a changed table has spoilt
+    "0A": Fault.TABLE,  # not supported: a changed table has spoilt a plan
     "25": Fault.AWAY,  # read-only: a standby, or an administrator's setting
     "28": Fault.AWAY,  # authorization
     "3D": Fault.AWAY,  # no such database
@@ -34,17 +34,18 @@ _CLASSES: Final[dict[str, Fault]] = {
     "F0": Fault.AWAY,
     "XX": Fault.AWAY,  # damage that the server has found
 }
-_ROW_POLICY: Final = "ExecWithCheckOptions"  # what in the server says no to a row, under the state of a missing right
+# the server function that refuses a row, under the state of a missing right
+_ROW_POLICY: Final = "ExecWithCheckOptions"
 _STATES: Final[dict[str, Fault]] = {
     "40002": Fault.ROW,  # a constraint that was violated
-    "42501": Fault.AWAY,  # no right: somebody can grant it
+    "42501": Fault.AWAY,  # no right: an administrator can grant it
     "55000": Fault.TABLE,  # a view that takes no rows
     "57014": Fault.AWAY,
 }
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Whose fault it is. Without a SQLSTATE it is the line's, or that of a value that the client could not send."""
+    """Return the cause. Without a SQLSTATE it is the connection, or a value that the client could not send."""
     if isinstance(error, psycopg.Error) and (state := error.sqlstate):
         if error.diag.source_function == _ROW_POLICY:
             return Fault.ROW
@@ -55,6 +56,6 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def loses_connection(error: BaseException) -> bool:
-    """Whether a connection is of no use after this error, whatever it says of itself."""
+    """Return True if the connection must not be used after this error, even if it reports that it is open."""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     return not state or state[:2] in ("08", "25", "28", "3D", "F0", "XX", "58") or state[:4] == "57P0"

@@ -1,7 +1,7 @@
-"""`PostgresSink`: alerts and results into PostgreSQL, each once, whatever is replayed.
+"""`PostgresSink`: stores alerts and results in PostgreSQL, each once, also after replays.
 
-What a user declares; the batches are `batching`'s, the database is `postgres_store`'s. psycopg is imported when the
-sink opens, so that a topology without this sink does not need it.
+This is the class that a user declares; `batching` makes the batches, and `writer` stores them. psycopg is imported when
+the sink opens, so that a topology without this sink does not need it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,38 +19,43 @@ from topology.secrets import Secret
 if TYPE_CHECKING:
     from bolts.sinks.postgres.writer import PostgresStore
 
-CLOSING_S: Final = 5.0  # that a server has for its answer when the sink closes; a run gives `close` ten
+CLOSING_S: Final = 5.0  # seconds that a server has for its answer when the sink closes; a run gives `close` ten
 
 
 class PostgresSink(BatchingSink):
-    """Stores records in one table a record class, made from its fields, and acks them when they are durable.
+    """Store records in one table per record class, made from its fields, and ack them when they are durable.
 
-    dsn  where: `postgresql://USER@HOST:PORT/DATABASE` or libpq's `host=… dbname=…`, as text or as a Secret; or
-         `env:NAME` or `file:PATH`, looked up by each worker as it opens. What it leaves out, the password above all,
-         may come from PGPASSWORD, PGHOST … or from ~/.pgpass. Only host, port and database of it are ever shown.
+        topology.bolt("store", PostgresSink("env:ALERTS_DSN"), alerts)
 
-    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class; it
-    is in `schema`, or where search_path says. It is made, and an existing one compared, at the class's first record;
-    for the classes named in `records` when the sink opens.
+    dsn  `postgresql://USER@HOST:PORT/DATABASE` or libpq's `host=… dbname=…`, as text or as a Secret; or `env:NAME` or
+         `file:PATH`, which each worker looks up as it opens. Whatever the string omits, above all the password, may
+    come
+         from PGPASSWORD, PGHOST … or from ~/.pgpass. Only host, port and database of it are ever shown.
+
+    A table is called after its class (`brute_force` for `BruteForce`), or `table`, and then the sink takes one class.
+    It is in `schema`, or where search_path says. The sink makes the table, or compares an existing one, at the class's
+    first record; for the classes in `records` when the sink opens.
 
     Columns: int bigint, float double precision, str text, bytes bytea, bool boolean, datetime timestamptz, Decimal
     numeric, enums and literals by value, all else jsonb; `X | None` may be NULL. After them, in mode 'append', the key:
-    `key` bytea (`_key` where a field has that name), the primary key (`bolts.sinks.keys`). A replay has its row's key
-    and is dropped, also after a restart, in any later run, and by any task: there may be several. In mode 'upsert' the
-    fields in `key` are the table's primary key, there is no other column, and a row takes the place of the one there if
-    its `revision`, an int or datetime field, is higher; what is not counts as a duplicate.
+    `key` bytea (`_key` if a field has that name), the primary key (`bolts.sinks.keys`). A replay has its row's key and
+    is dropped, also after a restart, in any later run, and by any task: there may be several tasks.
 
-    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, NUL and lone
-    surrogates in texts, values that are not of the declared type, constraints and triggers of the user's. One that a
-    trigger leaves out (RETURN NULL) is acked, and counts as known. A table that was altered or dropped fails its rows
-    until it is repaired. A server that is away, full, shutting down or read-only, a deadlock, a statement over
-    `timeout_s`, a connection that is lost, even during COMMIT: the same rows are written again until the server says
-    that they are there.
+    In mode 'upsert' the fields in `key` are the table's primary key, and there is no other column. A row replaces the
+    stored one if its `revision`, an int or datetime field, is higher. Any other row counts as a duplicate.
 
-    batch      tuples a transaction, at most.
-    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill.
-    timeout_s  what one statement may take.
-    allow_fsync_off  whether a server with fsync = off will do: what is acked there does not survive a loss of power.
+    A row that cannot be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, NUL and lone
+    surrogates in texts, values that are not of the declared type, constraints and triggers of the user's. A row that a
+    trigger leaves out (RETURN NULL) is acked, and counts as known. If a table was altered or dropped, its rows fail
+    until it is repaired.
+
+    The sink repeats a write until the server confirms its rows. It does so if the server is away, full, read-only or
+    shutting down, after a deadlock or a statement over `timeout_s`, and if the connection is lost, even during COMMIT.
+
+    batch      tuples per transaction, at most.
+    within_ms  milliseconds that a tuple which comes during a commit waits at most for its batch to fill.
+    timeout_s  seconds that one statement may take.
+    allow_fsync_off  True to accept a server with fsync = off: its acked rows do not survive a loss of power.
 
     Needs `pip install 'kedge-streams[postgres]'`, and PostgreSQL 12 or newer.
     """
@@ -97,7 +102,7 @@ class PostgresSink(BatchingSink):
             PostgresTable(cls, table, schema, self.upsert)
 
     def summary(self) -> Iterable[str]:
-        """What was stored, where, and how durable the server says it is."""
+        """Yield the counts, the tables, and the durability that the server reports."""
         assert self._rows is not None, "open"
         tables = ", ".join(sorted(table.name for table in self._rows.tables)) or "no table yet"
         server = self._rows.server
@@ -105,8 +110,11 @@ class PostgresSink(BatchingSink):
         yield f"{server.facts}"
 
     async def close(self) -> None:
-        """Finishes the write under way, and fails what waits. A server that has not answered after CLOSING_S is given
-        up: what it was to store fails, and is stored once when it comes again."""
+        """Finish the write under way, and fail the waiting tuples.
+
+        A server that has not answered after CLOSING_S is given up: the tuples of that write fail, and are stored once
+        when they are replayed.
+        """
         if self._rows is not None:
             self._rows.hurry(CLOSING_S)
         await super().close()

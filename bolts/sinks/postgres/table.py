@@ -1,10 +1,10 @@
-"""The table of one record class in PostgreSQL: its name, columns and statements, a record's row, and what an existing
-table lacks.
+"""The table of one record class in PostgreSQL: its name, columns and statements, a record's row, and why an existing
+table does not fit.
 
-Pure: makes SQL and rows, and executes nothing. Identifiers are validated and quoted, values are always bound (S10): a
-batch is one parameter, a JSON text, which costs the least of all ways that were measured (in rows/s of 500 with one
-fsync each: 29,000 by COPY into a temporary table, 92,000 by pipelined inserts, 147,000 by arrays, 144,000 by JSON with
-half of the client's CPU that arrays take).
+Pure: makes SQL and rows, and executes nothing. Identifiers are validated and quoted, values are always bound (S10). A
+batch is one parameter, a JSON text: it costs the least of all ways that were measured. The measured rows/s, of batches
+of 500 with one fsync each: 29,000 by COPY into a temporary table, 92,000 by pipelined inserts, 147,000 by arrays,
+144,000 by JSON with half of the client's CPU that arrays take.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from topology.codes.settings import INVALID_POSTGRES_COLUMN_NAME, INVALID_POSTGR
 from topology.errors import ConfigurationError
 from topology.records import Record, field_types
 
-NAME_BYTES_MAX: Final = 63  # of an identifier, in UTF-8; PostgreSQL cuts longer ones without a word
+NAME_BYTES_MAX: Final = 63  # bytes of an identifier in UTF-8; PostgreSQL cuts longer ones silently
 _SYSTEM_COLUMNS: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _encode_rows = msgspec.json.Encoder().encode  # bytes become base64
 
@@ -34,14 +34,14 @@ BYTEA: Final = "bytea"
 
 
 def _characters(value: Any) -> str:
-    """A text, as PostgreSQL can have it."""
+    """Return the text if PostgreSQL can store it."""
     made = values.text(value)
     if "\0" in made:
         raise BadValue(f"{values.shown(made)} has a NUL, which PostgreSQL's texts can't have")
     return made
 
 
-# Python type → the column's type, and how a value is made ready for it. All others are JSON in a jsonb column.
+# Python type → the column's type, and the function that prepares a value for it. All others are JSON in a jsonb column.
 _COLUMNS: Final[dict[Any, tuple[str, Callable[[Any], Any]]]] = {
     int: ("bigint", values.whole),
     float: ("double precision", values.real),
@@ -51,15 +51,15 @@ _COLUMNS: Final[dict[Any, tuple[str, Callable[[Any], Any]]]] = {
     datetime: ("timestamp with time zone", values.moment),
     Decimal: ("numeric", values.plain(Decimal)),
 }
-_AS_GOOD: Final = {"text": ("character varying",)}  # types of existing tables that hold every value of ours too
+_AS_GOOD: Final = {"text": ("character varying",)}  # types of existing tables that also hold every value of ours
 
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """One column, ours or of an existing table. `given`: a row may leave it out though it is not nullable."""
+    """A column, ours or of an existing table. `given`: a row may omit it although it is not nullable."""
 
     name: str
-    kind: str  # as format_type() says it
+    kind: str  # as format_type() prints it
     nullable: bool
     given: bool = False
     computed: bool = False  # GENERATED ALWAYS: no row can set it
@@ -67,7 +67,7 @@ class PostgresColumn:
 
 @dataclass(frozen=True)
 class ExistingTable:
-    """What there is under a table's name. `unique`: the columns of each unique index that a conflict can name."""
+    """An existing table. `unique`: the columns of each unique index that a conflict can name."""
 
     kind: str  # pg_class.relkind: "r" a table, "p" a partitioned one, "v" a view …
     persistence: str  # "p": survives a crash of the server
@@ -76,7 +76,7 @@ class ExistingTable:
 
 
 def checked_name(name: str, what: str) -> str:
-    """The name, where a table or a schema can have it. Raises ConfigurationError."""
+    """Return the name if a table or a schema can have it. Raises ConfigurationError."""
     good = isinstance(name, str) and name.isidentifier() and len(name.encode()) <= NAME_BYTES_MAX
     if not good or name.lower().startswith("pg_"):
         raise ConfigurationError(
@@ -88,12 +88,12 @@ def checked_name(name: str, what: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """An identifier, quoted: reserved words and quotes in it mean nothing."""
+    """Return an identifier in quotes: reserved words and quotes in it mean nothing."""
     return '"' + name.replace('"', '""') + '"'
 
 
 class PostgresTable(RecordTable):
-    """One record class's table. Raises ConfigurationError where PostgreSQL can't have one."""
+    """The table of one record class. Raises ConfigurationError if PostgreSQL cannot have such a table."""
 
     def __init__(
         self, cls: type[Record], name: str | None = None, schema: str | None = None, upsert: Upsert | None = None
@@ -107,7 +107,7 @@ class PostgresTable(RecordTable):
             cls, ".".join((*schemas, table)), upsert, {field: convert for field, (_, convert) in made.items()}
         )
         self.sql = ".".join(map(quoted, (*schemas, table)))
-        self.print = ""  # what the table looked like when it was last compared
+        self.print = ""  # the hash of the table's definition at the last comparison
         self.columns = [column for column, _ in made.values()]
         if upsert is None:
             self.key: tuple[str, ...] = (key_name(self._fields),)
@@ -138,8 +138,11 @@ class PostgresTable(RecordTable):
             self.insert = self._upserting(source, insert, quoted(self.upsert.revision))
 
     def _appending(self, insert: str, key: str) -> str:
-        """The keys that were new, each with whether its pair was there already with another content (B2). A statement
-        does not see what it inserts itself, so rows of one batch are compared by who reads this."""
+        """Return the statement that inserts rows and gives the new keys, each with True if its pair had another content
+        (B2).
+
+        A statement does not see the rows that it inserts itself, so the caller compares the rows of one batch.
+        """
         pair = f"substring(f.{key} FOR {PAIR_BYTES})"
         least, most = ("'\\x" + byte * (KEY_BYTES - PAIR_BYTES) + "'::bytea" for byte in ("00", "ff"))
         other = f"SELECT FROM {self.sql} AS t WHERE t.{key} BETWEEN {pair} || {least} AND {pair} || {most}"
@@ -147,8 +150,11 @@ class PostgresTable(RecordTable):
         return f"WITH f AS ({fresh}) SELECT f.{key}, EXISTS ({other}) FROM f"
 
     def _upserting(self, source: str, insert: str, revision: str) -> str:
-        """A null for each row that was stored, and the place in the batch, from 1, of each that is not what is stored
-        under its key and revision."""
+        """Return the statement that stores rows of a higher revision.
+
+        It gives a null for each stored row. It also gives the place in the batch, from 1, of each row that differs from
+        the stored row of its key and revision.
+        """
         changes, differs, same = [], [], []
         for alias, column in zip(self._aliases, self.columns, strict=True):
             name, value = quoted(column.name), f"r.{alias}"
@@ -166,14 +172,14 @@ class PostgresTable(RecordTable):
         return f"WITH {batch}, f AS ({stored}) SELECT NULL::bigint FROM f UNION ALL {other}"
 
     def batch(self, rows: Iterable[Row]) -> str:
-        """The parameter of `insert`."""
+        """Return the parameter of `insert`."""
         aliases = self._aliases
         return _encode_rows([dict(zip(aliases, row, strict=True)) for row in rows]).decode()
 
     def differences(self, found: ExistingTable) -> list[str]:
-        """Why rows of this class don't fit a table like this; empty where they do.
+        """Return the reasons why rows of this class do not fit such a table; empty if they fit.
 
-        Further columns are left alone where a row may leave them out.
+        Further columns are allowed if a row may leave them out.
         """
         if found.kind not in ("r", "p"):
             return ["it is no table"]
@@ -209,7 +215,7 @@ def _check_fields(cls: type[Record], fields: Sequence[str]) -> None:
 
 
 def _column(cls: type[Record], field: str, annotation: Any) -> tuple[PostgresColumn, Callable[[Any], Any]]:
-    """The column of a field, and how a value is made ready for it."""
+    """Return the column of a field, and the function that prepares a value for it."""
     inner, nullable = values.without_none(annotation)
     try:
         kind, convert = _storage(inner)
@@ -220,7 +226,7 @@ def _column(cls: type[Record], field: str, annotation: Any) -> tuple[PostgresCol
 
 
 def _takes_none(convert: Callable[[Any], Any]) -> bool:
-    """So does a Literal that has it: in jsonb it is NULL as well."""
+    """Return True if the conversion takes None, as that of a Literal with None does: in jsonb it is NULL as well."""
     try:
         return convert(None) is None
     except BadValue:
@@ -235,7 +241,7 @@ def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
 
 
 def shown_row(table: PostgresTable, row: Row) -> str:
-    """A row as a message may repeat it."""
+    """Return a row as a message may repeat it."""
     pairs = zip(table.columns, row, strict=True)
     shown = ", ".join(
         f"{c.name}={values.shown(value)}" for c, value in pairs if c.kind != BYTEA or c.name not in table.key

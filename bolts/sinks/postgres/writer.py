@@ -1,10 +1,11 @@
-"""Tuples into PostgreSQL: rows, one transaction a batch, bisection of bad rows, tables that change, errors by fault.
+"""Writes tuples to PostgreSQL: rows, one transaction per batch, bisection of bad rows, changing tables, errors by
+cause.
 
 Knows tables and the server; must not know the loop, collectors or acks. Every call blocks; one thread makes them.
 
-A transaction inserts, then looks at the tables, which nobody can change any more by then, and at what the inserts have
-said; only then it commits. Rows go in the order of their keys, so that two writers of the same rows wait for each
-other, and never both (F45).
+A transaction inserts first. Then it checks the tables, which no other session can change any more, and the results of
+the inserts; only then it commits. Rows go in the order of their keys. So of two writers of the same rows one waits for
+the other, and they never wait for each other (F45).
 """
 
 import logging
@@ -31,22 +32,24 @@ from topology.errors import ConfigurationError
 from topology.records import Record
 from topology.secrets import Secret
 
-BATCH_BYTES_MAX: Final = 64 * 1024 * 1024  # of one statement's parameter; a larger batch is halved
-ROW_BYTES_MAX: Final = 256 * 1024 * 1024  # of one row's; the server's own limit would look like a fault of its
-CHANGES_MAX: Final = 3  # times that tables may change under one write, before it is tried again later
+BATCH_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes of one statement's parameter; a larger batch is halved
+# bytes of one row's parameter; the server's own limit would look like a fault of the server
+ROW_BYTES_MAX: Final = 256 * 1024 * 1024
+CHANGES_MAX: Final = 3  # times that tables may change during one write, before it is tried again later
 
 log = logging.getLogger("kedge.bolts")
 
 
 class TablesChanged(Exception):
-    """A table is not what it was when it was last compared; nothing was stored. The text is what the server said."""
+    """The error for a table that changed since the last comparison; nothing was stored. The text is the server's
+    message."""
 
 
 Entry: TypeAlias = tables.SinkRow[PostgresTable]
 
 
 class PostgresStore:
-    """See `contract.Store`. `records`: classes whose tables `open` makes and checks already."""
+    """The store of `PostgresSink`; see `contract.SinkStore`. `open` checks the tables of `records`."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class PostgresStore:
 
     @property
     def tables(self) -> Sequence[PostgresTable]:
-        """Of the classes in `records`, and of those that were written since."""
+        """Return the tables of the classes in `records`, and of the classes that were written since."""
         return list(self._tables.values())
 
     @property
@@ -97,7 +100,7 @@ class PostgresStore:
             self._store(entries, written)
         except psycopg.Error as error:
             raise self._away(error) from error
-        except ConfigurationError as error:  # the server has come back as another one than it was
+        except ConfigurationError as error:  # the server has come back with another configuration
             raise StoreAway(str(error)) from error
         tables.tell_refused(entries, written)
         return written
@@ -107,12 +110,13 @@ class PostgresStore:
             self._server.disconnect()
 
     def hurry(self, seconds: float) -> None:
-        """No answer of the server's is waited for any longer than this. May be called while another call is made."""
+        """Wait at most this many seconds for any answer of the server. May be called during another call."""
         if self._server is not None:
             self._server.hurry(seconds)
 
     def _away(self, error: psycopg.Error) -> StoreAway:
-        """What is raised for an error that is nobody's in particular; a connection that it has spoilt is given up."""
+        """Return the exception for an error that has no cause in a row or a table. Close the connection if it is
+        unusable."""
         if loses_connection(error):
             self.server.disconnect()
         return StoreAway(f"{self.server.dsn.where}: {self.server.dsn.said(error)}")
@@ -120,11 +124,12 @@ class PostgresStore:
     # -- tables
 
     def _table(self, cls: type[Record]) -> PostgresTable:
-        """The class's table; made where there is none. Its `problem` says why rows can't be stored now."""
+        """Return the class's table; make it if there is none. Its `problem` is the reason why rows cannot be stored
+        now."""
         table = self._tables.get(cls)
         if table is None:
             table = PostgresTable(cls, self._table_name, self._schema, self._upsert)
-            other = next((one for one in self._tables.values() if one.sql == table.sql), None)
+            other = next((known_table for known_table in self._tables.values() if known_table.sql == table.sql), None)
             if other is not None:
                 raise ConfigurationError(
                     f"PostgresSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
@@ -136,7 +141,7 @@ class PostgresStore:
         return table
 
     def _check(self, table: PostgresTable) -> None:
-        """Compares the table in the database with the class. One that was never there is made."""
+        """Compare the table in the database with the class. A table that was never there is made."""
         found, seen = self.server.found(table.sql)
         if found is None and not table.made:
             try:
@@ -146,7 +151,7 @@ class PostgresStore:
                     raise
                 table.problem = f"table {table.name!r} can't be made: {self.server.dsn.said(error)}"
             found, seen = self.server.found(table.sql)
-            if found is None and table.problem:  # else another task has made it meanwhile
+            if found is None and table.problem:  # otherwise another task has made it meanwhile
                 return
         if found is None:
             table.problem = f"table {table.name!r} was dropped while the sink was writing; to go on: {table.create}"
@@ -160,9 +165,9 @@ class PostgresStore:
     # -- rows
 
     def _store(self, entries: list[Entry], written: Written) -> None:
-        """Stores what its table takes; where a table has changed, it is compared first."""
+        """Store the rows that their tables take. If a table has changed, compare it first."""
         for table in {entry.table.sql: entry.table for entry in entries if entry.table.problem}.values():
-            self._check(table)  # somebody may have repaired it
+            self._check(table)  # an administrator may have repaired it
         said, settled = "", False
         for _ in range(CHANGES_MAX):
             for entry in entries:
@@ -177,16 +182,19 @@ class PostgresStore:
         raise StoreAway(f"{self.server.dsn.where}: its tables are being changed{said}")
 
     def _as_before(self) -> bool:
-        """Compares all tables anew. Whether they are what they were when that was done last."""
+        """Compare all tables again. Return True if none has changed since the last comparison."""
         before = [table.print for table in self._tables.values()]
         for table in self._tables.values():
             self._check(table)
         return before == [table.print for table in self._tables.values()]
 
     def _insert(self, entries: Sequence[Entry], *, settled: bool) -> WriteCounts:
-        """One transaction. Raises BadRow, TablesChanged and psycopg.Error, and then nothing is stored; or, where the
-        line was lost at the commit, nobody knows. `settled`: no table has changed since one has said no, so that some
-        row has to do with it: a trigger's own statements may fail, say (C9)."""
+        """Store the rows in one transaction.
+
+        Raises BadRow, TablesChanged and psycopg.Error; nothing is stored then. If the connection was lost at the
+        commit, the outcome is unknown. `settled`: no table has changed since a statement failed, so some row causes the
+        error; for example a trigger's own statement may fail (C9).
+        """
         tally = WriteCounts()
         groups = [(group[0].table, group) for _, g in groupby(entries, attrgetter("table.sql")) if (group := list(g))]
         groups = [(table, group if table.upsert is None else _newest(group, tally)) for table, group in groups]
@@ -222,10 +230,12 @@ class PostgresStore:
 
 
 def _newest(entries: Sequence[Entry], tally: WriteCounts) -> list[Entry]:
-    """The row of each key that has the highest revision: one statement may not touch a row twice. The others are over
-    if this one is stored, as what comes too late is; if it is refused, they go with other parts of the batch (C9)."""
+    """Return the row of each key with the highest revision: one statement may not touch a row twice.
+
+    The other rows count as late if this one is stored. If it is refused, they go with other parts of the batch (C9).
+    """
     newest: list[Entry] = []
-    for entry in entries:  # by key; those of one key in the order in which they came
+    for entry in entries:  # sorted by key; those of one key in their order of arrival
         table, last = entry.table, newest[-1] if newest else None
         if last is None or last.key != entry.key:
             newest.append(entry)
@@ -240,7 +250,7 @@ def _newest(entries: Sequence[Entry], tally: WriteCounts) -> list[Entry]:
 
 
 def _count(table: PostgresTable, entries: Sequence[Entry], rows: Rows, tally: WriteCounts) -> None:
-    """Adds what a statement has said of these rows."""
+    """Add a statement's results for these rows."""
     if table.upsert is not None:
         tally.divergent += [_named(entries[at - 1]) for (at,) in rows if at is not None]
         rows = [row for row in rows if row == (None,)]
@@ -258,7 +268,7 @@ def _count(table: PostgresTable, entries: Sequence[Entry], rows: Rows, tally: Wr
 
 
 def _named(entry: Entry) -> str:
-    """A row in a sentence, by its key."""
+    """Return a row's name in a sentence, by its key."""
     table = entry.table
     if table.upsert is None:
         return f"{table.name} {entry.key.hex()}"

@@ -1,12 +1,13 @@
-"""An SQLite file that one sink writes: the lock, the connection, its durability, and whose fault an error is.
+"""An SQLite file that one sink writes: the lock, the connection, its durability, and the cause of an error.
 
 Knows SQLite and files; must not know tables, tuples, the loop or acks. Every call blocks; one thread makes them.
 
-What is believed must be durable. Rows that an earlier process wrote, but never synced, are visible after its death: a
-replay would find its key, be dropped and acked, and a power loss would take the row. So each connection's first acts
-write the log into the file again, as far as no reader holds it up, and commit something of their own: what these sync
-covers all that is visible. It matters after a failed fsync above all: the system takes its pages for clean, and the
-next fsync succeeds without having written anything (F18). In the process that has seen it, nothing is tried again.
+Every row that counts as stored must be durable. Rows that an earlier process wrote but never synced are visible after
+its death. A replay would find its key and be dropped and acked, and a power loss would then take the row. So each new
+connection first writes the log into the file again, as far as no reader holds it up, and commits a change of its own:
+the syncs of these cover everything visible. This matters most after a failed fsync. The system then takes its pages for
+clean, and the next fsync succeeds without having written anything (F18). A process that has seen a failed fsync tries
+nothing again.
 """
 
 import logging
@@ -22,11 +23,12 @@ from topology.codes.settings import SQLITE_LOCK_FAILED, SQLITE_NOT_DURABLE, SQLI
 from topology.errors import ConfigurationError
 
 STRICT_SINCE: Final = (3, 37)
-EXTRA: Final = 3  # PRAGMA synchronous: as FULL, and syncs the folder where there is no write-ahead log
+EXTRA: Final = 3  # PRAGMA synchronous: as FULL, and also syncs the folder if there is no write-ahead log
 
-# Primary result codes, but for _SYNC_CODES, which are extended ones.
+# Primary result codes, except _SYNC_CODES, which are extended ones.
 _BUSY_CODES: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
-_WRITE_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})  # no room, a quota, a disk's error
+# no room, a quota, or an error of the disk
+_WRITE_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL})
 _DAMAGED_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _SYNC_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 
@@ -34,15 +36,15 @@ log = logging.getLogger("kedge.bolts")
 
 
 class SqliteFile:
-    """The file behind a `Store`. All access is within `errors()`."""
+    """The file behind a `SinkStore`. All access is within `errors()`."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
         self._given = path
         self._connection: sqlite3.Connection | None = None
         self._lock: LockFile | None = None
-        self._file: tuple[int, int] | None = None  # which file the path named when it was opened
-        self._suspect = False  # an I/O error came since the file was last known to be durable
+        self._file: tuple[int, int] | None = None  # device and inode of the file when it was opened
+        self._suspect = False  # True if an I/O error came since the file was last known to be durable
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -50,7 +52,7 @@ class SqliteFile:
         return self._connection
 
     def open(self) -> bool:
-        """Takes the lock and connects, unless that is done. Whether the connection is a new one."""
+        """Take the lock and connect, unless that is done. Return True if the connection is new."""
         if sqlite3.sqlite_version_info < STRICT_SINCE:
             raise ConfigurationError(
                 f"SqliteSink: SQLite {sqlite3.sqlite_version} is too old for STRICT tables; 3.37 or newer is needed",
@@ -63,26 +65,26 @@ class SqliteFile:
         except OSError as error:
             if error.errno in PASSING:
                 raise StoreAway(f"{self.path} can't be opened: {error.strerror}") from error
-            text = f"SqliteSink: {self.path} can't be written beside: {error}"
+            text = f"SqliteSink: the lock file {self.path}-lock can't be made: {error}"
             raise ConfigurationError(text, code=SQLITE_LOCK_FAILED) from error
         with self.errors(opening=True):
             return self._connected("rwc")
 
     def ready(self) -> bool:
-        """Makes sure that the file is still ours, and connected. Whether the connection is a new one."""
+        """Check that the file is still ours, and connect if needed. Return True if the connection is new."""
         if not self._is_there():
             raise StoreAway(f"{self.path} was removed or replaced while the sink was writing, or can't be looked at")
         return self._connected("rw")
 
     def _is_there(self) -> bool:
-        """Whether the path names the file that was opened."""
+        """Return True if the path names the file that was opened."""
         try:
             return self._file is not None and identity_of(self.path) == self._file
         except OSError:
             return False
 
     def close(self) -> None:
-        """Gives the connection and the lock back. Does not raise."""
+        """Close the connection and release the lock. Does not raise."""
         self._disconnect()
         if self._lock is not None:
             try:
@@ -92,16 +94,19 @@ class SqliteFile:
             self._lock = None
 
     def look_through(self) -> bool:
-        """As `contract.LooksThrough`: pages and their order, by SQLite's quick_check. It finds no byte that has changed
-        within a value, as SQLite keeps no checksums."""
+        """Check pages and their order by SQLite's quick_check; see `contract.LooksThrough`.
+
+        It does not find a changed byte within a value, because SQLite keeps no checksums.
+        """
         if not self._is_there():
             raise StoreAway(f"{self.path} was removed or replaced, or can't be looked at")
         try:
             if self.path.stat().st_size > LOOK_BYTES_MAX:
                 return False
-            if self._connection is not None:  # what is in the log would hide what is below it
+            if self._connection is not None:  # the log's content would hide the pages below it
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            reader = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=1.0)  # with no page in memory
+            # a new connection, with no page in memory
+            reader = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=1.0)
             try:
                 (found,) = reader.execute("PRAGMA quick_check(1)").fetchone()
             finally:
@@ -121,25 +126,28 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and durable at its end. The lock is taken at its beginning, so that none is upgraded."""
+        """A transaction: all or nothing, and durable at its end. It takes the lock first, so no lock is upgraded."""
         connection = self.connection
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
             connection.execute("COMMIT")
         except BaseException:
-            if connection.in_transaction:  # some errors, and some triggers, have rolled back already
+            if connection.in_transaction:  # some errors, and some triggers, have already rolled back
                 connection.execute("ROLLBACK")
             raise
 
     @contextmanager
     def errors(self, *, opening: bool = False) -> Iterator[None]:
-        """Says what SQLite reports in one sentence. After anything but a wait, the file is opened anew (D10)."""
+        """Turn an error of SQLite into one sentence.
+
+        After any error but a wait for a lock, the next call opens the file again (D10).
+        """
         try:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
-            if code is None:  # a mistake of ours, which never came to SQLite
+            if code is None:  # a bug of ours, which never came to SQLite
                 self._disconnect()
                 raise
             raise self._judged(error, code, opening) from error
@@ -151,7 +159,7 @@ class SqliteFile:
             raise
 
     def _judged(self, error: sqlite3.Error, code: int, opening: bool) -> Exception:
-        """What an error of SQLite's means for the sink; closes the connection where it is not to be used again."""
+        """Return the exception for an error of SQLite; close the connection if it is not to be used again."""
         primary, name = code & 0xFF, error.sqlite_errorname
         self._suspect = self._suspect or primary in _WRITE_CODES
         if primary in _BUSY_CODES:
@@ -176,7 +184,7 @@ class SqliteFile:
         return True
 
     def _connect(self, mode: str) -> None:
-        """Opens the file and makes sure of its durability (C11)."""
+        """Open the file and make sure of its durability (C11)."""
         uri = f"{self.path.as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
         self._connection = connection  # before anything can raise, so that it is closed
@@ -185,9 +193,9 @@ class SqliteFile:
             found = connection.execute(f"PRAGMA {setting}").fetchone()
             return None if found is None else found[0]
 
-        mode_found = pragma("journal_mode = WAL")  # readers don't stop the writer; other modes do as well, slower
+        mode_found = pragma("journal_mode = WAL")  # readers do not stop the writer; other modes also work, but slower
         pragma(f"synchronous = {EXTRA}")
-        pragma("fullfsync = 1")  # macOS: through the disk's cache
+        pragma("fullfsync = 1")  # macOS: write through the disk's cache
         pragma("checkpoint_fullfsync = 1")
         pragma("mmap_size = 0")
         if pragma("synchronous") != EXTRA or mode_found in ("memory", "off"):
@@ -213,6 +221,6 @@ class SqliteFile:
                 log.warning("%s was not closed cleanly: %s", self.path, error)
 
     def _disconnect_unless_settled(self) -> None:
-        """Closes a connection that `_connect` has not finished, or that has lost its file."""
+        """Close a connection that `_connect` has not finished, or that has lost its file."""
         if self._suspect or not self._is_there():
             self._disconnect()

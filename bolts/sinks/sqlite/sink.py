@@ -1,6 +1,6 @@
-"""`SqliteSink`: alerts and results into an SQLite file, each once, whatever is replayed.
+"""`SqliteSink`: stores alerts and results in an SQLite file, each once, also after replays.
 
-What a user declares; the batches are `batching`'s, the file is `sqlite_store`'s.
+This is the class that a user declares; `batching` makes the batches, and `writer` and `file` store them.
 """
 
 import sqlite3
@@ -18,31 +18,35 @@ from topology.records import Record
 
 
 class SqliteSink(BatchingSink):
-    """Stores records in one STRICT table a record class, made from its fields, and acks them when they are durable.
+    """Store records in one STRICT table per record class, made from its fields, and ack them when they are durable.
 
-    A table is called after its class, `brute_force` for `BruteForce`, or `table`, and then the sink takes one class. It
-    is made, and an existing one compared, at the class's first record; for the classes named in `records` when the sink
-    opens, which is the time to learn of a mistake, and leaves an empty table behind a run without results.
+        topology.bolt("store", SqliteSink("alerts.db"), alerts)
+
+    A table is called after its class (`brute_force` for `BruteForce`), or `table`, and then the sink takes one class.
+    The sink makes the table, or compares an existing one, at the class's first record. For the classes in `records` it
+    does so when it opens: mistakes show up early, and a run without results leaves an empty table.
 
     Columns: int INTEGER, float REAL, str TEXT, bytes BLOB, bool 0 or 1, datetime TEXT (ISO 8601 in UTC, one width, so
     it sorts), Decimal TEXT, enums and literals by value, all else JSON in TEXT; `X | None` may be NULL. After them the
-    key: `key` BLOB (`_key` where a field has that name; `bolts.sinks.keys`). A replay has its row's key, is dropped,
-    also after a restart, in any later run on the same file. One emission that arrives by two subscriptions is one row
-    (C5). Rows and keys are in one transaction.
+    key: `key` BLOB (`_key` if a field has that name; see `bolts.sinks.keys`). A replay has its row's key and is
+    dropped, also after a restart and in any later run on the same file. One emission that arrives by two subscriptions
+    is one row (C5). Rows and keys are in one transaction.
 
-    With `mode="upsert"` a table has one row for each value of the fields in `key`, its primary key, and no key column:
-    a record replaces its row where its `revision`, an int or a datetime, is higher. A replay, or an attempt that comes
-    late, changes nothing (C8).
+    With `mode="upsert"` a table has one row for each value of the fields in `key`, its primary key, and no key column.
+    A record replaces its row if its `revision`, an int or a datetime, is higher. A replay or a late attempt changes
+    nothing (C8).
 
-    A row that can't be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, lone surrogates,
-    values that are not of the declared type, constraints and triggers of the user's. A table that was altered or
-    dropped fails its rows until it is repaired. Where the disk is full, the file locked, moved or read-only, the sink
-    waits and asks again, for as long as it takes, and nothing fails; where an fsync fails, the process ends.
+    A row that cannot be stored fails alone, with the reason: NaN and infinities, ints beyond 64 bits, lone surrogates,
+    values that are not of the declared type, constraints and triggers of the user's. If a table was altered or dropped,
+    its rows fail until it is repaired. If the disk is full, or the file is locked, moved or read-only, the sink waits
+    and asks again until the file is usable, and nothing fails. If an fsync fails, the process ends.
 
-    One task, one sink, one process writes a file, under a lock (`<path>-lock`); anybody may read meanwhile.
-    batch      tuples a transaction, at most.
-    within_ms  a tuple that comes during a commit waits this long, at most, for its batch to fill; one that comes while
-               nothing is being committed does not wait.
+    One task, one sink, one process writes a file, under a lock (`<path>-lock`). Any program may read meanwhile.
+
+    batch      tuples per transaction, at most.
+    within_ms  milliseconds that a tuple which comes during a commit waits at most for its batch to fill. A tuple that
+               comes
+               while no commit is under way does not wait.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class SqliteSink(BatchingSink):
             SqliteTable(cls, table, self.upsert)
 
     def summary(self) -> Iterable[str]:
-        """What was stored, where, and the newest rows, or why they can't be read."""
+        """Yield the counts, the newest rows, or the reason why the rows cannot be read."""
         yield f"{self.stored:,} stored, {self.duplicates:,} known already"
         try:
             yield from rows_told(self._rows.file, self.path, self._rows.tables)

@@ -1,4 +1,5 @@
-"""The table of one record class: its name, columns and statements, a record's row, and what an existing table lacks.
+"""The SQLite table of one record class: its name, columns and statements, a record's row, and why an existing table
+does not fit.
 
 Pure: makes SQL and rows, and executes nothing. Identifiers are validated and quoted, values are always bound (S10).
 """
@@ -25,7 +26,7 @@ ColumnInfo: TypeAlias = tuple[Any, ...]  # a row of PRAGMA table_xinfo
 
 _NAME_MAX: Final = 128  # characters of a table's name
 
-# Python type → the column's type, and how a value is made ready for it. All others are JSON in a TEXT column.
+# Python type → the column's type, and the function that prepares a value for it. All others are JSON in a TEXT column.
 _COLUMNS: Final[dict[Any, tuple[str, Callable[[Any], Any]]]] = {
     int: ("INTEGER", values.whole),
     float: ("REAL", values.real),
@@ -43,7 +44,7 @@ def snake_case(name: str) -> str:
 
 
 def checked_table_name(name: str) -> str:
-    """The name, where a table can have it. Raises ConfigurationError."""
+    """Return the name if a table can have it. Raises ConfigurationError."""
     if not isinstance(name, str) or not name.isidentifier() or len(name) > _NAME_MAX:
         raise ConfigurationError(
             f"{values.shown(name)} can't be a table's name: letters, digits and underscores, not a digit first, "
@@ -57,15 +58,15 @@ def checked_table_name(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """An identifier, quoted: reserved words and quotes in it mean nothing."""
+    """Return an identifier in quotes: reserved words and quotes in it mean nothing."""
     return '"' + name.replace('"', '""') + '"'
 
 
 class SqliteTable(RecordTable):
-    """One record class's table. Raises ConfigurationError where SQLite can't have one.
+    """The table of one record class. Raises ConfigurationError if SQLite cannot have such a table.
 
-    In append mode it has a column for the sink's key besides, which is the primary key; in upsert mode the primary key
-    is the user's fields, and `key` is None.
+    In append mode it also has a column for the sink's key, which is the primary key. In upsert mode the primary key is
+    the user's fields, and `key` is None.
     """
 
     def __init__(self, cls: type[Record], name: str | None = None, upsert: Upsert | None = None) -> None:
@@ -120,9 +121,9 @@ class SqliteTable(RecordTable):
         self.insert = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(self.columns))}) {conflict}"
 
     def differences(self, found: Sequence[ColumnInfo]) -> list[str]:
-        """Why rows of this class don't fit a table with these columns; empty where they do.
+        """Return the reasons why rows of this class do not fit a table with these columns; empty if they fit.
 
-        Further columns are left alone where a row may leave them out.
+        Further columns are allowed if a row may leave them out.
         """
         there = {info[1].lower(): info for info in found}
         said = []
@@ -143,7 +144,7 @@ class SqliteTable(RecordTable):
 
 
 def _column(cls: type[Record], field: str, annotation: Any) -> tuple[str, bool, Callable[[Any], Any]]:
-    """Column type, whether it may be NULL, and how a value is made ready for it."""
+    """Return the column's type, True if it may be NULL, and the function that prepares a value for it."""
     inner, nullable = values.without_none(annotation)
     try:
         kind, convert = _storage(inner)
@@ -162,33 +163,34 @@ def _storage(kind: Any) -> tuple[str, Callable[[Any], Any]]:
 
 
 def data_problem(table: SqliteTable, row: Row, error: Exception) -> str:
-    """The sentence for a row that SQLite itself has refused."""
+    """Return the sentence about a row that SQLite itself has refused."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    fields = [one for one in zip(table.columns, row, strict=True) if one[0] != table.key]
+    fields = [pair for pair in zip(table.columns, row, strict=True) if pair[0] != table.key]
     shown = ", ".join(f"{column}={values.shown(value)}" for column, value in fields)
     return f"{table.cls.__name__}: table {table.name!r} refuses the row ({name}: {error}); {shown:.300}"
 
 
-# A row's fault or its table's, not the store's: a constraint or trigger, a type, a size; a trigger or an index of the
-# user's that does not work (SQLITE_ERROR). Each by its primary result code.
+# Primary result codes of errors that a row or its table causes, not the store: a constraint or trigger, a type, a size,
+# and a trigger or index of the user's that does not work (SQLITE_ERROR).
 _DATA_CODES: Final = frozenset(
     {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_ERROR}
 )
 
 
 def is_data_error(error: BaseException) -> bool:
-    """Whether some row of a batch is to blame, so that the others can be stored."""
+    """Return True if some row of a batch is the cause, so that the other rows can be stored."""
     if isinstance(error, sqlite3.DataError | OverflowError | UnicodeError):
         return True
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DATA_CODES
 
 
-ROWS_MAX: Final = 30  # shown of one table
+ROWS_MAX: Final = 30  # rows of one table that are shown
 WIDTH_MAX: Final = 40  # characters of one value that are shown
 
 
 def rows_told(path: Path, shown_path: str, tables: Sequence[SqliteTable]) -> Iterator[str]:
-    """Lines of text, a few for each table. Blocks while it reads. Raises sqlite3.Error where the file can't be read."""
+    """Yield lines of text, a few for each table. Blocks while it reads. Raises sqlite3.Error if the file cannot be
+    read."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)
     try:
         for table in tables:

@@ -1,4 +1,4 @@
-"""Tuples into an SQLite file: tables, one transaction a batch, bisection of bad rows.
+"""Writes tuples to an SQLite file: tables, one transaction per batch, bisection of bad rows.
 
 Knows tables, rows and an `SqliteFile`; must not know the loop, collectors or acks. Every call blocks; one thread makes
 them.
@@ -32,7 +32,7 @@ Entry: TypeAlias = rows.SinkRow[SqliteTable]
 
 
 class SqliteWriter:
-    """See `contract.Store`. `records`: classes whose tables `open` makes and checks already."""
+    """The store of `SqliteSink`; see `contract.SinkStore`. `open` checks the tables of `records`."""
 
     def __init__(
         self, path: str, table: str | None, records: Sequence[type[Record]], upsert: Upsert | None = None
@@ -40,17 +40,17 @@ class SqliteWriter:
         self._file = SqliteFile(path)
         self._upsert = upsert
         self._table_name, self._records = table, records
-        self._schema = -1  # PRAGMA schema_version when the tables were last checked
+        self._schema = -1  # PRAGMA schema_version at the last check of the tables
         self._tables: dict[type[Record], SqliteTable] = {}
 
     @property
     def file(self) -> Path:
-        """The absolute path, once open."""
+        """The file's absolute path, once open."""
         return self._file.path
 
     @property
     def tables(self) -> Sequence[SqliteTable]:
-        """Of the classes in `records`, and of those that were written since."""
+        """Return the tables of the classes in `records`, and of the classes that were written since."""
         return list(self._tables.values())
 
     # -- the Store
@@ -83,7 +83,8 @@ class SqliteWriter:
     # -- tables
 
     def _table(self, cls: type[Record]) -> SqliteTable:
-        """The class's table; made where there is none. Its `problem` says why rows can't be stored now."""
+        """Return the class's table; make it if there is none. Its `problem` is the reason why rows cannot be stored
+        now."""
         table = self._tables.get(cls)
         if table is None:
             table = SqliteTable(cls, self._table_name, self._upsert)
@@ -99,8 +100,8 @@ class SqliteWriter:
         return table
 
     def _check_all(self) -> None:
-        """Checks the tables anew where the file's schema has changed; anybody may change it between two writes."""
-        for _ in range(len(self._tables) + 2):  # making a table changes it too
+        """Check the tables again if the file's schema has changed; another program may change it between two writes."""
+        for _ in range(len(self._tables) + 2):  # making a table changes the schema too
             schema = self._schema_version()
             if schema == self._schema:
                 return
@@ -113,7 +114,7 @@ class SqliteWriter:
         return int(version)
 
     def _check(self, table: SqliteTable) -> None:
-        """Compares the table in the file with the class. One that was never there is made."""
+        """Compare the table in the file with the class. A table that was never there is made."""
         connection = self._file.connection
         found = connection.execute(
             "SELECT type FROM sqlite_schema WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')", (table.name,)
@@ -134,7 +135,7 @@ class SqliteWriter:
     # -- rows
 
     def _insert(self, entries: Sequence[Entry]) -> WriteCounts:
-        """One transaction. Raises BadRow, sqlite3.Error and StoreAway, and then none is stored."""
+        """Store the rows in one transaction. Raises BadRow, sqlite3.Error and StoreAway; no row is stored then."""
         tally = WriteCounts()
         try:
             with self._file.transaction() as connection:
@@ -162,7 +163,7 @@ class SqliteWriter:
 
 
 def _append_to(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
-    """Stores the rows whose keys are not there yet; another content under a known identity is stored besides."""
+    """Store the rows whose keys are new. Another content under a known identity is also stored."""
     fresh: list[Row] = []
     pairs: set[bytes] = set()
     execute, known = connection.execute, table.known
@@ -182,8 +183,11 @@ def _append_to(connection: sqlite3.Connection, table: SqliteTable, entries: list
 
 
 def _upsert_into(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
-    """Stores each row whose revision is higher than that of its key's. One after the other: a batch may have several
-    of one key, and none may be acked for another's sake that is refused then (C9)."""
+    """Store each row whose revision is higher than that of the stored row of its key.
+
+    Rows go one after the other. A batch may have several rows of one key, and a row may not be acked on account of a
+    row that is then refused (C9).
+    """
     for entry in entries:
         found = connection.execute(table.known, table.key_values(entry.row)).fetchone()
         if found is not None and table.revision(found) >= table.revision(entry.row):

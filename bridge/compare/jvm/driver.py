@@ -1,9 +1,8 @@
-"""The driver of a JVM-only mode: `python -m bridge.compare.jvm.driver`. A log, a filter, a count by a key maybe, and
-a sink that tells the time.
+"""The driver of a JVM-only mode: `python -m bridge.compare.jvm.driver`. A log, a filter, an optional count by a key,
+and a sink that records the time.
 
-It is told what to run on stdin, a line of JSON, and ends with stdin. It says on stdout, as a companion does, `ready`
-once the query has started, and `failed …` where it can't go on; then it ends with status 1. Must not know what is
-measured.
+It reads its task on stdin, a line of JSON, and ends with stdin. On stdout it prints, as a companion does, `ready` once
+the query has started, and `failed …` if it cannot continue; then it ends with status 1. Must not know what is measured.
 """
 
 import json
@@ -20,7 +19,7 @@ from bridge.driver.main import DriverVoice, own_stdout
 from bridge.spark.errors import first_line
 
 SOURCE: Final = "kedge.compare.LogSource"
-CLOCK_NS: Final = 50_000_000  # that the JVM's clock may seem to be off ours: it is asked through a socket
+CLOCK_NS: Final = 50_000_000  # ns that the JVM's clock may seem to be off ours: it is read through a socket
 
 
 class ClockError(Exception):
@@ -28,7 +27,7 @@ class ClockError(Exception):
 
 
 def main() -> int:
-    """Runs until it is killed, or its stdin ends, or the query: 1."""
+    """Run until it is killed, its stdin ends, or the query ends; return 1."""
     voice = DriverVoice(own_stdout())
     told: dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_until_alone, daemon=True, name="alone").start()
@@ -41,7 +40,7 @@ def main() -> int:
 
 
 def run(told: dict[str, Any], voice: DriverVoice) -> None:
-    """Starts Spark and the query, and waits for its end. Raises what Spark does, and ClockError."""
+    """Start Spark and the query, and wait for its end. Raises Spark's exceptions, and ClockError."""
     from bridge.spark.session import start
 
     folder = Path(told["folder"])
@@ -56,7 +55,7 @@ def run(told: dict[str, Any], voice: DriverVoice) -> None:
     writer = passing.writeStream.outputMode(told["output"]).option("checkpointLocation", str(folder / "checkpoint"))
     writer = writer.trigger(**told["trigger"])
     arrivals = jvm.kedge.compare.Arrivals(told["arrivals"])
-    writer._jwrite.foreach(arrivals)  # a sink in Java, which DataStreamWriter.foreach of Python does not take
+    writer._jwrite.foreach(arrivals)  # a sink in Java, which Python's DataStreamWriter.foreach does not take
     query = writer.start()
     voice.say("ready")
     query.awaitTermination()
@@ -64,8 +63,10 @@ def run(told: dict[str, Any], voice: DriverVoice) -> None:
 
 
 def passed(frame: Any, pattern: str, in_python: bool) -> Any:
-    """Rows whose text begins with what a pattern says, or all where it says nothing; by an expression of Spark's own,
-    or by a function in Python. The first row passes always: it tells that all is up."""
+    """Return the rows whose text begins with a match of the pattern, or all if there is no pattern.
+
+    Uses an expression of Spark's own, or a function in Python. The first row always passes: it shows that all is up.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import BooleanType
 
@@ -77,7 +78,7 @@ def passed(frame: Any, pattern: str, in_python: bool) -> Any:
 
 
 def counted(frame: Any, pattern: str, key: str) -> Any:
-    """Of each row its number, and how many of its key there were by then: `key` is a group of the pattern."""
+    """Return each row's number, and the count of its key so far; `key` is a group of the pattern."""
     from pyspark.sql import functions as F
 
     found = F.regexp_extract("text", javas(pattern), re.compile(pattern).groupindex[key])
@@ -86,20 +87,20 @@ def counted(frame: Any, pattern: str, key: str) -> Any:
 
 
 def javas(pattern: str) -> str:
-    """A pattern of Python's, as `match` takes it, in Java's words: named groups, and where lines end."""
+    """Return a Python pattern for `match` in Java's syntax: named groups and line ends differ."""
     return "(?d)^(?:" + pattern.replace("(?P<", "(?<") + ")"
 
 
 def same_clock(theirs: Any) -> None:
     """Raises ClockError unless the JVM's clock is the monotonic clock of Python."""
-    theirs()  # the first answer takes long
+    theirs()  # the first call takes long
     before, there, after = time.monotonic_ns(), theirs(), time.monotonic_ns()
     if not before - CLOCK_NS <= there <= after + CLOCK_NS:
         raise ClockError("the JVM's nanoTime is not the monotonic clock of Python on this system")
 
 
 def _until_alone() -> None:
-    """Ends this process, and by that its JVM, with who has started it."""
+    """End this process, and so its JVM, once the parent process has ended."""
     sys.stdin.read()
     os._exit(1)
 

@@ -1,7 +1,7 @@
 """The Java of the JVM-only modes, compiled against pyspark's own jars: once, and kept in the user's cache.
 
-What is kept goes by the content of the sources, the version of Spark and that of Java which it is made for. Knows no
-mode, and never starts Spark.
+The cache key is the content of the sources, the version of Spark, and the Java version compiled for. Knows no mode, and
+never starts Spark.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from bridge.spark.java import JAVA_MIN, missing, pips
 
 SOURCES: Final = Path(__file__).with_name("java")
 COMPILING_S: Final = 120.0
-SAID_MAX: Final = 300  # characters of what javac says
+SAID_MAX: Final = 300  # characters of javac's output that an error shows
 SUFFIX: Final = ".jar"
 
 
 def why_not() -> str:
-    """Why nothing can be compiled and run here, and what to install, in a sentence; empty where it can."""
+    """Return why nothing can be compiled and run here, and what to install; empty if it can."""
     if find_spec("pyspark") is None:
         return (
             "these modes need Spark, and there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'"
@@ -44,8 +44,11 @@ def why_not() -> str:
 
 
 def jar(folder: Path) -> Path:
-    """Theirs, compiled unless it was before; in `folder` where there is no cache that can be written. Raises Problem
-    where there is no javac, or it does not compile them, and OSError where nothing can be written there either."""
+    """Return the path of the jar; compile it if it is not in the cache.
+
+    It goes to `folder` if no cache can be written. Raises RoundProblem if there is no javac, or javac does not compile
+    the sources, and OSError if nothing can be written to `folder` either.
+    """
     if why := why_not():
         raise RoundProblem(why)
     kept = _kept()
@@ -63,7 +66,7 @@ def jar(folder: Path) -> Path:
 
 
 def compiled(path: Path) -> None:
-    """Compiles the sources into a jar, over what is there. Raises Problem with what javac has said, and OSError."""
+    """Compile the sources into a jar, and replace an old one. Raises RoundProblem with javac's output, and OSError."""
     javac, jars = _javac(), _jars()
     assert javac is not None, "asked before"
     with tempfile.TemporaryDirectory(prefix="java-", dir=path.parent) as classes:
@@ -79,18 +82,18 @@ def compiled(path: Path) -> None:
             words = " ".join((said.stderr or said.stdout).split())[:SAID_MAX]
             raise RoundProblem(f"{javac} has not compiled the Java of these modes: {words}")
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for one in sorted(Path(classes).rglob("*.class")):
-                archive.write(one, one.relative_to(classes).as_posix())
+            for compiled_class in sorted(Path(classes).rglob("*.class")):
+                archive.write(compiled_class, compiled_class.relative_to(classes).as_posix())
 
 
 def sources() -> list[Path]:
-    """The files."""
+    """Return the files of the sources."""
     return sorted(SOURCES.glob("*.java"))
 
 
 def key() -> str:
-    """By what a jar is kept."""
-    told = [version("pyspark"), JAVA_MIN, [(one.name, one.read_text("utf-8")) for one in sources()]]
+    """Return the key under which a jar is kept."""
+    told = [version("pyspark"), JAVA_MIN, [(source.name, source.read_text("utf-8")) for source in sources()]]
     return "compare-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
@@ -102,7 +105,7 @@ def _kept() -> Archives | None:
 
 
 def _javac() -> Path | None:
-    """JAVA_HOME's, or else the one on the PATH, which may be of another JDK than the `java` there."""
+    """Return JAVA_HOME's javac, or else that on the PATH, which may be of another JDK than the `java` there."""
     home = os.environ.get("JAVA_HOME")
     found = (shutil.which("javac", path=os.path.join(home, "bin")) if home else None) or shutil.which("javac")
     return Path(found) if found else None

@@ -1,9 +1,9 @@
 """Modes of Spark's that take no topology: continuous and real-time, with a source, a filter and a sink in Java.
 
-They accept no operators in Python, so what they run is not the user's topology: the same messages, as text, through a
-filter; and in real time, where a topology counts by a key that can be said in SQL, counted by that. Beside them
-real-time mode with a filter in Python, which Spark has to be forced to take. Imports no pyspark; how a round goes is
-`jvm_round`'s.
+They accept no operators in Python, so they do not run the user's topology: they send the same messages, as text,
+through a filter. Real-time mode also counts by a key, if the topology counts by a key that SQL can express. A further
+row has real-time mode with a filter in Python, which Spark has to be forced to accept. Imports no pyspark; `round` runs
+a round.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from bridge.spark.master import SETTINGS
 from topology.loading.settings import looked_up, pairs
 
 MODES: Final = ("spark:continuous", "spark:real-time", "spark:real-time-python")
-COUNTING: Final = "spark:real-time"  # the one of them that has state in SQL
+COUNTING: Final = "spark:real-time"  # the only one of these modes that has state in SQL
 TITLES: Final = {
     "spark:continuous": "Spark continuous, JVM only (a filter, not this topology)",
     "spark:real-time": "Spark real-time, JVM only (a filter, not this topology)",
@@ -32,14 +32,15 @@ GUARANTEES: Final = {
     "spark:real-time": "at least once",
     "spark:real-time-python": "at least once; not supported by Spark",
 }
-# Continuous: a checkpoint each second, as in Spark's guide. Real-time: one at the end of each batch, which is as long
-# as Spark has it by default.
+# Continuous: a checkpoint each second, as in Spark's guide. Real-time: one at the end of each batch, whose length is
+# Spark's default.
 TRIGGERS: Final = {
     "spark:continuous": {"continuous": "1 second"},
     "spark:real-time": {"realTime": "5 minutes"},
     "spark:real-time-python": {"realTime": "5 minutes"},
 }
-# Real-time mode refuses operators in Python unless told not to look; and these gather rows, unless each goes on alone.
+# Real-time mode refuses operators in Python unless its check is off. These operators gather rows, unless each row is
+# passed on alone.
 FORCED: Final = {
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     "spark.python.udf.pipelined.enabled": "true",
@@ -47,17 +48,17 @@ FORCED: Final = {
     "spark.buffer.size": "16",
     "spark.sql.execution.python.udf.buffer.size": "16",
 }
-TOLD: Final = ("spark.sql.streaming.checkpointFileManagerClass",)  # of Kedge's settings for Spark, what matters here
+TOLD: Final = ("spark.sql.streaming.checkpointFileManagerClass",)  # the settings of Kedge for Spark that a row shows
 MASTER: Final = "local[2]"
-BEHIND: Final = 16  # messages that may have to follow one before Python's result of it comes out; two or three do
+BEHIND: Final = 16  # messages that may have to follow one before its result from Python arrives; usually two or three
 
 COUNTS: Final = {
-    "spark.sql.shuffle.partitions": "1",  # one task reads, and one counts: MASTER has room for no more
+    "spark.sql.shuffle.partitions": "1",  # one task reads and one counts: MASTER has no room for more
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",  # how long a row may wait for others on its way there
 }
 
-# Which messages pass, as `re.match` takes it, by the name of the topology; of others all do. This is how lines that
-# ssh_alerts makes something of begin.
+# The messages that pass, as a pattern of `re.match`, by the name of the topology; of other topologies all pass. This
+# pattern matches the beginning of lines that ssh_alerts uses.
 FAILED: Final = (
     r"(?P<time>[A-Z].{14}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(?:Z|[-+][0-9:]{5})?) "
     r"[^ ]+ sshd(?:-session|-auth)?\[[0-9]+\]: "
@@ -66,22 +67,25 @@ FAILED: Final = (
     r"(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
 )
 PATTERNS: Final[Mapping[str, tuple[str, str]]] = {"ssh-alerts": (FAILED, "lines that are a failed login, by a regex")}
-KEYS: Final[Mapping[str, str]] = {"ssh-alerts": "address"}  # what it counts by: a group of its pattern
+KEYS: Final[Mapping[str, str]] = {"ssh-alerts": "address"}  # the key that a topology counts by: a group of its pattern
 ALL: Final = ("", "none: all messages pass")
 
 
 def work_of(topology: str, counted: tuple[str, str] | tuple[()] = ()) -> tuple[str, str, str]:
-    """Of a topology: which messages pass, as a regex and in words, and by which group of that it counts, "" for none.
-    `counted` as `ComparisonJob` has it."""
+    """Return for a topology the regex of the messages that pass, its description, and the group that it counts by.
+
+    The group is "" if it counts by none. `counted` as in `ComparisonJob`.
+    """
     if counted:
         return counted[0], "messages that a regex of samples.py takes", counted[1]
-    return (*PATTERNS.get(topology, ALL), KEYS.get(topology, ""))
+    pattern, words = PATTERNS.get(topology, ALL)
+    return pattern, words, KEYS.get(topology, "")
 
 
 def rows(mode: str, key: str = "") -> list[ComparisonRow]:
-    """The rows of one of MODES. `key`: what the topology counts by, where that can be said in SQL."""
+    """Return the rows of one of MODES. `key`: what the topology counts by, if SQL can express it."""
     (name, every), *_ = TRIGGERS[mode].items()
-    settings = {"trigger": f"{name} {every}"} | {one: SETTINGS[one] for one in TOLD} | _forced(mode)
+    settings = {"trigger": f"{name} {every}"} | {setting: SETTINGS[setting] for setting in TOLD} | _forced(mode)
     title = TITLES[mode]
     if key and mode == COUNTING:
         title = f"Spark real-time, JVM only (a count by {key} in SQL, and no more of this topology)"
@@ -90,19 +94,21 @@ def rows(mode: str, key: str = "") -> list[ComparisonRow]:
 
 
 def why_not() -> str:
-    """Why these modes can't run here, and what to install, in a sentence; empty where they can."""
+    """Return why these modes cannot run here, and what to install; empty if they can."""
     return jvm_jar.why_not()
 
 
 def measure(
     row: ComparisonRow, job: ComparisonJob, script: Script, folder: Path, tell: Tell, mark: str, interrupts: Interrupts
 ) -> ModeResult:
-    """One round of a row, in an empty folder: blocks until all results are there, or no more come. `tell` is given the
-    phase, and how many seconds of how many. Whatever ends it, its processes are ended first. KeyboardInterrupt in the
-    measured part is the result's problem, "interrupted"; before that it is raised.
+    """Run one round of a row in an empty folder. Blocks until all results are there, or no more come.
 
-    Raises Problem where it can't run, or has not come to its end; with what was measured by then. OSError where files
-    of its own can't be written.
+    `tell` receives the phase, its seconds so far, and its seconds in all. However the round ends, its processes are
+    ended first. KeyboardInterrupt in the measured part becomes the result's problem, "interrupted"; before that it is
+    raised.
+
+    Raises RoundProblem if the round cannot run or did not finish, with everything measured by then. Raises OSError if
+    the round's own files cannot be written.
     """
     pattern, passing, key = work_of(script.topology, job.counted)
     key = key if row.mode == COUNTING else ""

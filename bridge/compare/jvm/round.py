@@ -1,8 +1,8 @@
 """One round of a JVM-only mode, from the start of its driver to its last result. Knows processes and files, no mode.
 
-The feeder and the clock are those of all modes. Message 0 tells that all is up, whatever the filter is; then comes the
-warm-up, and once its results are there the measured part, in which the driver and its JVM may be killed, and started
-again with the same checkpoint.
+The feeder and the clock are those of all modes. Message 0 shows that all is up, whatever the filter is. Then comes the
+warm-up, and once its results are there the measured part. In it the driver and its JVM may be killed, and started again
+with the same checkpoint.
 """
 
 import json
@@ -31,25 +31,29 @@ from bridge.compare.workload.feeder import FIFO, RELEASED, FeederError, Feeding,
 from bridge.compare.workload.script import Script, Tell
 from bridge.files.process_log import title
 
-START_S: Final = 180.0  # for Spark to start, and the first message to come through
-LEAD_S: Final = 0.3  # from telling the feeder to the first message
+START_S: Final = 180.0  # seconds for Spark to start and the first message to arrive
+LEAD_S: Final = 0.3  # seconds from the command to the feeder to the first message
 LOOK_S: Final = 0.05
-COMPARED_S: Final = 1.0  # between two looks at which results are there, where some come again
-QUIET_S: Final = 10.0  # without a result, once all was released: no more comes
-AGAIN_S: Final = 90.0  # the same after a kill: Spark starts anew
-DONE_S: Final = 300.0  # for what was released to come through
+COMPARED_S: Final = 1.0  # seconds between two checks of which results are there, if some come again
+QUIET_S: Final = 10.0  # seconds without a result, once all was released, after which no more are expected
+AGAIN_S: Final = 90.0  # the same after a kill: Spark starts again
+DONE_S: Final = 300.0  # seconds for the released messages to arrive
 REAPED_S: Final = 15.0
 TEXTS_MAX: Final = 2**31 - 1  # bytes of all texts: Java maps them at once
-ROW: Final = Struct("<qq")  # of an arrival: the message's number, and when; a time of 0 is the end of what is there
+# an arrival: the message's number, and its time; a time of 0 marks the end of the file's content
+ROW: Final = Struct("<qq")
 VICTIM: Final = "Spark, driver and JVM"
-INTERRUPTED: Final = "interrupted"  # the problem of a round that Ctrl-C has ended, as of all modes
+INTERRUPTED: Final = "interrupted"  # the problem of a round that Ctrl-C has ended, as in all modes
 
 
 @dataclass(frozen=True)
 class JvmTask:
-    """What is measured: `told` is what the driver is told, but for its folders; `pattern` what messages have to match
-    to pass, as Python has it. `behind`: how many messages may have to follow before a result comes out, so many more
-    are released at each end."""
+    """The task of a round.
+
+    told     the driver's task, without its folders.
+    pattern  the regex, in Python's syntax, that messages must match to pass.
+    behind   messages that may have to follow before a result arrives; this many more are released at each end.
+    """
 
     row: ComparisonRow
     script: Script
@@ -61,28 +65,28 @@ class JvmTask:
 
 
 class Arrived:
-    """The files that the sink has written, one of each JVM's life."""
+    """The files that the sink has written, one for each life of the JVM."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._counts: dict[Path, int] = {}
 
     def count(self) -> int:
-        """How many rows there are, those that came again too."""
+        """Return the number of rows, repeated ones included."""
         for path in self.folder.iterdir():
             with open(path, "rb") as file:
                 self._counts[path] = _filled(file.fileno(), self._counts.get(path, 0))
         return sum(self._counts.values())
 
     def rows(self) -> Iterator[tuple[int, int]]:
-        """(message's number, when) of those that are counted."""
+        """Yield (number of the message, time) of the counted rows."""
         for path, count in self._counts.items():
             with open(path, "rb") as file:
                 yield from ROW.iter_unpack(file.read(count * ROW.size))
 
 
 def _filled(file: int, count: int) -> int:
-    """How many rows of a file have a time, of which at least `count` do: all others come after them."""
+    """Return how many rows of a file have a time; at least `count` do, and all rows without one come after them."""
     low, high = count, os.fstat(file).st_size // ROW.size
     while low < high:
         middle = (low + high) // 2
@@ -96,7 +100,7 @@ def _filled(file: int, count: int) -> int:
 
 @dataclass
 class Round:
-    """Is measured once. `over`: whether it came to its end, before which nobody knows what is missing."""
+    """A round, to be measured once. `over`: True if it finished; before that, missing results are unknown."""
 
     task: JvmTask
     tell: Tell
@@ -107,7 +111,7 @@ class Round:
     over: bool = False
 
     def measured(self) -> ModeResult:
-        """Raises Problem, and OSError before anything of it runs; all that it has started has ended."""
+        """Raises RoundProblem, and OSError before any process starts; every process that it started has ended."""
         folder = self.task.folder
         (folder / "arrived").mkdir()
         self.arrived = Arrived(folder / "arrived")
@@ -180,7 +184,8 @@ class Round:
         self.tell("ending", 0.0, 0.0)
 
     def _half(self, start: float, seconds: float) -> Callable[[], bool]:
-        """Whether half of the measured part is over: of its time, or of its results where all was released at once."""
+        """Return a function that is True once half of the measured time, or half of the results at `--rate max`, is
+        over."""
         half = self._many((self.task.script.warm + self.task.script.count) // 2)
         if seconds:
             return lambda: time.monotonic() >= start + seconds / 2
@@ -189,16 +194,17 @@ class Round:
     # -- waiting
 
     def _release(self, until: int, rate: float | None) -> float:
-        """Has the feeder go on to there; when its first message is due."""
+        """Let the feeder release the messages up to `until`; return when its first message is due."""
         start = time.monotonic() + (LEAD_S if rate is not None else 0.0)
         self.lag: dict[str, float] | None = None
-        self.last, self.came = start, 0  # when a result was seen last, and how many there were
+        self.last, self.came = start, 0  # time of the last result seen, and number of results then
         self.compared = 0.0
         self.feeding.release(until, rate, start)
         return start
 
     def _until(self, phase: str, done: Callable[[], bool], within_s: float, of_s: float = START_S) -> bool:
-        """Until this holds, or for so long; whether it does. Raises Problem where the driver ends by itself."""
+        """Wait until `done` holds, at most `within_s`. Return True if it holds. Raises RoundProblem if the driver
+        ends."""
         begun = time.monotonic()
         while True:
             gone = time.monotonic() - begun
@@ -217,7 +223,7 @@ class Round:
             time.sleep(LOOK_S)
 
     def _through(self, wanted: int) -> bool:
-        """Whether all that was released has come through, so many results in all; or nothing more comes."""
+        """Return True if all `wanted` results of the released messages have arrived, or if no more come."""
         now, count = time.monotonic(), self.arrived.count()
         if count != self.came:
             self.last, self.came = now, count
@@ -233,11 +239,11 @@ class Round:
         return len(self._there()) >= wanted or now - self.last > AGAIN_S
 
     def _there(self) -> set[int]:
-        """The messages whose results were counted."""
+        """Return the messages whose results were counted."""
         return {number for number, _ in self.arrived.rows() if number < self.task.script.count}
 
     def _many(self, until: int) -> int:
-        """How many of the messages before this one pass."""
+        """Return how many messages before this one pass."""
         rounds, rest = divmod(until, len(self.passing))
         passing = rounds * sum(self.passing) + sum(self.passing[:rest])
         return passing + (until > 0 and not self.passing[0])
@@ -253,7 +259,7 @@ class Round:
             feeding.close()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        """The driver, with all of Java's compilers, which `bridge.spark.session` does without otherwise."""
+        """Start the driver, with all of Java's compilers, some of which `bridge.spark.session` turns off otherwise."""
         folder = self.task.folder
         source = {"folder": folder, "counter": folder / RELEASED, "wake": folder / f"{FIFO}0"}
         told = {
@@ -271,7 +277,7 @@ class Round:
                 command, env=given, stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
             )
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already; that is seen
+        with suppress(BrokenPipeError):  # the driver has ended already; the caller notices
             self.process.stdin.write(json.dumps(told).encode() + b"\n")
             self.process.stdin.flush()
         return self.process
@@ -289,22 +295,22 @@ class Round:
                     os.killpg(self.process.pid, signal.SIGKILL)
                 self._reap()
         finally:
-            end_all(self.mark)  # workers of Spark's Python are in groups of their own
+            end_all(self.mark)  # workers of Spark's Python are in process groups of their own
 
     def _reap(self) -> None:
         if self.process is not None:
-            with suppress(subprocess.TimeoutExpired):  # the disk holds it
+            with suppress(subprocess.TimeoutExpired):  # the process waits for the disk
                 self.process.wait(REAPED_S)
             if self.process.stdin is not None:
                 with suppress(OSError):
                     self.process.stdin.close()
 
-    # -- what was found
+    # -- results
 
     def _known(self) -> ModeResult | None:
         try:
             return self._result()
-        except OSError:  # its folder is gone, say
+        except OSError:  # for example because its folder is gone
             return None
 
     def _result(self) -> ModeResult:
@@ -314,14 +320,14 @@ class Round:
         trial.arrivals = [Arrival("", number, number, at) for number, at in rows if number < script.count]
         trial.released = min(mapped(self.task.folder)[0], script.count)
         result = figures(self.task.row, trial, script, {number: number for number in range(script.count)})
-        seen = {one.identity for one in trial.arrivals}
+        seen = {arrival.identity for arrival in trial.arrivals}
         wanted = {number for number in range(1, trial.released) if self.passing[number % len(self.passing)]}
         if self.over:
             result.missing, result.extra = len(wanted - seen), len(seen - wanted - {0})
         return result
 
     def _texts(self) -> bytearray:
-        """Writes what each message says, for Java; whether each passes."""
+        """Write each message's text, for Java; return a byte per message, 1 if it passes."""
         script, folder = self.task.script, self.task.folder
         match, passing, ends = re.compile(self.task.pattern).match, bytearray(), array("q")
         size = 0

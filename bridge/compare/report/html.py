@@ -1,6 +1,6 @@
-"""The report of a comparison: one HTML file with everything in it, and a PNG for READMEs.
+"""The report of a comparison: one self-contained HTML file, and a PNG for READMEs.
 
-Says what the table says, with plots, conditions and how to repeat it. Knows files; must not know terminals.
+Shows what the table shows, and plots, conditions and the command that repeats it. Knows files; must not know terminals.
 """
 
 import html
@@ -87,12 +87,12 @@ summary{cursor:pointer}
 @media print{figure{break-inside:avoid}details{display:block}}
 """
 )
-# What the page may load: nothing. Its plots are in it, and there are no scripts.
+# The page may load nothing. Its plots are in it, and there are no scripts.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(title: str, body: str) -> str:
-    """A whole document. `body` is HTML; `title` is text."""
+    """Return a whole document. `body` is HTML; `title` is text."""
     return (
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -106,7 +106,7 @@ LATENCIES: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "
 FIGURES: Final = (*LATENCIES, "messages/s", "CPU s/M", "memory", "start", "results")
 KILLED: Final = ("gap", "recovered", "replayed", "repeated", "missing", "exact")
 PERCENTILE: Final = re.compile(r"p\d")
-WORDS: Final = {  # of settings and of the machine, for people, with their units
+WORDS: Final = {  # labels of settings and of the machine, with their units
     "rate": "messages a second",
     "p99_ms": "99th percentile at most (--p99), ms",
     "first_rate": "messages a second, at first (--rate)",
@@ -146,29 +146,29 @@ JVM_NOTE: Final = (
 
 
 def write(path: Path, data: bytes) -> None:
-    """Puts a whole file there, in place of what there was. Raises OSError, and then leaves what there was."""
+    """Write a whole file in place of the old one. Raises OSError, and then the old file stays."""
     write_anew(path, [data], synced=True)
 
 
 def as_html(comparison: Comparison, again: str) -> str:
-    """The whole page. `again` is the command line that does it once more."""
+    """Return the whole page. `again` is the command line that repeats the comparison."""
     return page(f"{name_of(comparison)}: modes compared", "\n".join(_parts(comparison, again)))
 
 
 def _parts(comparison: Comparison, again: str) -> Iterator[str]:
     modes, looks = comparison.modes, plots.looks_of(comparison.modes)
-    timed = [one for one in modes if one.latencies]
+    timed = [mode for mode in modes if mode.latencies]
     yield f"<h1>{_text(name_of(comparison))}: modes compared</h1>"
     yield f'<p class="soft">{_text(_sentence(plots.conditions(comparison)))}</p>'
     first, *others = [*sentences(comparison), ""]
     yield f'<p class="lead">{_text(_sentence(first))}</p>' if first else ""
-    yield f"<ul>{''.join(f'<li>{_text(_sentence(one))}</li>' for one in others if one)}</ul>" if others[:-1] else ""
+    yield f"<ul>{''.join(f'<li>{_text(_sentence(mode))}</li>' for mode in others if mode)}</ul>" if others[:-1] else ""
     yield _figures_table(modes)
     if timed:
         yield '<h2>Latency</h2>\n<div class="plots">'
         key = _key(timed, looks)
         yield _figure("By percentile", plots.percentiles_svg(timed, looks), "Both axes are logarithmic.", key)
-        if not at_once(comparison):  # all were due at one time
+        if not at_once(comparison):  # all were due at the same time
             yield _figure("Over time", plots.over_time_svg(timed, looks), _over_time_caption(timed, looks), key)
         yield "</div>"
     yield from _kill(modes, looks)
@@ -176,15 +176,15 @@ def _parts(comparison: Comparison, again: str) -> Iterator[str]:
     yield from _bars(modes, looks)
     yield "</div>"
     yield f"<h2>What was measured</h2>\n<p>{_text(HOW)}</p>"
-    if any(one.mode in JVM_ONLY for one in modes):
+    if any(mode.mode in JVM_ONLY for mode in modes):
         yield f"<p>{_text(JVM_NOTE)}</p>"
     yield "<h2>Settings</h2>"
     yield _pairs(comparison.settings)
     if comparison.settings.get("values") or comparison.settings.get("spark_conf"):
         yield f'<p class="soft">{_text(HIDDEN)}</p>'
-    for one in modes:
-        if one.settings:
-            yield f"<details><summary>{_text(one.title)}</summary>{_pairs(one.settings)}</details>"
+    for mode in modes:
+        if mode.settings:
+            yield f"<details><summary>{_text(mode.title)}</summary>{_pairs(mode.settings)}</details>"
     yield f"<h2>Machine and versions</h2>\n{_pairs({**comparison.machine, **comparison.versions})}"
     yield f"<h2>To repeat it</h2>\n<pre><code>{_text(again)}</code></pre>"
 
@@ -194,7 +194,7 @@ def _parts(comparison: Comparison, again: str) -> Iterator[str]:
 
 def _figures_table(modes: Sequence[ModeResult]) -> str:
     head = "".join(f'<th scope="col">{title}</th>' for title in FIGURES)
-    rows = "".join(_row(one, len(FIGURES) + 2) for one in modes)
+    rows = "".join(_row(mode, len(FIGURES) + 2) for mode in modes)
     return (
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'{head}<th scope="col" class="text">guarantee</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>\n'
@@ -203,7 +203,7 @@ def _figures_table(modes: Sequence[ModeResult]) -> str:
 
 
 def _row(one: ModeResult, columns: int) -> str:
-    """A row, and one below it for what its figures don't say."""
+    """Return a row, and one below it for remarks that its figures do not show."""
     called = f'<br><span class="soft">{_text(one.mode)}</span>' if one.mode != one.title else ""
     remarks = "<br>".join(_text(line) for line in remarks_of(one))
     more = f'<td class="text bad" colspan="{columns - 1}"><div class="said">{remarks}</div></td>'
@@ -227,29 +227,30 @@ def _row(one: ModeResult, columns: int) -> str:
 
 
 def _cell(title: str, text: str, kind: str = "") -> str:
-    """One figure, with the title of its column, which stands above it where the page is too narrow for columns."""
+    """Return a cell with one figure and its column's title, which is shown above it if the page is too narrow for
+    columns."""
     which = f' class="{kind}"' if kind else ""
     return f'<td{which} data-of="{title}">{_text(text)}</td>'
 
 
 def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
-    killed = [(one, one.kill) for one in modes if one.kill is not None]
+    killed = [(mode, mode.kill) for mode in modes if mode.kill is not None]
     if not killed:
         return
     yield "<h2>A kill in the middle</h2>"
     head = "".join(f'<th scope="col">{title}</th>' for title in KILLED)
     rows = ""
-    for one, kill in killed:
+    for mode, kill in killed:
         cells = [milliseconds(ms) for ms in (kill.gap_ms, kill.recovered_ms, kill.replayed_ms)]
-        cells += [f"{one.repeated:,}", f"{one.missing:,}", exactness(one)]
-        rows += f'<tr><th scope="row">{_text(one.title)}</th>{_cell("killed", kill.what, "text")}'
+        cells += [f"{mode.repeated:,}", f"{mode.missing:,}", exactness(mode)]
+        rows += f'<tr><th scope="row">{_text(mode.title)}</th>{_cell("killed", kill.what, "text")}'
         rows += "".join(_cell(title, cell) for title, cell in zip(KILLED, cells, strict=True)) + "</tr>\n"
     yield (
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'<th scope="col" class="text">killed</th>{head}</tr></thead>\n<tbody>{rows}</tbody>\n</table></div>'
     )
     yield f'<p class="soft">{_text(KILL_TOLD)}</p>'
-    timed = [one for one, _ in killed if one.latencies]
+    timed = [mode for mode, _ in killed if mode.latencies]
     if timed:
         plot = plots.kill_svg(timed, looks)
         figure = _figure("Around the kill", plot, _over_time_caption(timed, looks), _key(timed, looks))
@@ -266,7 +267,7 @@ def _bars(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
         ("memory", "Memory of all processes", lambda one: one.memory_mb, " MB"),
     )
     for name, title, value, unit in shown:
-        if any(value(one) is not None for one in modes):
+        if any(value(mode) is not None for mode in modes):
             yield _figure(title, plots.bars_svg(name, f"{title}, of each mode", modes, looks, value, unit))
 
 
@@ -276,29 +277,29 @@ def _figure(title: str, svg: str, caption: str = "", key: str = "") -> str:
 
 
 def _over_time_caption(modes: Sequence[ModeResult], looks: plots.Looks) -> str:
-    rings = " Rings are of rows with dashes." if any(looks[one.title].dashes for one in modes) else ""
-    if all(len(one.latencies) <= plots.FEW for one in modes):
+    rings = " Rings are of rows with dashes." if any(looks[mode.title].dashes for mode in modes) else ""
+    if all(len(mode.latencies) <= plots.FEW for mode in modes):
         return f"Each dot is a result.{rings}"
     return f"Thick: the median of each moment; thin: its slowest result. Dots: single results, where few.{rings}"
 
 
 def _key(shown: Sequence[ModeResult], looks: plots.Looks) -> str:
-    """Which colour and dashes are whose."""
+    """Return the legend of colours and dashes."""
     entries = ""
-    for one in shown:
-        look = looks[one.title]
+    for mode in shown:
+        look = looks[mode.title]
         dashes = f' stroke-dasharray="{" ".join(f"{part * 1.7:g}" for part in look.dashes)}"' if look.dashes else ""
         line = f'<line x1="0" y1="4" x2="28" y2="4" stroke="var(--series-{look.colour})" stroke-width="3"{dashes}/>'
-        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg><span>{_text(called(one))}</span></li>'
+        entries += f'<li><svg viewBox="0 0 28 8" aria-hidden="true">{line}</svg><span>{_text(called(mode))}</span></li>'
     return f'<ul class="key">{entries}</ul>'
 
 
-# -- words
+# -- texts
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
     entries = "".join(
-        f"<dt>{_text(WORDS.get(name, str(name)))}</dt><dd>{_text(_value(one))}</dd>" for name, one in values.items()
+        f"<dt>{_text(WORDS.get(name, str(name)))}</dt><dd>{_text(_value(entry))}</dd>" for name, entry in values.items()
     )
     return f"<dl>{entries}</dl>"
 
@@ -307,16 +308,16 @@ def _value(value: object) -> str:
     if value is None or value == "" or value == [] or value == {}:
         return NONE
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_value(one)}" for name, one in value.items())
+        return ", ".join(f"{name}={_value(entry)}" for name, entry in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_value(one) for one in value)
+        return ", ".join(_value(entry) for entry in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
 def _sentence(text: str) -> str:
-    """With a full stop, and a capital where it begins with a word."""
+    """Return the text with a full stop, and a capital if it begins with a word."""
     if not text:
         return ""
     first = text[0] if PERCENTILE.match(text) else text[0].upper()

@@ -1,6 +1,7 @@
-"""How far a comparison is: a bar a mode at the bottom of a terminal, drawn in place; else a plain line a turn.
+"""The progress of a comparison: one bar per mode at the bottom of a terminal, drawn in place; otherwise one line per
+turn.
 
-Knows how to say it, and no measuring. What a terminal needs is imported for a terminal only.
+Knows how to show it, and no measuring. Libraries for terminals are imported only for a terminal.
 """
 
 import contextlib
@@ -22,10 +23,10 @@ from topology.text import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-START_S: Final = 6.0  # that a start, and an end, are taken to be long, until one is over
+START_S: Final = 6.0  # assumed seconds of a start, and of an end, until one is over
 END_S: Final = 2.0
-SHARE_MIN: Final = 0.03  # of all, from which on the time that is left can be guessed
-LEAST_S: Final = 0.1  # between two frames
+SHARE_MIN: Final = 0.03  # share of the whole from which on the remaining time is estimated
+LEAST_S: Final = 0.1  # seconds between two frames
 BAR_MIN, BAR_MAX = 6, 30  # cells
 TITLE_MAX: Final = 40
 SAID_MAX: Final = 200  # characters of a reason beside a bar
@@ -33,19 +34,19 @@ DONE, FAILED, WAITING = "green", "red", "dim"  # styles
 
 
 class Shown(ComparisonProgress, Protocol):
-    """A context manager beside."""
+    """A progress that is also a context manager."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *raised: Any) -> None: ...
 
 
 def display(job: ComparisonJob) -> Shown:
-    """The one that fits stderr."""
+    """Return the progress that fits stderr."""
     return ComparisonView(job) if terminal.live(sys.stderr) else PlainProgress(job)
 
 
 def found(result: ModeResult) -> str:
-    """What a row has given by now, in a few words."""
+    """Return a row's results so far, in a few words."""
     if result.problem:
         return f"{'did not end' if measured(result) else 'did not run'}: {result.problem}"
     some = percentiles(result.latencies)
@@ -56,7 +57,7 @@ def found(result: ModeResult) -> str:
 
 
 class PlainProgress:
-    """A line when a turn begins, and one when it is over."""
+    """One line when a turn begins, and one when it is over."""
 
     def __init__(self, job: ComparisonJob) -> None:
         self._rounds = job.rounds
@@ -92,7 +93,7 @@ class PlainProgress:
 
 @dataclass
 class Bar:
-    """One row. `turns`: how many are over; `share`: how far the one is that goes on."""
+    """One row. `turns`: turns that are over; `share`: progress of the turn under way."""
 
     row: ComparisonRow
     turns: int = 0
@@ -102,7 +103,7 @@ class Bar:
 
 
 class Bars:
-    """Where each row is, and what to say of it. Pure."""
+    """The position and text of each row. Pure."""
 
     def __init__(self, job: ComparisonJob) -> None:
         self.rounds = job.rounds
@@ -110,7 +111,7 @@ class Bars:
         self.current = ""
         lengths = (START_S, job.warm_up_s, job.seconds, END_S)
         self._lengths: dict[str, float] = dict(zip(PHASES, lengths, strict=True))
-        self._known = PHASES[1:3] if job.rate is not None else ()  # those whose length is known
+        self._known = PHASES[1:3] if job.rate is not None else ()  # phases whose length is known
 
     def planned(self, rows: Sequence[ComparisonRow]) -> None:
         self.bars = {row.title: Bar(row) for row in rows}
@@ -129,7 +130,7 @@ class Bars:
         bar.style = ""
         bar.said = f"{phase} {done_s:.0f} s"
         if phase in self._known:
-            late = done_s > length + 1  # what was offered is through, and results are waited for
+            late = done_s > length + 1  # all messages are through, and results are waited for
             bar.said = (
                 f"{phase}, waits for results {done_s - length:.0f} s" if late else f"{bar.said[:-2]} of {length:g} s"
             )
@@ -142,15 +143,15 @@ class Bars:
         self.current = ""
 
     def share(self, bar: Bar) -> float:
-        """From 0 to 1."""
+        """Return a row's progress, from 0 to 1."""
         return min(1.0, (bar.turns + bar.share) / self.rounds)
 
     def whole(self) -> float:
-        """From 0 to 1, of all rows."""
+        """Return the progress of all rows, from 0 to 1."""
         return sum(map(self.share, self.bars.values())) / len(self.bars) if self.bars else 0.0
 
     def title(self, elapsed_s: float) -> str:
-        """The line above."""
+        """Return the line above the bars."""
         bar = self.bars.get(self.current)
         words = [as_clock(elapsed_s)]
         if bar is not None:
@@ -161,7 +162,7 @@ class Bars:
         return "  ".join([*words, "Ctrl-C ends it early"])
 
     def shown(self, rows: int) -> list[Bar]:
-        """As many as there is room for, the one whose turn it is among them."""
+        """Return as many bars as there is room for, with the one whose turn it is among them."""
         bars = [*self.bars.values()]
         at = next((place for place, bar in enumerate(bars) if bar.row.title == self.current), 0)
         first = max(0, min(at - rows // 2, len(bars) - rows))
@@ -169,7 +170,7 @@ class Bars:
 
 
 class ComparisonView(Bars):
-    """On a terminal. Leaves nothing on it but what was written above. `clock` gives seconds."""
+    """The progress on a terminal. Leaves only the lines written above it. `clock` gives seconds."""
 
     def __init__(self, job: ComparisonJob, clock: Callable[[], float] = time.monotonic) -> None:
         from topology.cli.output.screen import Screen
@@ -196,7 +197,7 @@ class ComparisonView(Bars):
         self._closing.close()
 
     def _clear(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal is gone, and nobody watches
+        with contextlib.suppress(OSError):  # the terminal is gone, and there is no reader
             self._screen.clear()
 
     def planned(self, rows: Sequence[ComparisonRow]) -> None:
@@ -220,7 +221,7 @@ class ComparisonView(Bars):
         terminal.say(printable(text))
 
     def _draw(self) -> None:
-        """Never raises for a terminal that is gone."""
+        """Draw a frame. Never raises for a terminal that is gone."""
         if self._gone:
             return
         self._drawn = self._clock()
@@ -229,13 +230,13 @@ class ComparisonView(Bars):
         try:
             self._screen.draw(frame, plain)
         except BlockingIOError:
-            return  # it takes nothing at this moment
+            return  # the terminal takes nothing at this moment
         except OSError:
             self._gone = True
 
 
 def _lines(bars: Bars, elapsed_s: float, columns: int, rows: int, coloured: bool) -> tuple[list[str], list[str]]:
-    """The frame by Rich: its lines with styles, and without."""
+    """Return the frame that Rich makes: its lines with styles, and without."""
     from rich.console import Console
 
     width = max(1, columns - 1)
@@ -250,8 +251,10 @@ def _lines(bars: Bars, elapsed_s: float, columns: int, rows: int, coloured: bool
     frame, plain = [cut(bars.title(elapsed_s), width)], [cut(bars.title(elapsed_s), width)]
     made = console.render_lines(_grid(bars, width, max(1, rows - 2)), pad=False) if bars.bars else []
     for segments in made:
-        plain.append("".join(one.text for one in segments if not one.control))
-        frame.append("".join(_styled(console, one.text, one.style) for one in segments if not one.control))
+        plain.append("".join(segment.text for segment in segments if not segment.control))
+        frame.append(
+            "".join(_styled(console, segment.text, segment.style) for segment in segments if not segment.control)
+        )
     return frame, plain
 
 
@@ -287,7 +290,7 @@ def _grid(bars: Bars, width: int, rows: int) -> "RenderableType":
 
 
 class _Into(io.StringIO):
-    """Nothing is read of it; its encoding decides what bars are made of."""
+    """A stream for Rich that is never read; its encoding decides which characters bars are made of."""
 
     def __init__(self, encoding: str | None) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Plots of a comparison, drawn by matplotlib: as SVG for a page, which decides of their colours, and as a PNG.
+"""Plots of a comparison, drawn by matplotlib: as SVG for a page, which decides their colours, and as a PNG.
 
-Knows figures and axes; must not know pages, files or how anything was measured. Imported where a report is made.
+Knows figures and axes; must not know pages, files or how anything was measured. Imported when a report is made.
 """
 
 import io
@@ -25,20 +25,20 @@ from bridge.compare.results import Comparison, ModeResult, percentile
 from topology.cli.output.numbers import short
 from topology.text import printable
 
-WIDTH_IN: Final = 4.6  # of a plot in a page, so that its text can be read on a phone
+WIDTH_IN: Final = 4.6  # width of a plot in a page, in inches, so that its text can be read on a phone
 HEIGHT_IN: Final = 3.3
-BAR_IN: Final = 0.5  # of a bar with its name
+BAR_IN: Final = 0.5  # height of a bar with its name, in inches
 PNG_IN: Final = (10.0, 4.9)
 PNG_DPI: Final = 150
-TITLE_MAX: Final = 112  # characters of one line of its title
-LEAST_MS: Final = 0.001  # what is shown of less than that
+TITLE_MAX: Final = 112  # characters of one line of the picture's title
+LEAST_MS: Final = 0.001  # lower latencies are shown as this
 CURVE_POINTS: Final = 240
-FEW: Final = 300  # results, up to which each is a dot
-BINS: Final = 80  # of a time that has more
+FEW: Final = 300  # up to this many results, each is a dot
+BINS: Final = 80  # parts of the time if there are more results
 KILL_BIN_S: Final = 0.1
-BEFORE_KILL_S: Final = 3.0  # that are shown
-DASHES: Final = ((), (4.0, 1.6), (1.2, 1.4), (6.0, 1.5, 1.2, 1.5))  # of rows of the same mode, in points
-SERIES: Final = (  # colours that people who see few of them tell apart; in the light, and in the dark
+BEFORE_KILL_S: Final = 3.0  # seconds before the kill that are shown
+DASHES: Final = ((), (4.0, 1.6), (1.2, 1.4), (6.0, 1.5, 1.2, 1.5))  # dashes of rows of the same mode, in points
+SERIES: Final = (  # colours that colour-blind readers can tell apart; in light and in dark
     ("#0068a8", "#5ab4f0"),
     ("#cf5200", "#ff9a56"),
     ("#00825f", "#3fd6a7"),
@@ -64,7 +64,7 @@ SETTINGS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class PlotStyle:
-    """How a row is drawn in all plots: a colour of SERIES for its mode, dashes for its place among the mode's rows."""
+    """The style of a row in all plots: a colour of SERIES for its mode, dashes for its place among the mode's rows."""
 
     colour: int
     dashes: tuple[float, ...]
@@ -82,7 +82,8 @@ class Ink:
     series: tuple[str, ...]
 
 
-# In a page each colour is a variable of its style sheet: these stand for it until the picture is text.
+# In a page each colour is a variable of its style sheet. These colours stand for the variables until the picture is
+# text.
 OF_PAGE: Final = Ink("#010101", "#020202", tuple(f"#0300{number:02x}" for number in range(len(SERIES))))
 VARIABLES: Final = {
     OF_PAGE.text: "var(--text)",
@@ -93,27 +94,27 @@ OF_PNG: Final = Ink("#1c1c1c", "#c8c8c8", tuple(light for light, _ in SERIES))
 
 
 def looks_of(modes: Sequence[ModeResult]) -> dict[str, PlotStyle]:
-    """One for each row, by its title. Of all rows together, so that one looks the same in each plot."""
+    """Return a style for each row, by its title. Call it with all rows, so that a row looks the same in each plot."""
     found, colours, seen = dict[str, PlotStyle](), dict[str, int](), dict[str, int]()
-    for one in modes:
-        number = colours.setdefault(one.mode, len(colours))
-        again = seen[one.mode] = seen.get(one.mode, -1) + 1
-        found[one.title] = PlotStyle(number % len(SERIES), DASHES[(again + number // len(SERIES)) % len(DASHES)])
+    for mode in modes:
+        number = colours.setdefault(mode.mode, len(colours))
+        again = seen[mode.mode] = seen.get(mode.mode, -1) + 1
+        found[mode.title] = PlotStyle(number % len(SERIES), DASHES[(again + number // len(SERIES)) % len(DASHES)])
     return found
 
 
-# -- what a report has
+# -- the plots of a report
 
 
 def percentiles_svg(modes: Sequence[ModeResult], looks: Looks) -> str:
-    """The latency of each share of the results, both on log axes."""
+    """Return the latency of each share of the results, both on log axes."""
     return _svg(
         "percentiles", lambda axes: _percentiles(axes, modes, looks, OF_PAGE), "Latency by percentile of each mode"
     )
 
 
 def over_time_svg(modes: Sequence[ModeResult], looks: Looks) -> str:
-    """The latency of results by when their messages were due."""
+    """Return the latency of results over the time when their messages were due."""
 
     def draw(axes: Axes) -> None:
         _over_time(axes, modes, looks, OF_PAGE, lambda one: 0.0, None)
@@ -123,7 +124,7 @@ def over_time_svg(modes: Sequence[ModeResult], looks: Looks) -> str:
 
 
 def kill_svg(modes: Sequence[ModeResult], looks: Looks) -> str:
-    """The same around the kill, of the modes that had one."""
+    """Return the same plot around the kill, for the modes that had one."""
 
     def draw(axes: Axes) -> None:
         _over_time(axes, modes, looks, OF_PAGE, lambda one: one.kill.at_s if one.kill else None, KILL_BIN_S)
@@ -142,14 +143,14 @@ def bars_svg(
     value: Callable[[ModeResult], float | None],
     unit: str = "",
 ) -> str:
-    """A bar a row, with its number. `label` says what it is, for who can't see it."""
+    """Return one bar per row, with its number. `label` is a description for readers who cannot see it."""
     height = BAR_IN * len(modes) + 0.2
     return _svg(name, lambda axes: _bars(axes, modes, looks, OF_PAGE, value, unit), label, height)
 
 
 def png(comparison: Comparison) -> bytes:
-    """A picture for a README: percentiles, and CPU or throughput, with the conditions in its title."""
-    modes, found = [one for one in comparison.modes if measured(one)], looks_of(comparison.modes)
+    """Return a picture for a README: percentiles, and CPU or throughput, with the conditions in its title."""
+    modes, found = [mode for mode in comparison.modes if measured(mode)], looks_of(comparison.modes)
     with _plain():
         figure = Figure(figsize=PNG_IN, dpi=PNG_DPI, facecolor="white", layout="constrained")
         FigureCanvasAgg(figure)
@@ -180,7 +181,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def conditions(comparison: Comparison) -> str:
-    """The rate and the times, in a few words, of what of them the comparison has noted."""
+    """Return the rate and the times, in a few words, as far as the comparison has noted them."""
     noted = comparison.settings
     rate, seconds, rounds = noted.get("rate"), noted.get("seconds"), noted.get("rounds")
     parts = []
@@ -203,11 +204,11 @@ def conditions(comparison: Comparison) -> str:
 
 
 def _percentiles(axes: Axes, modes: Sequence[ModeResult], looks: Looks, ink: Ink) -> None:
-    most = max((len(one.latencies) for one in modes), default=0)
-    for one in modes:
-        if one.latencies:
-            xs, ys = curve(one.latencies)
-            axes.plot(xs, ys, label=printable(called(one)), drawstyle="steps-post", **_line(looks[one.title], ink))
+    most = max((len(mode.latencies) for mode in modes), default=0)
+    for mode in modes:
+        if mode.latencies:
+            xs, ys = curve(mode.latencies)
+            axes.plot(xs, ys, label=printable(called(mode)), drawstyle="steps-post", **_line(looks[mode.title], ink))
     ticks = [
         1 / (1 - share / 100) for share in (50, 90, 99, 99.9, 99.99, 99.999) if 1 / (1 - share / 100) <= most * 1.01
     ]
@@ -221,7 +222,8 @@ def _percentiles(axes: Axes, modes: Sequence[ModeResult], looks: Looks, ink: Ink
 
 
 def curve(latencies: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Points of the plot by percentiles: at x what all but one of x results do not exceed; the last is the maximum."""
+    """Return points of the percentile plot: at x the value that all but one of x results do not exceed; last the
+    maximum."""
     ordered = sorted(latencies)
     count = len(ordered)
     steps = min(CURVE_POINTS, count)
@@ -237,15 +239,15 @@ def _over_time(
     since: Callable[[ModeResult], float | None],
     bin_s: float | None,
 ) -> None:
-    """`since`: where a row's time begins; None leaves the row out."""
-    for one in modes:
-        begin = since(one)
-        if begin is None or not one.latencies:
+    """Draw latencies over time. `since`: where a row's time begins; None leaves the row out."""
+    for mode in modes:
+        begin = since(mode)
+        if begin is None or not mode.latencies:
             continue
-        points = [(at - begin, max(LEAST_MS, ms)) for at, ms in zip(one.arrivals, one.latencies, strict=False)]
+        points = [(at - begin, max(LEAST_MS, ms)) for at, ms in zip(mode.arrivals, mode.latencies, strict=False)]
         if bin_s is not None:
             points = [point for point in points if point[0] >= -BEFORE_KILL_S]
-        style = _line(looks[one.title], ink)
+        style = _line(looks[mode.title], ink)
         if len(points) <= FEW:
             style.pop("dashes", None)
             hollow: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 0.9, "markersize": 3.8}
@@ -254,7 +256,7 @@ def _over_time(
                 "linestyle": "none",
                 "marker": "o",
                 "alpha": 0.85,
-                **(hollow if looks[one.title].dashes else full),
+                **(hollow if looks[mode.title].dashes else full),
             }
             axes.plot([at for at, _ in points], [ms for _, ms in points], **style)
             continue
@@ -266,7 +268,8 @@ def _over_time(
 
 
 def binned(points: Sequence[tuple[float, float]], bin_s: float | None) -> Iterator[tuple[float, float, float]]:
-    """Of each part of the time that has any: its middle, the median and the maximum. Without a width, of BINS parts."""
+    """Yield the middle, the median and the maximum of each part of the time with results. Without `bin_s`: BINS
+    parts."""
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     width = bin_s or max(last - first, 1e-6) / BINS
     within: dict[int, list[float]] = {}
@@ -284,10 +287,10 @@ def _bars(
     value: Callable[[ModeResult], float | None],
     unit: str,
 ) -> None:
-    values = [value(one) for one in modes]
-    most = max((one for one in values if one is not None), default=0.0) or 1.0
-    for place, (one, number) in enumerate(zip(modes, values, strict=True)):
-        look = looks[one.title]
+    values = [value(mode) for mode in modes]
+    most = max((mode for mode in values if mode is not None), default=0.0) or 1.0
+    for place, (mode, number) in enumerate(zip(modes, values, strict=True)):
+        look = looks[mode.title]
         said = "not measured" if number is None else f"{short(number) if number >= 9.95 else f'{number:.2g}'}{unit}"
         axes.barh(
             place + 0.16,
@@ -297,7 +300,7 @@ def _bars(
             alpha=0.55 if look.dashes else 1.0,
             linewidth=0,
         )
-        axes.text(0, place - 0.12, printable(one.title), va="bottom", color=ink.text, fontsize=9.5)
+        axes.text(0, place - 0.12, printable(mode.title), va="bottom", color=ink.text, fontsize=9.5)
         axes.annotate(
             said,
             (number or 0.0, place + 0.16),
@@ -335,7 +338,7 @@ def _latency_axis(axes: Axes, ink: Ink) -> None:
 
 
 def tick(ms: float) -> str:
-    """A round latency, with its unit."""
+    """Return a round latency with its unit."""
     return f"{ms * 1000:g} µs" if ms < 1 else f"{ms:g} ms" if ms < 1000 else f"{ms / 1000:,.10g} s"
 
 
@@ -344,11 +347,11 @@ def tick(ms: float) -> str:
 
 @contextmanager
 def _plain() -> Iterator[None]:
-    """Whatever the user's own settings of matplotlib are; a letter that its font lacks is no reason to warn."""
+    """Draw without the user's own settings of matplotlib, and without warnings of letters that its font lacks."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
-        settings: Any = matplotlib.rcParams  # whose types know this release's names alone
+        settings: Any = matplotlib.rcParams  # its types know only this release's names
         settings.update(SETTINGS)
         yield
 
@@ -364,7 +367,8 @@ def _svg(name: str, draw: Callable[[Axes], None], label: str, height_in: float =
 
 
 def _inline(text: str, name: str, label: str) -> str:
-    """An SVG as a part of a page: it fits its place, takes the page's colours and letters, and its ids are its own."""
+    """Return an SVG as a part of a page: it fits its place, takes the page's colours and fonts, and its ids are
+    unique."""
     text = re.sub(
         r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.S
     )

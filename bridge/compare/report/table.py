@@ -1,4 +1,4 @@
-"""A comparison as lines of text: a row a mode, what is to be said of it below, and what a reader has to know besides.
+"""A comparison as lines of text: one row per mode, remarks below it, and notes for the reader.
 
 Pure: a Comparison in, lines out, none wider than asked for. Knows no terminal and no other way of showing.
 """
@@ -15,8 +15,8 @@ from topology.cli.output.table import wrapped
 from topology.text import printable
 
 INDENT: Final = "  "
-SAID_LINES_MAX: Final = 12  # that one sentence may take
-FEW: Final = 1_000  # results, of which fewer have no 99.9th percentile but their maximum
+SAID_LINES_MAX: Final = 12  # lines that one sentence may take
+FEW: Final = 1_000  # with fewer results, the 99.9th percentile is only their maximum
 WHAT_IT_IS: Final = (
     "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds a million messages"
 )
@@ -29,7 +29,7 @@ WHAT_KILLED_IS: Final = (
 
 @dataclass(frozen=True)
 class ReportColumn:
-    """`keep`: the lower, the later it is left out where there is no room."""
+    """A column. `keep`: the lower, the later it is left out if there is no room."""
 
     title: str
     width: int
@@ -62,48 +62,50 @@ KILLED: Final = (
 
 
 def milliseconds(given: float | None) -> str:
-    """A time with its unit."""
+    """Return a time with its unit."""
     return duration(None if given is None else given / 1000)
 
 
 def megabytes(given: float | None) -> str:
-    """Memory with its unit."""
+    """Return an amount of memory with its unit."""
     if given is None:
         return NONE
     return f"{given:,.0f} MB" if given < 999.5 else f"{given / 1000:.1f} GB"
 
 
 def lines(comparison: Comparison, columns: int) -> Iterator[str]:
-    """All that is said of a comparison, in lines of at most `columns` cells: in one line a row where that fits, else
-    in two, the second with its figures; as many of these as there is room for."""
+    """Yield all text of a comparison, in lines of at most `columns` cells.
+
+    A row takes one line if that fits, else two, the second with its figures: as many figures as there is room for.
+    """
     modes = comparison.modes
     yield from _table(modes, columns, COLUMNS, lambda one: one.guarantee, remarks_of, spare=2)
-    killed = [one for one in modes if one.kill is not None]
+    killed = [mode for mode in modes if mode.kill is not None]
     if killed:
         yield ""
         yield from _table(killed, columns, KILLED, _victim, lambda one: iter(()))
         yield from _said(WHAT_KILLED_IS, columns)
     yield ""
-    if any(measured(one) for one in modes):
+    if any(measured(mode) for mode in modes):
         yield from _said(WHAT_IT_IS, columns)
     for sentence in sentences(comparison):
         yield from _said(sentence, columns)
 
 
 def name_of(comparison: Comparison) -> str:
-    """What was compared, without the folders on the way to it."""
+    """Return the name of the compared topology, without its folders."""
     return comparison.topology.replace("\\", "/").rpartition("/")[2] or comparison.topology
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
-    """What is to be said of all modes together: who was the fastest, what the figures can't tell, and the notes."""
+    """Yield the sentences about all modes together: the fastest, the limits of the figures, and the notes."""
     if found := headline(comparison):
         yield found
     if with_kill(comparison) and any(map(measured, comparison.modes)):
         yield "a process of each mode was killed in the middle: its latencies are those of that, too"
-    few = [one for one in comparison.modes if 0 < len(one.latencies) < FEW]
+    few = [mode for mode in comparison.modes if 0 < len(mode.latencies) < FEW]
     if few:
-        least = min(len(one.latencies) for one in few)
+        least = min(len(mode.latencies) for mode in few)
         yield f"p99.9 of fewer than {FEW:,} results is their maximum; some modes had only {least:,}"
     yield from comparison.notes
     if comparison.interrupted:
@@ -112,36 +114,40 @@ def sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def at_once(comparison: Comparison) -> bool:
-    """Whether all messages were offered at once, so that not the latencies count but how many got through."""
+    """Return True if all messages were offered at once, so that throughput counts and latencies do not."""
     rate = comparison.settings.get("rate", 0)
     return not isinstance(rate, int | float) and not bounded(comparison)
 
 
 def bounded(comparison: Comparison) -> bool:
-    """Whether each mode's figures are of the highest rate at which its 99th percentile was within a bound."""
+    """Return True if each mode's figures are of the highest rate with its 99th percentile within a bound."""
     return "p99_ms" in comparison.settings
 
 
 def with_kill(comparison: Comparison) -> bool:
-    """Whether a process of each mode was killed in the middle."""
+    """Return True if a process of each mode was killed in the middle."""
     return bool(comparison.settings.get("kill"))
 
 
 def headline(comparison: Comparison) -> str:
-    """The lowest and the highest median, or throughput, or gap where each was killed in the middle, which is what most
-    latencies are of then; empty where there is nothing to compare. Of modes that ran the topology to its end, and were
-    not held up by the feeder."""
-    fair = [one for one in comparison.modes if not one.problem and not one.feeder_limited and one.mode not in JVM_ONLY]
+    """Return a sentence with the lowest and the highest median; empty if there is nothing to compare.
+
+    Compares throughput at `--rate max`, and gaps if processes were killed, because a kill causes most latencies then.
+    Only modes count that ran the topology to its end and were not held up by the feeder.
+    """
+    fair = [
+        mode for mode in comparison.modes if not mode.problem and not mode.feeder_limited and mode.mode not in JVM_ONLY
+    ]
     unit: Callable[[float], str]
     if at_once(comparison) or bounded(comparison):
         what, unit, how = "messages a second", rate, "as many"
-        found = sorted((one.throughput_per_s, one.title) for one in fair if one.throughput_per_s)
+        found = sorted((mode.throughput_per_s, mode.title) for mode in fair if mode.throughput_per_s)
     elif with_kill(comparison):
         what, unit, how = "after a kill no result for", milliseconds, "as long"
-        found = sorted((one.kill.gap_ms, one.title) for one in fair if one.kill and one.kill.gap_ms)
+        found = sorted((mode.kill.gap_ms, mode.title) for mode in fair if mode.kill and mode.kill.gap_ms)
     else:
         what, unit, how = "p50", milliseconds, "as long"
-        found = sorted((percentile(sorted(one.latencies), 50), one.title) for one in fair if one.latencies)
+        found = sorted((percentile(sorted(mode.latencies), 50), mode.title) for mode in fair if mode.latencies)
     if len(found) < 2 or found[0][0] <= 0:
         return ""
     (low, first), (high, last) = found[0], found[-1]
@@ -150,19 +156,19 @@ def headline(comparison: Comparison) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times, in two digits or more: "1.4 times", "250 times"."""
+    """Return how many times, in two digits or more: "1.4 times", "250 times"."""
     return f"{ratio:.1f} times" if ratio < 9.95 else f"{float(f'{ratio:.2g}'):,.0f} times"
 
 
 def called(one: ModeResult) -> str:
-    """A row's name beside its curve, where its remarks are not: with what its figures are not."""
+    """Return a row's name beside its curve, which has no remarks, with the limits of its figures."""
     if one.problem:
         return f"{one.title}, did not end" if measured(one) else one.title
     return f"{one.title}, the feeder was the limit" if one.feeder_limited else one.title
 
 
 def remarks_of(one: ModeResult) -> Iterator[str]:
-    """What a row's figures don't say."""
+    """Yield remarks that a row's figures do not show."""
     if one.problem:
         yield f"{'did not end' if measured(one) else 'did not run'}: {one.problem}"
     elif not measured(one):
@@ -178,12 +184,12 @@ def remarks_of(one: ModeResult) -> Iterator[str]:
 
 
 def measured(one: ModeResult) -> bool:
-    """Whether it has any figures."""
+    """Return True if it has any figures."""
     return bool(one.latencies) or one.throughput_per_s is not None
 
 
 def inexact(one: ModeResult) -> str:
-    """Results that were not there once each, in a few words; empty where all were."""
+    """Return the results that were not there exactly once, in a few words; empty if all were."""
     results = counted(one.arrived, "result")
     if not (one.missing or one.extra):
         again = f"{results} came, and {counted(one.repeated, 'repeat')}"
@@ -196,14 +202,18 @@ def inexact(one: ModeResult) -> str:
 
 
 def reordered(one: ModeResult) -> bool:
-    """Whether there are as many results as there should be, and some of other messages: where one goes by what came
-    before, as a count does, replays make another message the one that it comes of."""
+    """Return True if the number of results is right, but some are of other messages.
+
+    If a result depends on earlier messages, as a count does, a replay can make another message its origin.
+    """
     return one.kill is not None and one.missing == one.extra > 0
 
 
 def exactness(one: ModeResult) -> str:
-    """Whether each result was there once, or would be behind a sink that drops what it has: in a word or two. Of what
-    did not come to its end nobody knows."""
+    """Return in a word or two if each result was there once, or would be behind a deduplicating sink.
+
+    For a row that did not finish this is unknown.
+    """
     if one.problem:
         return NONE
     if reordered(one):
@@ -223,11 +233,14 @@ def _table(
     below: Callable[[ModeResult], Iterator[str]],
     spare: int = 0,
 ) -> Iterator[str]:
-    """`beside` stands behind a row's figures, or behind its title where these have a line of their own. `spare`: how
-    many columns may be left out so that all is in one line."""
-    titles = [printable(one.title) for one in modes]
-    longest = max((cell_len(one) for one in titles), default=0)
-    behind = max((cell_len(beside(one)) + 2 for one in modes), default=0)
+    """Yield the lines of a table.
+
+    `beside` stands after a row's figures, or after its title if the figures have a line of their own. `spare`: how many
+    columns may be left out to fit a row into one line.
+    """
+    titles = [printable(entry.title) for entry in modes]
+    longest = max((cell_len(entry) for entry in titles), default=0)
+    behind = max((cell_len(beside(entry)) + 2 for entry in modes), default=0)
     kept = [*wanted]
     while len(kept) > len(wanted) - spare and longest + _width(kept) + behind > columns:
         kept.remove(max(kept, key=lambda one: one.keep))
@@ -237,35 +250,35 @@ def _table(
         kept = [*wanted]
         while len(kept) > 1 and _width(kept) > columns:
             kept.remove(max(kept, key=lambda one: one.keep))
-    if any(measured(one) for one in modes):
-        yield cut(" " * first + "".join("  " + one.title.rjust(one.width) for one in kept), columns)
-    for title, one in zip(titles, modes, strict=True):
-        figures = "".join("  " + column.cell(one).rjust(column.width) for column in kept)
-        told = beside(one)
+    if any(measured(entry) for entry in modes):
+        yield cut(" " * first + "".join("  " + entry.title.rjust(entry.width) for entry in kept), columns)
+    for title, entry in zip(titles, modes, strict=True):
+        figures = "".join("  " + column.cell(entry).rjust(column.width) for column in kept)
+        told = beside(entry)
         if one_line:
-            shown = figures if measured(one) else " " * cell_len(figures)
+            shown = figures if measured(entry) else " " * cell_len(figures)
             yield f"{set_cell_size(title, first)}{shown}  {told}".rstrip()
         else:
             both = f"{title}  {told}".rstrip()
             yield both if cell_len(both) <= columns else cut(title, columns)
             if cell_len(both) > columns and told:
                 yield from _said(told, columns, INDENT)
-            if measured(one):
+            if measured(entry):
                 yield cut(" " * first + figures, columns)
-        for remark in below(one):
+        for remark in below(entry):
             yield from _said(remark, columns, INDENT)
 
 
 def _width(columns: Sequence[ReportColumn]) -> int:
-    return sum(one.width + 2 for one in columns)
+    return sum(column.width + 2 for column in columns)
 
 
 def _said(text: str, columns: int, indent: str = "") -> Iterator[str]:
-    """A sentence in as many lines as it takes, within reason."""
+    """Yield a sentence in as many lines as it takes, within a limit."""
     room = max(1, columns - len(indent))
     yield from (f"{indent}{line}" for line in wrapped(printable(text), room, SAID_LINES_MAX))
 
 
 def cut(text: str, columns: int) -> str:
-    """The text, in at most so many cells."""
+    """Return the text, cut to `columns` cells."""
     return text if cell_len(text) <= columns else set_cell_size(text, max(0, columns - 1)).rstrip() + "…"

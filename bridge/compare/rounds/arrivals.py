@@ -1,4 +1,5 @@
-"""What the probes of a run have written, read while they write, or after they are gone. Knows files alone."""
+"""The arrivals that the probes of a run have written, read while they write, or after they are gone. Knows only
+files."""
 
 import mmap
 from pathlib import Path
@@ -8,7 +9,7 @@ from bridge.compare.workload.topology import ARRIVED, CHUNK, PROBES
 
 
 class Arrivals:
-    """The files of one run; each look goes on where the last one has ended."""
+    """The files of one run; each look continues where the last one ended."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / PROBES
@@ -17,9 +18,9 @@ class Arrivals:
         self.found: list[Arrival] = []
 
     def look(self) -> int:
-        """Reads what is new; returns how many there are in all."""
+        """Read the new arrivals; return how many there are in all."""
         for path in sorted(self._folder.iterdir()):
-            if path.name not in self._maps and path.stat().st_size >= CHUNK:  # its room is whole
+            if path.name not in self._maps and path.stat().st_size >= CHUNK:  # the file has its full size
                 with open(path, "rb") as file:
                     self._maps[path.name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._at[path.name] = 0
@@ -28,7 +29,7 @@ class Arrivals:
         return len(self.found)
 
     def close(self) -> None:
-        """Gives the files back; what was found stays."""
+        """Close the files; the arrivals found stay."""
         while self._maps:
             self._maps.popitem()[1].close()
 

@@ -1,4 +1,4 @@
-"""What a run has given, made into figures; and rows of all rounds compared with one another. Pure.
+"""The figures of a run, and the comparison of all rounds' rows with one another. Pure.
 
 A result is known by its identity, which is the same in all modes, and its message by its origin. Times are nanoseconds
 of the monotonic clock, which is one for all processes.
@@ -15,7 +15,7 @@ from bridge.compare.job import ComparisonRow
 from bridge.compare.results import Kill, ModeResult, percentile
 from bridge.compare.workload.script import Script
 
-FEEDER_SHARE: Final = 0.1  # of the mode's own p50, from which on the feeder's lag is too much
+FEEDER_SHARE: Final = 0.1  # share of the mode's own p50 from which on the feeder's lag is too large
 MS: Final = 1e6  # nanoseconds
 S: Final = 1e9
 
@@ -29,13 +29,17 @@ class Arrival(NamedTuple):
     at_ns: int
 
 
-Name = tuple[str, int]  # of a result: its sink, and its identity
+Name = tuple[str, int]  # a result: its sink and its identity
 
 
 @dataclass
 class MeasuredRound:
-    """One round of one row, as it was seen. `start_ns`: when the first measured message was due, 0 where it did not
-    come to that; `killed_ns`: when its victim was. `replayed_ms` as in `Kill`."""
+    """One round of one row, as it was observed.
+
+    start_ns     when the first measured message was due; 0 if the round did not get there.
+    killed_ns    when its victim was killed.
+    replayed_ms  as in `Kill`.
+    """
 
     arrivals: list[Arrival] = field(default_factory=list)
     problem: str = ""
@@ -53,8 +57,8 @@ class MeasuredRound:
 
 
 def origins_of(script: Script) -> dict[int, int]:
-    """origin → number, of all messages."""
-    seeds = [partition_seed(script.topology, one.known_as, "", "") for one in script.sources]
+    """Return origin → number, for all messages."""
+    seeds = [partition_seed(script.topology, source.known_as, "", "") for source in script.sources]
     if len(seeds) == 1:
         return {message_pair(number, seeds[0])[0]: number for number in range(script.count)}
     spouts = [script.messages.spout(number) for number in range(script.held)]
@@ -62,26 +66,26 @@ def origins_of(script: Script) -> dict[int, int]:
 
 
 def figures(row: ComparisonRow, trial: MeasuredRound, script: Script, origins: Mapping[int, int]) -> ModeResult:
-    """One round as a result; `missing` and `extra` are for `agreed`."""
+    """Return one round as a result; `agreed` later decides `missing` and `extra`."""
     made = ModeResult(row.mode, row.title, row.guarantee, trial.problem, dict(row.settings), rounds=1)
     made.start_s, made.memory_mb, made.feeder_lag = trial.start_s, trial.memory_mb, dict(trial.lag)
     seen: dict[Name, Arrival] = {}
-    for one in sorted(trial.arrivals, key=lambda arrival: arrival.at_ns):
-        if seen.setdefault((one.sink, one.identity), one) is not one:
+    for arrived_result in sorted(trial.arrivals, key=lambda arrival: arrival.at_ns):
+        if seen.setdefault((arrived_result.sink, arrived_result.identity), arrived_result) is not arrived_result:
             made.repeated += 1
     if not trial.start_ns:
         return made
     made.offered = max(0, trial.released - script.warm)
     last_number, last_ns = script.warm - 1, trial.start_ns
     timed: list[tuple[int, int]] = []  # when its message was due, when it arrived
-    for one in seen.values():
-        number = origins.get(one.origin)
+    for arrived_result in seen.values():
+        number = origins.get(arrived_result.origin)
         if number is None or number < script.warm:
-            made.untimed += number is not None or one.at_ns >= trial.start_ns
+            made.untimed += number is not None or arrived_result.at_ns >= trial.start_ns
             continue
         due = script.due_ns(number, trial.start_ns)
-        timed.append((due, one.at_ns))
-        last_number, last_ns = max(last_number, number), max(last_ns, one.at_ns)
+        timed.append((due, arrived_result.at_ns))
+        last_number, last_ns = max(last_number, number), max(last_ns, arrived_result.at_ns)
     timed.sort()
     made.latencies = [(at - due) / MS for due, at in timed]
     made.arrivals = [(due - trial.start_ns) / S for due, _ in timed]
@@ -97,7 +101,7 @@ def figures(row: ComparisonRow, trial: MeasuredRound, script: Script, origins: M
 
 
 def limited(result: ModeResult) -> bool:
-    """Whether the feeder was so late that the mode's figures are not its own."""
+    """Return True if the feeder was so late that it distorts the mode's figures."""
     if not result.latencies or "p50" not in result.feeder_lag:
         return False
     p50 = percentile(sorted(result.latencies), 50)
@@ -105,7 +109,7 @@ def limited(result: ModeResult) -> bool:
 
 
 def killed(trial: MeasuredRound, timed: Sequence[tuple[int, int]]) -> Kill:
-    """What the SIGKILL has cost, of (due, arrived) of each result."""
+    """Return the effects of the SIGKILL, from (due, arrived) of each result."""
     kill = trial.killed_ns
     times = sorted(at for _, at in timed)
     before = [trial.start_ns, *(at for at in times if at <= kill)]
@@ -123,7 +127,7 @@ def _longest(times: Sequence[int]) -> int:
 
 
 def merged(first: ModeResult, second: ModeResult) -> ModeResult:
-    """All rounds of one row: samples together, counts added, the rest as a mean over rounds; the longer of two gaps."""
+    """Merge two rounds of one row: samples together, counts added, other figures as a mean, the longer of two gaps."""
     made = ModeResult(first.mode, first.title, first.guarantee, first.problem or second.problem, dict(first.settings))
     made.latencies, made.arrivals = first.latencies + second.latencies, first.arrivals + second.arrivals
     for name in ("offered", "arrived", "untimed", "repeated", "missing", "extra", "rounds"):
@@ -132,7 +136,7 @@ def merged(first: ModeResult, second: ModeResult) -> ModeResult:
         setattr(made, name, _mean(getattr(first, name), first.rounds, getattr(second, name), second.rounds))
     made.feeder_lag = _larger(first.feeder_lag, second.feeder_lag)
     made.feeder_limited = limited(made)
-    kills = [one.kill for one in (first, second) if one.kill is not None]
+    kills = [result.kill for result in (first, second) if result.kill is not None]
     made.kill = max(kills, key=lambda kill: kill.gap_ms if kill.gap_ms is not None else float("inf"), default=None)
     return made
 
@@ -144,17 +148,20 @@ def _mean(first: float | None, rounds: int, second: float | None, others: int) -
 
 
 def _larger(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    return {name: max(one.get(name, 0.0) for one in (first, second)) for name in {**first, **second}}
+    return {name: max(shares.get(name, 0.0) for shares in (first, second)) for name in {**first, **second}}
 
 
 def names_of(trial: MeasuredRound, origins: Mapping[int, int]) -> frozenset[Name]:
-    """What has arrived, repeated or not, warm-up and all; but for results of several messages and of timers, which go
-    by what came together when, and so are others in each run."""
-    return frozenset((one.sink, one.identity) for one in trial.arrivals if one.origin in origins)
+    """Return the results that have arrived, repeated or not, warm-up included.
+
+    Results of several messages and of timers are left out: they depend on what came together when, and differ in each
+    run.
+    """
+    return frozenset((arrival.sink, arrival.identity) for arrival in trial.arrivals if arrival.origin in origins)
 
 
 def agreed(runs: Sequence[frozenset[Name]]) -> set[Name]:
-    """The results that at least half of these runs have given: what each of them should have."""
+    """Return the results that at least half of these runs have given: each run should have them."""
     counts: Counter[Name] = Counter()
     for run in runs:
         counts.update(run)

@@ -1,11 +1,11 @@
 """One round of one row: `kedge run` of the scripted topology in a session and a folder of its own, and the feeder.
 
     starting     one message alone, until it is acked, or has a result; on Spark until its batch is committed
-    warm-up      at the rate, and until what it has caused is over
-    measuring    due(k) = start + k / rate, whatever becomes of what was due before
+    warm-up      at the rate, and until its effects are over
+    measuring    due(k) = start + k / rate, whatever became of earlier messages
     ending       until all results are there, then until the run has ended by itself
 
-Each wait is bounded. Whatever happens, what has arrived is read, and no process is left.
+Each wait is bounded. However the round ends, the arrivals are read, and no process is left.
 """
 
 import json
@@ -40,28 +40,29 @@ from topology.runtime.run.run_dir import RunDir
 from topology.secrets import FILE, names_secret
 
 LOOK_S: Final = 0.01
-TELL_S: Final = 0.1  # between two words about how far a phase is
-UP_S: Final = 60.0  # for the first message; Spark starts a JVM for it
+TELL_S: Final = 0.1  # seconds between two reports of a phase's progress
+UP_S: Final = 60.0  # seconds for the first message; Spark starts a JVM for it
 UP_ON_SPARK_S: Final = 180.0
-HOLD_S: Final = 5.0  # a first message that was given, and is neither acked nor has a result, is held for others to come
-LEAD_S: Final = 0.3  # from the word to the feeder to when its first message is due
-WARM_QUIET_S: Final = 30.0  # for what the warm-up has caused; after it the measured part begins as it is
-DRAIN_S: Final = 60.0  # for what is left once all is released; where something was killed, that comes back first
-STILL_S: Final = 2.0  # nothing has changed for so long: what is not acked by then is held until the end
-SPARK_STILL_S: Final = 1.0  # as long, of a query that has committed what it has begun; and its interval
-STAND_S: Final = 0.2  # between two looks at how far all is, which would take its time from what is measured
-AFTER_KILL_S: Final = 8.0  # as long, where something has to come back
-END_S: Final = 60.0  # for the run to end by itself
+# seconds after which a first message that was given, and has neither ack nor result, is taken to wait for others
+HOLD_S: Final = 5.0
+LEAD_S: Final = 0.3  # seconds from the command to the feeder to its first message
+WARM_QUIET_S: Final = 30.0  # seconds for the warm-up's effects; after them the measured part begins in any case
+DRAIN_S: Final = 60.0  # seconds for the rest once all is released; after a kill the victim's recovery comes first
+STILL_S: Final = 2.0  # seconds without a change after which unacked messages are taken to be held until the end
+SPARK_STILL_S: Final = 1.0  # the same for a query that has committed every batch it began; and its interval
+STAND_S: Final = 0.2  # seconds between two checks of the progress, as checks take time from the measurement
+AFTER_KILL_S: Final = 8.0  # the same if a killed process has to recover
+END_S: Final = 60.0  # seconds for the run to end by itself
 FIRST_REPLAY: Final = re.compile(r"the first replayed message was done ([\d,]+) ms after the death")
 
 
 class Over(Exception):
-    """The round can't go on: why, in a sentence."""
+    """The round cannot continue; the text is the reason."""
 
 
 @dataclass
 class RunWait:
-    """What a wait is told as."""
+    """The progress report of a wait."""
 
     phase: str
     of_s: float
@@ -70,7 +71,7 @@ class RunWait:
 
 
 class OneRun:
-    """The processes of one round. `end` leaves none, and may be called twice."""
+    """The processes of one round. `end` leaves none running, and may be called twice."""
 
     def __init__(
         self, way: ModeRun, job: ComparisonJob, script: Script, offer: Offer, folder: Path, tell: Tell, mark: str
@@ -85,13 +86,13 @@ class OneRun:
         with open(os.open(folder / "job.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             json.dump(told, file)
         self._acked = acks(folder)
-        self._all_acked = 0  # all below are
+        self._all_acked = 0  # every message below this number is acked
         self._arrivals = Arrivals(folder)
-        self._still: tuple[Any, float] = ((), 0.0)  # how far all was when it was looked at last, and since when
-        self._stood_at = 0.0  # when that was
+        self._still: tuple[Any, float] = ((), 0.0)  # the last observed progress, and since when it has not changed
+        self._stood_at = 0.0  # time of that observation
         self._kill_at: float | None = None
-        self._checkpoint: Path | None = None  # Spark's, once it is there
-        self._committed = 0  # micro-batches that were when something was killed
+        self._checkpoint: Path | None = None  # Spark's checkpoint, once it exists
+        self._committed = 0  # committed micro-batches at the time of the kill
         self._feeding = Feeding(folder, len(script.sources), environment(mark))
         self._usage: Usage | None = None
         self.trial = MeasuredRound()
@@ -99,7 +100,7 @@ class OneRun:
     # -- the round
 
     def run(self) -> None:
-        """All of it. Raises Over."""
+        """Run the whole round. Raises Over."""
         self._begun = time.monotonic()
         self._process = self._start()
         self._come_up()
@@ -108,7 +109,7 @@ class OneRun:
         self._finish()
 
     def end(self) -> None:
-        """Ends what is left, and reads what has arrived."""
+        """End all remaining processes, and read the arrivals."""
         if self._usage is not None:
             self._usage.close()
         self._feeding.close()
@@ -158,7 +159,7 @@ class OneRun:
         if not self._wait(lambda: self._kill_at is None and self._is_quiet(), "measuring", self._drain_s()):
             late = f"{self._drain_s():g} s after the last message was due"
             self.trial.problem = f"it has not kept up: {late} {self._left()} were not processed"
-        last_ns = max(max(self._acked), max((one.at_ns for one in self._arrivals.found), default=0))
+        last_ns = max(max(self._acked), max((arrival.at_ns for arrival in self._arrivals.found), default=0))
         fed = start + (seconds if script.rate is not None else 0.0)
         self.trial.cpu_s, self.trial.memory_mb = self._usage.end(max(last_ns / 1e9, fed))
 
@@ -166,7 +167,7 @@ class OneRun:
         return DRAIN_S + (UP_ON_SPARK_S if self._job.kill and self._way.on_spark else 0.0)
 
     def _left(self) -> str:
-        acked = sum(1 for one in self._acked if one > 0)
+        acked = sum(1 for acked_ns in self._acked if acked_ns > 0)
         left = self._script.count - acked
         return f"{left:,} of {self._script.count:,} messages" if left else "some results"
 
@@ -179,7 +180,7 @@ class OneRun:
         elif self._process.returncode and not self._note_dead():
             self.trial.problem = self.trial.problem or self._why_ended()
 
-    # -- what it looks at
+    # -- observing
 
     def _wait(
         self,
@@ -190,7 +191,8 @@ class OneRun:
         *,
         watched: bool = True,
     ) -> bool:
-        """Waits until that holds; whether it does within the limit. Raises Over where what is `watched` has ended."""
+        """Wait until the condition holds; return True if it does within the limit. Raises Over if a `watched`
+        process ends."""
         waiting = RunWait(phase, of_s if of_s is not None else limit_s)
         self._still = ((), time.monotonic())
         while not until():
@@ -222,7 +224,8 @@ class OneRun:
         return self._fed
 
     def _is_quiet(self) -> bool:
-        """Whether nothing more comes of what was released: all of it is acked, or nothing has changed for a while."""
+        """Return True if no more results of the released messages come: all are acked, or nothing has changed for a
+        while."""
         if self._way.on_spark:
             begun, committed = self._batches()
             still_s = AFTER_KILL_S if self.trial.killed_ns else SPARK_STILL_S
@@ -233,19 +236,20 @@ class OneRun:
         return self._is_still(AFTER_KILL_S if self.trial.killed_ns else STILL_S)
 
     def _acked_below(self) -> int:
-        """The number of the oldest message that is not acked."""
+        """Return the number of the oldest message that is not acked."""
         while self._all_acked < self.trial.released and self._acked[self._all_acked] > 0:
             self._all_acked += 1
         return self._all_acked
 
     def _is_half_way(self, now: float, at: float) -> bool:
-        """Whether it is time to kill: where all is offered at once, when half of it is done, or `at` the latest."""
+        """Return True if it is time to kill: at `at`; with all messages at once, when half are done, at `at` at the
+        latest."""
         script = self._script
         half = (script.warm + script.count) // 2
         return now >= at or (script.rate is None and self._acked_below() >= half)
 
     def _is_still(self, seconds: float) -> bool:
-        """Whether nothing has been acked, has arrived or was committed for so long."""
+        """Return True if there was no ack, arrival or commit for this many seconds."""
         now = time.monotonic()
         if now - self._stood_at < STAND_S:
             return False
@@ -256,7 +260,7 @@ class OneRun:
         return now - self._still[1] >= seconds
 
     def _batches(self) -> tuple[int, int]:
-        """How many micro-batches Spark has begun, and committed, by its own logs."""
+        """Return how many micro-batches Spark has begun, and committed, by its own logs."""
         self._checkpoint = self._checkpoint or _checkpoint_in(self._folder / "state")
         if self._checkpoint is None:
             return 0, 0
@@ -278,7 +282,8 @@ class OneRun:
         return started(command, environment(self._mark, way.variables), self._said)
 
     def _kill(self) -> None:
-        """SIGKILL of the victim. The only process of a run is started again, which else its supervisor does."""
+        """Kill the victim by SIGKILL. If it is the run's only process, start it again; otherwise its supervisor
+        does."""
         self._kill_at = None
         pid = self._victim()
         if pid is None:
@@ -298,21 +303,22 @@ class OneRun:
         sought = {A_WORKER: "topology.runtime.process.main", ITS_DRIVER: "bridge.engine.driver"}.get(self._way.victim)
         if sought is None:
             return int(self._process.pid)
-        found = [one.pid for one in children(self._process.pid) if sought in command_of(one)]
+        found = [child.pid for child in children(self._process.pid) if sought in command_of(child)]
         return found[-1] if found else None
 
     def _replayed_ms(self) -> float | None:
-        """From the kill to the first ack of what was under way then, where that is told, or can be seen."""
+        """Return the time from the kill to the first ack of a message in flight then, if it is reported or can be
+        seen."""
         killed = self.trial.killed_ns
         if not killed or self.trial.victim == ITS_DRIVER:
             return None
         if self.trial.victim == A_WORKER:
             found = FIRST_REPLAY.search(self._text("err"))
             return float(found[1].replace(",", "")) if found else None
-        after = [one for one in self._acked if one > killed]
+        after = [acked_ns for acked_ns in self._acked if acked_ns > killed]
         return (min(after) - killed) / 1e6 if after else None
 
-    # -- what it has said
+    # -- output of the run
 
     def _text(self, end: str) -> str:
         try:
@@ -321,11 +327,11 @@ class OneRun:
             return ""
 
     def _note_dead(self) -> bool:
-        """Whether it has ended as it should, and only some messages are dead, which is noted."""
+        """Return True if the run ended as it should, and only some messages are dead; add a note about them."""
         lines = self._text("out").strip().splitlines()
         try:
             spouts = json.loads(lines[-1])["spouts"] if lines else {}
-            dead = sum(one["dead"] for one in spouts.values())
+            dead = sum(counts["dead"] for counts in spouts.values())
         except (ValueError, KeyError, TypeError, AttributeError):
             return False
         if dead:
@@ -346,8 +352,10 @@ def one_round(
     mark: str,
     interrupts: Interrupts,
 ) -> MeasuredRound:
-    """A whole round in `folder`, which is empty; what it has come to, `problem` and `interrupted` included. Raises
-    FeederError and OSError before anything of it runs, and where what has arrived can't be read."""
+    """Run a whole round in `folder`, which is empty; return its result, `problem` and `interrupted` included.
+
+    Raises FeederError and OSError before any process starts, and if the arrivals cannot be read.
+    """
     running = OneRun(way, job, script, offer, folder, tell, mark)
     trial = running.trial
     try:
@@ -365,7 +373,7 @@ def one_round(
 
 
 def _checkpoint_in(state: Path) -> Path | None:
-    """Where Spark keeps how far its query is; None before it does. What goes while it is looked for, is passed over."""
+    """Return the folder of Spark's checkpoint; None before it exists. Ignores files that vanish during the search."""
     for where, folders, _ in os.walk(state):
         if Path(where).name == "checkpoint" and "0" in folders:
             return Path(where, "0")
@@ -373,7 +381,7 @@ def _checkpoint_in(state: Path) -> Path | None:
 
 
 def _newest(folder: Path) -> int:
-    """How many batches a log of Spark's has: one more than the highest number."""
+    """Return how many batches a log of Spark's has: one more than the highest number."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -382,7 +390,8 @@ def _newest(folder: Path) -> int:
 
 
 def settings_of(given: tuple[str, ...], folder: Path) -> Iterator[str]:
-    """Spark's, for a command line that everybody can read: secrets go by files there that the user alone may read."""
+    """Yield Spark's settings for a command line, which every user can read: secrets go by files that only this user
+    can read."""
     listed = pairs(given, SETTING)
     secrets = shown_settings(listed)
     for number, (key, value) in enumerate(listed.items()):

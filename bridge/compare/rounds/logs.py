@@ -1,7 +1,7 @@
-"""What a mode that has failed has said: the line that tells the most, and a copy of its log.
+"""The output of a failed mode: the most relevant line, and a copy of its log.
 
 All other files of a comparison go with its folder. The copy is one file in the temporary directory, for this user
-alone, which a row names; a later comparison removes it after a week, or once there are many newer ones. Knows files,
+alone, which a row names. A later comparison removes it after a week, or once there are many newer ones. Knows files,
 and no mode.
 """
 
@@ -18,34 +18,38 @@ from typing import Final
 from bridge.files.process_log import last_life
 from bridge.spark.errors import JAVA_NOTES, java_said
 
-PREFIX: Final = "kedge-compared-"  # of what is kept; a folder of a comparison's own has another one
+PREFIX: Final = "kedge-compared-"  # prefix of kept logs; the folder of a comparison has another one
 SUFFIX: Final = ".log"
 KEPT_S: Final = 7 * 86_400.0
-KEPT_MAX: Final = 50  # of what is kept; older ones go
-LOG_BYTES: Final = 256 * 2**10  # of the end of each log, that are kept
-JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"  # what pyspark says where Java has ended, which has said why itself
-RAISED: Final = re.compile(  # as Python tells it, or Java, which tells the cause of one behind it
+KEPT_MAX: Final = 50  # number of kept logs; older ones are removed
+LOG_BYTES: Final = 256 * 2**10  # bytes of the end of each log that are kept
+JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"  # pyspark's error if Java has ended; Java itself has printed the reason
+RAISED: Final = re.compile(  # an exception as Python or Java prints it; Java prints its cause after it
     r"(?P<cause>(?:Caused by)?: )?(?P<what>(?:[A-Za-z_][\w$]*\.)*[A-Za-z_][\w$]*(?:Error|Exception|Exit)(?::.*)?)"
 )
-SAID_MAX: Final = 400  # characters of what has failed
+SAID_MAX: Final = 400  # characters of the text of a failure
 WHY: Final = re.compile(r"^(?:exit status \d+|kedge): (.+)$", re.MULTILINE)
 CODE: Final = re.compile(r"\((K\d+): `kedge explain")
-COMPANION: Final = re.compile(r"the companion '([^']+)' ")  # the run says that it has ended, and not why
-CALLED: Final = re.compile(r"An error occurred while calling \w+(?:\.\w+)*")  # what py4j says of an error of Java's
+COMPANION: Final = re.compile(r"the companion '([^']+)' ")  # the run reports that it has ended, but not why
+CALLED: Final = re.compile(r"An error occurred while calling \w+(?:\.\w+)*")  # py4j's words for an error of Java's
 CAUSE: Final = re.compile(r"Caused by: [\w.$]+: (.+?)(?:\. .*|\.)?")
-FAILED: Final = "failed "  # how a driver begins the sentence why it can't go on
+FAILED: Final = "failed "  # a driver begins the sentence about its failure with this
 
 
 def why_run_ended(mode: str, folder: Path, status: int) -> str:
-    """Why a `kedge run` has ended before it should: the last error that it has told, with its code, and what its
-    companion has said last where the error is of that one's end; else how it has ended. And where its log is."""
+    """Return why a `kedge run` has ended too early, and where its log is.
+
+    The reason is the last error printed, with its code. If that error is the end of its companion, the companion's last
+    output is added. Without an error, it is the exit status.
+    """
     said = _end_of(folder / "run.err")
     found = [*WHY.finditer(said)]
     if not found:
         raised = telling(folder / "run.err", raised=True)
         return _with_log(f"{_ended(status)}{f': {raised}' if raised else ''}", mode, folder)
-    told = found[-1][1].split("\\n")[0]  # as lines of what it quotes are told
-    told = told.removeprefix("WorkerError: ").removeprefix("spark: ")  # whose word it is, which the row says
+    told = found[-1][1].split("\\n")[0]  # lines of a quoted text are escaped so
+    # the source of the message, which the row names already
+    told = told.removeprefix("WorkerError: ").removeprefix("spark: ")
     beside = COMPANION.search(told)
     for log in _companions(folder):
         told = _by_its_cause(told, log)
@@ -56,21 +60,24 @@ def why_run_ended(mode: str, folder: Path, status: int) -> str:
 
 
 def why_driver_ended(mode: str, folder: Path, status: int) -> str:
-    """Why the driver of a mode without Python has ended: in its own words, where it has any. And where its log is."""
+    """Return why the driver of a mode without Python has ended, in its own words if it has any; and where its log
+    is."""
     said = _end_of(folder / "driver.out").splitlines()
     words = [line.removeprefix(FAILED) for line in said if line.startswith(FAILED)]
     log = folder / "driver.err"
     if words and JAVA_GONE not in words[-1]:
         own = _by_its_cause(words[-1].strip(), log)
     else:
-        own = telling(log) if status >= 0 else ""  # who was killed has said nothing of it
+        own = telling(log) if status >= 0 else ""  # a killed process has printed nothing about it
     return _with_log(f"Spark has ended it: {own}" if own else _ended(status), mode, folder)
 
 
 def telling(log: Path, *, raised: bool = False) -> str:
-    """The line of a log that tells the most of why its process has ended; empty where there is none. What Java has said
-    comes before what Python says of Java, and an exception before any other line, which counts only unless it has to be
-    `raised`; of these the last, and of one with causes the last of these that says anything."""
+    """Return the line of a log that best explains why its process has ended; empty if there is none.
+
+    A line of Java comes before Python's line about Java. An exception comes before any other line, and `raised` allows
+    exceptions only. Of several, the last counts; of an exception with causes, the last cause that has a text.
+    """
     lines = _last_life(log)
     if any(JAVA_GONE in line for line in lines) and (said := java_said(log)):
         return said
@@ -82,7 +89,7 @@ def telling(log: Path, *, raised: bool = False) -> str:
 
 
 def keep(mode: str, folder: Path, logs: Sequence[Path]) -> Path | None:
-    """Copies these logs of a round's folder into one file; None where there are none, or no room for it."""
+    """Copy these logs of a round's folder into one file; return None if there are none, or no room for it."""
     if not logs:
         return None
     name = re.sub(r"[^A-Za-z0-9]+", "-", mode)
@@ -90,8 +97,8 @@ def keep(mode: str, folder: Path, logs: Sequence[Path]) -> Path | None:
     try:
         descriptor, path = tempfile.mkstemp(prefix=f"{PREFIX}{name}-", suffix=SUFFIX)
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            for one in logs:
-                file.write(f"==> {one.relative_to(folder)} <==\n{_end_of(one).strip()}\n\n")
+            for log_file in logs:
+                file.write(f"==> {log_file.relative_to(folder)} <==\n{_end_of(log_file).strip()}\n\n")
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -100,7 +107,7 @@ def keep(mode: str, folder: Path, logs: Sequence[Path]) -> Path | None:
 
 
 def sweep() -> None:
-    """Removes what was kept long ago, and all but the newest ones, of this user's. Never raises."""
+    """Remove this user's kept logs that are old, and all but the newest ones. Never raises."""
     found: list[tuple[float, str]] = []
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
@@ -116,13 +123,13 @@ def sweep() -> None:
 
 
 def _logs(folder: Path) -> list[Path]:
-    """Of a run, of a driver, and of companions: the last one tells the most."""
+    """Return the logs of a run, of a driver, and of companions: the last one is the most relevant."""
     _, _, names = next(os.walk(folder), ("", [], []))
     return [folder / name for name in sorted(names) if name.endswith(".err")] + _companions(folder)
 
 
 def _companions(folder: Path) -> list[Path]:
-    """What goes while it is looked for, is passed over: a run that ends removes files of its own."""
+    """Return the companions' logs. Ignores files that vanish meanwhile: a run that ends removes files of its own."""
     found = ((Path(where), names) for where, _, names in os.walk(folder / "state"))
     return sorted(
         where / name for where, names in found if where.name == "companions" for name in names if name.endswith(".log")
@@ -130,27 +137,29 @@ def _companions(folder: Path) -> list[Path]:
 
 
 def _with_log(text: str, mode: str, folder: Path, code: str = "") -> str:
-    """As much of it as is told, and the code. With the place of what is kept, for that of a log that goes with the
-    folder, or behind the sentence."""
+    """Return the text, cut, with the code and the path of the kept log.
+
+    The path replaces that of a log which goes with the folder, or stands after the sentence.
+    """
     logs = [path for path in _logs(folder) if _last_life(path)]
     kept = keep(mode, folder, logs)
     if kept is None:
         return f"{text[:SAID_MAX]}{code}"
     copied = "|".join(re.escape(str(path)) for path in logs)
     changed = re.sub(rf"(?:{copied})(?![\w/-]|\.\w)", lambda _: str(kept), text)  # and no longer path
-    cut = changed.find(str(kept), max(0, SAID_MAX - len(str(kept)) + 1))  # in the middle of it, or behind
+    cut = changed.find(str(kept), max(0, SAID_MAX - len(str(kept)) + 1))  # at or after the middle of the path
     told = changed[: min(cut, SAID_MAX) if cut >= 0 else SAID_MAX].rstrip()
     return f"{told}{code}" if str(kept) in told else f"{f'{told}{code}'.rstrip('.')}; its log: {kept}"
 
 
 def _last_life(log: Path) -> list[str]:
-    """The lines of a log, without those of processes before."""
+    """Return the lines of a log, without those of earlier processes."""
     lines = [line.strip() for line in last_life(_end_of(log)).splitlines() if line.strip()]
     return [line for line in lines if not line.startswith(JAVA_NOTES)]
 
 
 def _by_its_cause(text: str, log: Path) -> str:
-    """With what Java says of the cause, in place of the name of what Python had called in Java."""
+    """Replace the name of the Java method that Python called by Java's text about the cause."""
     found = [cause[1] for line in _last_life(log) if (cause := CAUSE.fullmatch(line))] if CALLED.search(text) else []
     return CALLED.sub(lambda _: found[-1], text) if found else text
 

@@ -1,4 +1,4 @@
-"""The CPU time and the memory of a process and of all that it has started, dead or alive, by psutil."""
+"""The CPU time and the memory of a process and of all its descendants, dead or alive, by psutil."""
 
 import threading
 import time
@@ -6,33 +6,37 @@ from typing import Final
 
 import psutil  # type: ignore[import-untyped]  # it has no stubs
 
-LOOK_S: Final = 0.5  # between two looks: what a process has used within one before it dies is not seen
+LOOK_S: Final = 0.5  # seconds between two looks: the CPU time between the last look and a death is not seen
 MB: Final = 1e6
 
 
 class Usage:
-    """Looks at a tree of processes from `begin` to `end`, in a thread. What has died counts with what it had used."""
+    """Watches a tree of processes from `begin` to `end`, in a thread. A dead process counts with its last observed
+    use."""
 
     def __init__(self, pid: int, look_s: float = LOOK_S) -> None:
         self._root, self._look_s = pid, look_s
-        self._used: dict[tuple[int, float], float] = {}  # (process, when it began) → CPU seconds
-        self._looks: list[tuple[float, float]] = []  # when, and CPU seconds of all
+        self._used: dict[tuple[int, float], float] = {}  # (process, its start time) → CPU seconds
+        self._looks: list[tuple[float, float]] = []  # time, and CPU seconds of all processes
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Counts from now on."""
+        """Count from now on."""
         self.look()
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
         self._thread.start()
 
     def follow(self, pid: int) -> None:
-        """Another process takes the place of the first one, which has died."""
+        """Follow another process, which takes the place of the first one after its death."""
         self._root = pid
 
     def end(self, at: float | None = None) -> tuple[float, float]:
-        """CPU seconds from `begin` until `at`, of the monotonic clock, or until now; and megabytes of memory that are
-        taken now. Memory that several share counts once where the system tells (Linux); else for each of them."""
+        """Return CPU seconds from `begin` until `at` (monotonic clock), or until now; and megabytes of memory in use
+        now.
+
+        Shared memory counts once if the system reports it (Linux); otherwise once for each process.
+        """
         self.look()
         self.close()
         begun = self._looks[0][1]
@@ -40,14 +44,14 @@ class Usage:
         return until - begun, sum(map(_memory, self._tree())) / MB
 
     def close(self) -> None:
-        """Looks no more. May be called twice."""
+        """Stop watching. May be called twice."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def look(self) -> None:
-        """Notes what has been used until now."""
+        """Note the CPU time used until now."""
         for process in self._tree():
             try:
                 key, times = (process.pid, process.create_time()), process.cpu_times()

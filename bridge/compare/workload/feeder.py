@@ -1,10 +1,10 @@
-"""Releases messages when they are due: a process of its own, so that its sleeps and its CPU time are nobody else's.
+"""Releases messages when they are due, in a process of its own: its sleeps and its CPU time affect no other process.
 
-What is released is a number in a mapped file, which everybody looks at, and a byte in a FIFO each reader waits for. It
-is an open loop: it never waits for an answer, and what it is late with it releases at once. It paces itself by
-`time.sleep` and, as that ends up to 0.1 ms too late, by looking at the clock for the last bit of the way; asyncio's
-sleeps are rounded up to a millisecond. Commands are JSON lines on stdin, and each has an answer; with stdin it ends,
-and with its end of the FIFOs whoever reads them.
+A release is a number in a mapped file, which all processes read, and a byte in the FIFO that each reader waits for. The
+feeder is an open loop: it never waits for an answer, and releases late messages at once. It paces itself by
+`time.sleep`. As a sleep ends up to 0.1 ms too late, it polls the clock at the end of each wait; asyncio's sleeps are
+rounded up to a millisecond. Commands are JSON lines on stdin, and each has an answer. The feeder ends with stdin, and
+its readers end with its end of the FIFOs.
 """
 
 import contextlib
@@ -23,41 +23,43 @@ from typing import Any, Final
 
 from bridge.compare.results import percentile
 
-RELEASED: Final = "released"  # the file: two numbers of 8 bytes, native; how many are released, and whether that is all
-FIFO: Final = "wake-"  # and the number of a source
-SPIN_S: Final = 0.000_150  # before each message it is awake: a sleep may end as much too late
-SPIN_CORES_MAX: Final = 0.25  # that looking at the clock may take; at a higher rate it only sleeps
+RELEASED: Final = "released"  # the file: two native numbers of 8 bytes: how many are released, and 1 once that is all
+FIFO: Final = "wake-"  # name of a FIFO, followed by the number of a source
+SPIN_S: Final = 0.000_150  # seconds for which it is awake before each message: a sleep may end this much too late
+SPIN_CORES_MAX: Final = 0.25  # cores that polling the clock may take; at a higher rate it only sleeps
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_TIMERSLACK: Final = 29
 SIGKILL: Final = 9
-ANSWER_S: Final = 30.0  # for an answer to a command that takes no time
+ANSWER_S: Final = 30.0  # seconds for an answer to a command that takes no time
 LATE_MAX: Final = 4_000_000  # lags that are kept
 
 
 def make(folder: Path, sources: int) -> None:
-    """The files of a run, before anybody opens them."""
+    """Make the files of a run, before any process opens them."""
     (folder / RELEASED).write_bytes(bytes(16))
     for number in range(sources):
         os.mkfifo(folder / f"{FIFO}{number}", 0o600)
 
 
 def mapped(folder: Path, *, writes: bool = False) -> "memoryview[int]":
-    """The two numbers: released, and 1 once that is all. Writing one is one store of the machine's."""
+    """Map the two numbers: released, and 1 once that is all. Writing one is a single store of the machine's."""
     with open(folder / RELEASED, "r+b") as file:
         content = mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_WRITE if writes else mmap.ACCESS_READ)
     return memoryview(content).cast("Q")
 
 
 class Feeder:
-    """In the feeder's process: the numbers, and the FIFOs, which it holds open at both ends, so that a reader which is
-    killed and comes again finds them."""
+    """In the feeder's process: the numbers, and the FIFOs.
+
+    It holds the FIFOs open at both ends, so that a reader which is killed and restarted finds them.
+    """
 
     def __init__(self, folder: Path, sources: int) -> None:
         self._numbers = mapped(folder, writes=True)
         self._fifos = [os.open(folder / f"{FIFO}{n}", os.O_RDWR | os.O_NONBLOCK) for n in range(sources)]
 
     def release(self, until: int, rate: float | None, start: float) -> list[float]:
-        """Releases messages up to `until`, the first of them at `start`; by how many seconds each was late."""
+        """Release messages up to `until`, the first of them at `start`; return how many seconds each was late."""
         first = self._numbers[0]
         if rate is None:
             self._to(until)
@@ -73,12 +75,12 @@ class Feeder:
             until_now = min(until, max(number + 1, first + int((now - start) * rate) + 1))
             self._to(until_now)
             if len(late) < LATE_MAX:
-                late.extend(now - start - (one - first) / rate for one in range(number, until_now))
+                late.extend(now - start - (message - first) / rate for message in range(number, until_now))
             number = until_now
         return sorted(late)
 
     def end(self) -> None:
-        """No more comes."""
+        """Mark the end: no more messages come."""
         self._numbers[1] = 1
         self._wake()
 
@@ -88,12 +90,12 @@ class Feeder:
 
     def _wake(self) -> None:
         for fifo in self._fifos:
-            with contextlib.suppress(BlockingIOError):  # full: its reader has wakes enough
+            with contextlib.suppress(BlockingIOError):  # full: its reader has enough wake-ups
                 os.write(fifo, b"\n")
 
 
 def lags(late: Sequence[float]) -> dict[str, float]:
-    """p50, p99 and max of what is sorted, in milliseconds; empty of nothing."""
+    """Return p50, p99 and max of sorted lags, in milliseconds; empty for no lags."""
     if not late:
         return {}
     return {
@@ -104,16 +106,16 @@ def lags(late: Sequence[float]) -> dict[str, float]:
 
 
 def stood(folder: Path, count: int, late_s: float) -> str:
-    """Why a round has ended, where not all messages were offered so long after the last one was due."""
+    """Return why a round has ended if not all messages were offered this long after the last one was due."""
     late = f"{round(late_s, 1):g} s after the last message was due"
     return f"the feeder was the limit: {late} it had offered {mapped(folder)[0]:,} of {count:,}"
 
 
 class Feeding:
-    """The feeder as its parent has it. `close` ends it, and may be called twice."""
+    """The feeder, seen from its parent. `close` ends it, and may be called twice."""
 
     def __init__(self, folder: Path, sources: int, environment: dict[str, str]) -> None:
-        """Starts it; blocks until it is ready. Raises FeederError."""
+        """Start it; block until it is ready. Raises FeederError."""
         command = [sys.executable, "-P", "-m", "bridge.compare.workload.feeder", str(folder), str(sources)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
@@ -122,7 +124,7 @@ class Feeding:
         self.pid = self._process.pid
         os.set_blocking(self._process.stdout.fileno(), False)
         self._rest = b""
-        self._owed = 1  # answers that are to come: it says first that it is ready
+        self._owed = 1  # outstanding answers; its first one says that it is ready
         try:
             self._waited()
         except BaseException:
@@ -130,12 +132,15 @@ class Feeding:
             raise
 
     def release(self, until: int, rate: float | None, start: float) -> None:
-        """Has it release up to `until`, from `start` on, by the monotonic clock; `answer` says when it has."""
+        """Let it release up to `until`, from `start` on, by the monotonic clock; `answer` returns a result
+        afterwards."""
         self._say({"until": until, "rate": rate, "start": start})
 
     def answer(self) -> dict[str, float] | None:
-        """How late it was, once, when it is done with the last command; else None. What it says of those before goes
-        unheard. Raises FeederError where it is gone."""
+        """Return its lags, once, when it is done with the last command; else None.
+
+        Answers to earlier commands are dropped. Raises FeederError if the feeder is gone.
+        """
         assert self._process.stdout is not None
         with contextlib.suppress(BlockingIOError):
             self._rest += os.read(self._process.stdout.fileno(), 65_536)
@@ -149,12 +154,12 @@ class Feeding:
         return None
 
     def end(self) -> None:
-        """No more comes: sources end once they have given what was released."""
+        """Mark the end: sources end once they have given the released messages."""
         self._say({"end": True})
         self._waited()
 
     def close(self) -> None:
-        """Kills it, and waits."""
+        """Kill it, and wait."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -180,11 +185,11 @@ class Feeding:
 
 
 class FeederError(Exception):
-    """The feeder can't go on: a sentence."""
+    """The feeder cannot continue; the text is a sentence."""
 
 
 def sharpen() -> None:
-    """Has Linux wake this process when its sleep is over, not up to 50 µs later, and end it with its parent."""
+    """Let Linux wake this process when its sleep is over, not up to 50 µs later, and end it with its parent."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             libc = ctypes.CDLL(None)
@@ -193,7 +198,7 @@ def sharpen() -> None:
 
 
 def main() -> None:
-    """FOLDER SOURCES"""
+    """Run the feeder's process. Arguments: FOLDER SOURCES."""
     feeder = Feeder(Path(sys.argv[1]), int(sys.argv[2]))
     sharpen()
     gc.disable()

@@ -1,4 +1,4 @@
-"""From a job to its script: which topology, how many messages, and the reading of them in a process of its own."""
+"""Turns a job into its script: the topology, the number of messages, and their reading in a process of its own."""
 
 import json
 import math
@@ -27,21 +27,23 @@ from topology.graph import Graph
 from topology.loading import settings
 from topology.loading.load import LoadTarget, load, target_of
 
-AT_ONCE_A_SECOND: Final = 10_000  # with `--rate max`: how many messages stand for a second of `--for`
-WARM_RATE: Final = 1_000.0  # of the warm-up, with `--rate max`
+AT_ONCE_A_SECOND: Final = 10_000  # with `--rate max`: number of messages for a second of `--for`
+WARM_RATE: Final = 1_000.0  # messages per second of the warm-up, with `--rate max`
 OFFERED_MAX: Final = 3_000_000  # messages of one round
-COUNTED_MAX: Final = 1e15  # how many are told as a number
-HELD_MAX: Final = 1_000_000  # messages that are read; more are these once more
-FIRST_S: Final = 15.0  # how long all spouts together may take to give their first message
-READING_S: Final = ALL_S + 90.0  # for the process that reads, importing and closing included
+COUNTED_MAX: Final = 1e15  # larger counts are not shown as a number
+HELD_MAX: Final = 1_000_000  # messages that are read; a longer script repeats them
+FIRST_S: Final = 15.0  # seconds that all spouts together may take to give their first message
+READING_S: Final = ALL_S + 90.0  # seconds for the process that reads, importing and closing included
 LOOK_S: Final = 0.05
-SAID_MAX: Final = 300  # characters of what it has said as it died
+SAID_MAX: Final = 300  # characters of its last output when it died
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What is compared: where the topology is, with its values; its name and spouts, and what its results get from
-    Kedge. `notes`: where they get less in a run of its own."""
+    """The compared topology: where it is, its values, its name and spouts, and the guarantee of its results on Kedge.
+
+    `notes`: weaker guarantees of a normal run.
+    """
 
     target: LoadTarget
     values: dict[str, str]
@@ -51,20 +53,20 @@ class Offer:
     notes: tuple[str, ...] = ()
 
     def told(self, **beside: Any) -> dict[str, Any]:
-        """As other processes are told, which load it once more."""
+        """Return the description for other processes, which load the topology again."""
         file = str(self.target.file) if self.target.file else None
         where = {"where": self.target.where, "attribute": self.target.attribute, "file": file, "values": self.values}
         return {**where, **beside}
 
 
 def offer_of(job: ComparisonJob) -> Offer:
-    """Loads the topology, and looks whether it can be compared. Raises ConfigurationError or DeclarationError."""
+    """Load the topology, and check that it can be compared. Raises ConfigurationError or DeclarationError."""
     target, values = target_of(job.target), dict(settings.pairs(job.settings, "--set"))
     made = load(target, values)
     made.config = settings.configured(made.config, settings.pairs(job.config, "--config"), os.environ)
     require_valid(made)
     if made.companions:
-        names = ", ".join(repr(one.name) for one in made.companions)
+        names = ", ".join(repr(component.name) for component in made.companions)
         raise ConfigurationError(
             f"{target} has processes beside it ({names}), and can't be compared", code=INCOMPARABLE_TOPOLOGY
         )
@@ -73,25 +75,28 @@ def offer_of(job: ComparisonJob) -> Offer:
     notes = tuple(_unrepeatable(made))
     promised = guarantees(replaced(made, "", ""))
     assert isinstance(config, Config), "validated"
-    weakest = max((one.guarantee for one in promised), key=[*Guarantee].index, default=Guarantee.EXACTLY_ONCE)
+    weakest = max(
+        (component.guarantee for component in promised), key=[*Guarantee].index, default=Guarantee.EXACTLY_ONCE
+    )
     return Offer(target, values, name, sources, weakest.value, notes)
 
 
 def _unrepeatable(made: Graph) -> Iterator[str]:
-    """What a run of its own does not get of its spouts, and a comparison does, which gives messages again for them."""
+    """Yield the replays that a normal run does not get from its spouts, but a comparison does, as it repeats
+    messages."""
     missed = {
         "never": "can't give a message again, and is stood in for by what can: in a run of its own, what is in flight "
         "when a worker dies is lost",
         "other ids": "gives messages again under other ids, and is stood in for by what keeps them: in a run of its "
         "own, what comes again may be counted twice",
     }
-    for one in made.components:
-        if one.kind == "spout" and (text := missed.get(one.prototype.handle_repeated)):
-            yield f"The spout {one.name!r} {text}."
+    for component in made.components:
+        if component.kind == "spout" and (text := missed.get(component.prototype.given_again)):
+            yield f"The spout {component.name!r} {text}."
 
 
 def counts_of(job: ComparisonJob) -> tuple[int, int, float]:
-    """How many messages are offered in all, how many of these are not measured, and how many a second those are."""
+    """Return how many messages are offered in all, how many of these are not measured, and how many per second."""
     rate = job.rate if job.rate is not None else WARM_RATE
     warm = 1 + rate * job.warm_up_s
     measured = (job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds
@@ -105,8 +110,10 @@ def counts_of(job: ComparisonJob) -> tuple[int, int, float]:
 
 
 def read(job: ComparisonJob, offer: Offer, folder: Path, mark: str) -> Script:
-    """Reads the messages into `folder`; takes some seconds, a minute at most. Raises ConfigurationError where there are
-    none, and StartError where they can't be written."""
+    """Read the messages into `folder`; takes some seconds, a minute at most.
+
+    Raises ConfigurationError if there are none, and StartError if they cannot be written.
+    """
     count, warm, warm_rate = counts_of(job)
     try:
         said = _read(offer.told(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S), folder, mark)
@@ -126,12 +133,12 @@ def read(job: ComparisonJob, offer: Offer, folder: Path, mark: str) -> Script:
 
 
 def _unread(why: str, code: str = "", next: str = "") -> ConfigurationError:
-    """The error where there is nothing to be offered."""
+    """Return the error for a script without messages."""
     return ConfigurationError(why, code=CODES.get(code, NO_COMPARISON_MESSAGES), next=next)
 
 
 def _read(told: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:
-    """What the process says that reads. Raises OSError, and ConfigurationError where it says nothing."""
+    """Return the reader's result. Raises OSError, and ConfigurationError if it gives none."""
     folder.mkdir(exist_ok=True)
     request = folder / "request.json"
     with open(os.open(request, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
@@ -164,7 +171,7 @@ def _last(folder: Path, process: "subprocess.Popen[bytes]") -> str:
 
 
 def _nothing(offer: Offer, why: str) -> str:
-    names = " and ".join(repr(one.name) for one in offer.sources)
+    names = " and ".join(repr(source.name) for source in offer.sources)
     if why:
         return f"{names} gave no message within some seconds, so there is nothing to compare with"
     return f"{names} ended without a message, so there is nothing to compare with"

@@ -1,8 +1,8 @@
 """Reads a script from a topology's own spouts: `python -m bridge.compare.workload.read_sources FILE`, its own process.
 
-What a spout does when it is opened, and what it leaves behind, happens here and nowhere else; bolts are not opened. It
-is told what to read in a file, as JSON, and writes `script.json` beside the records: how many there are, or why none.
-Everything is bounded: how many messages, bytes and seconds. Nothing is acked, as nothing is processed.
+The effects of opening a spout happen only here; bolts are not opened. FILE says as JSON what to read. The process
+writes `script.json` beside the records: how many there are, or why none. Messages, bytes and seconds are all bounded.
+Nothing is acked, as nothing is processed.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from bridge.compare.folder import end_with, unmade
 from bridge.compare.workload.script import INDEX, RECORDS, SCRIPT, NoRoom, ScriptWriter
 from topology.components import Message, Positions, Task
 from topology.errors import KedgeError
+from topology.filesystem.safe_files import rename_over
 from topology.graph import Declared, Graph
 from topology.loading.load import LoadTarget, load
 from topology.runtime.clock import LoopClock
@@ -30,24 +31,24 @@ from topology.runtime.tasks.polling import Polling, polling
 from topology.user_frames import described, users_frames
 
 AT_ONCE: Final = 64  # messages of one poll, so that several spouts take turns
-QUIET_S: Final = 2.0  # spouts that have given nothing for so long give nothing more for a script
-ALL_S: Final = 30.0  # of reading in all
-BYTES_MAX: Final = 512 * 2**20  # of records
-CLOSE_S: Final = 5.0  # for closing one spout
+QUIET_S: Final = 2.0  # seconds without a message after which no more are expected
+ALL_S: Final = 30.0  # seconds of reading in all
+BYTES_MAX: Final = 512 * 2**20  # bytes of records
+CLOSE_S: Final = 5.0  # seconds for closing one spout
 
 
 @dataclass
 class ReadProgress:
-    """How far the reading is."""
+    """The progress of the reading."""
 
     wanted: int
-    first_s: float  # how long all spouts together may take to give their first message
+    first_s: float  # seconds that all spouts together may take to give their first message
     last_at: float = 0.0  # when the last message came, by the loop's clock
-    why: str = ""  # why no more is wanted, where that is not the spouts' end
+    why: str = ""  # why reading stops, if not because the spouts ended
 
 
 class ForgottenNotes:
-    """`topology.components.Notes` of a process that nobody will ask again."""
+    """`topology.components.Notes` of a process that no run continues."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -68,12 +69,12 @@ class SourceReader:
         self._polling: Polling | None = None
 
     async def open(self) -> None:
-        """Raises what its `open` raises."""
+        """Open the spout. Raises the exceptions of its `open`."""
         await _awaited(self.spout.open(self.task, Positions()))
         self._polling = polling(self.spout)
 
     async def read(self, writer: ScriptWriter, seen: ReadProgress) -> None:
-        """Writes what it gives, until it ends or enough is there."""
+        """Write the spout's messages, until it ends or there are enough."""
         assert self._polling is not None, "opened"
         while not seen.why:
             messages: Sequence[Message[Any]] = await self._polling.poll(AT_ONCE)
@@ -93,7 +94,7 @@ class SourceReader:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Never raises: what it has given is there."""
+        """Close the spout. Never raises, because its messages are already written."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(CLOSE_S):
                 if self._polling is not None:
@@ -102,7 +103,7 @@ class SourceReader:
 
 
 class SpoutError(Exception):
-    """What a spout raised, and which, and where: "opening it" or "reading it"."""
+    """A spout's exception, with the spout's name and the step: "opening it" or "reading it"."""
 
     def __init__(self, name: str, doing: str, error: BaseException) -> None:
         super().__init__(name)
@@ -110,20 +111,20 @@ class SpoutError(Exception):
 
 
 async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder: Path) -> str:
-    """Reads all tasks of its spouts; returns why it has ended: "" where they have. Raises SpoutError and NoRoom."""
+    """Read all tasks of the spouts; return why it has ended, "" if they have. Raises SpoutError and NoRoom."""
     loop = asyncio.get_running_loop()
     seen.last_at = begun = loop.time()
     tasks = [
-        SourceReader(number, one, _task(topology.name, one, index, folder, loop))
-        for number, one in enumerate(one for one in topology.components if one.kind == "spout")
-        for index in range(one.tasks)
+        SourceReader(number, entry, _task(topology.name, entry, index, folder, loop))
+        for number, entry in enumerate(entry for entry in topology.components if entry.kind == "spout")
+        for index in range(entry.tasks)
     ]
     reading: list[asyncio.Task[None]] = []
     try:
-        for one in tasks:
-            await _blamed(one, "opening it", one.open())
-        reading = [asyncio.create_task(_blamed(one, "reading it", one.read(writer, seen))) for one in tasks]
-        while (left := [one for one in reading if not one.done()]) and not seen.why:
+        for entry in tasks:
+            await _blamed(entry, "opening it", entry.open())
+        reading = [asyncio.create_task(_blamed(entry, "reading it", entry.read(writer, seen))) for entry in tasks]
+        while (left := [entry for entry in reading if not entry.done()]) and not seen.why:
             await asyncio.wait(left, timeout=0.1, return_when=asyncio.FIRST_EXCEPTION)
             for done in filter(asyncio.Task.done, reading):
                 done.result()
@@ -136,13 +137,13 @@ async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder
         for pending in reading:
             pending.cancel()
         await asyncio.gather(*reading, return_exceptions=True)
-        for one in tasks:
-            await one.close()
+        for entry in tasks:
+            await entry.close()
     return seen.why
 
 
 def main() -> int:
-    """Reads what its file says; the exit status is 0 where `script.json` tells how it was."""
+    """Read the spouts of FILE; the exit status is 0 if `script.json` has the result."""
     told: dict[str, Any] = json.loads(Path(sys.argv[1]).read_bytes())
     folder = Path(told["folder"])
     end_with(folder.parent)
@@ -159,12 +160,12 @@ def main() -> int:
     except SpoutError as error:
         said = _said(error)
     except OSError as error:
-        for name in (RECORDS, INDEX):  # so that there is room for the word
+        for name in (RECORDS, INDEX):  # makes room for the result
             (folder / name).unlink(missing_ok=True)
         said = {"unmade": unmade(error)}
     beside = folder / f".{SCRIPT}"
     beside.write_text(json.dumps(said))
-    os.replace(beside, folder / SCRIPT)
+    rename_over(beside, folder / SCRIPT)
     return 0
 
 

@@ -1,5 +1,5 @@
-"""What `samples.py` beside a topology's file says of it: data, made by the function of the file's name, for a topology
-that is given no settings; and by what it counts, in COUNTED under that name.
+"""The contents of `samples.py` beside a topology's file. A function of the topology's name makes data for a topology
+without settings. COUNTED names the key by which it counts.
 
 Knows files and imports; must not know what is measured.
 """
@@ -22,9 +22,10 @@ COUNTED: Final = "COUNTED"
 
 @contextmanager
 def sample_of(target: str) -> Iterator[tuple[str, ...]]:
-    """Settings, NAME=VALUE each, that read the data made for `target`; none if nothing makes any.
+    """Yield settings, NAME=VALUE each, that read the data made for `target`; none if no function makes any.
 
-    The data are in a folder of their own, which is gone afterwards. Raises what the maker raises, OSError for one.
+    The data are in a folder of their own, which is removed afterwards. Raises the exceptions of the maker, for example
+    OSError.
     """
     maker = _maker(target)
     if maker is None:
@@ -35,23 +36,22 @@ def sample_of(target: str) -> Iterator[tuple[str, ...]]:
 
 
 def counted_of(target: str) -> tuple[str, str] | tuple[()]:
-    """A regex and a group of it, by which the topology counts messages; () where nothing says so. Raises
-    ConfigurationError for what is none."""
+    """Return a regex and a group of it, by which the topology counts messages; () if it is not declared.
+
+    Raises ConfigurationError for an invalid declaration.
+    """
     module, name = _samples(target)
     found = getattr(module, COUNTED, {}).get(name) if module is not None else None
     if found is None:
         return ()
     try:
         pattern, key = found
-        known = key in re.compile(pattern).groupindex
+        if key in re.compile(pattern).groupindex:
+            return pattern, key
     except (TypeError, ValueError, re.error):
-        known = False
-    if not known:
-        text = (
-            f"{SAMPLES} has in {COUNTED} under {name!r} no pair of a regular expression and the name of a group of it"
-        )
-        raise ConfigurationError(text, code=INVALID_COUNTED)
-    return pattern, key
+        pass
+    text = f"{SAMPLES} has in {COUNTED} under {name!r} no pair of a regular expression and the name of a group of it"
+    raise ConfigurationError(text, code=INVALID_COUNTED)
 
 
 def _maker(target: str) -> Callable[[Path], dict[str, str]] | None:
@@ -61,7 +61,7 @@ def _maker(target: str) -> Callable[[Path], dict[str, str]] | None:
 
 
 def _samples(target: str) -> tuple[Any, str]:
-    """The module, None where there is none, and the name that the topology has in it."""
+    """Return the module, None if there is none, and the topology's name in it."""
     found = target_of(target)
     file = found.file or _file_of(found.where)
     if file is None or not (samples := file.with_name(SAMPLES)).is_file():

@@ -1,8 +1,8 @@
 """The script of a comparison: the messages that every mode is offered, as files that each process maps.
 
-A folder with three files: `records`, their bytes one after the other; `index`, an entry each of where they are and of
-which spout and stream; `script.json`, the rest. Messages are numbered from 0, all spouts together; one that was not
-read is one that was, once more: number k is the (k modulo `held`)-th.
+A folder with three files: `records`, the messages' bytes in sequence; `index`, an entry per message with its place,
+spout and stream; `script.json`, the rest. Messages are numbered from 0, all spouts together. A script longer than what
+was read repeats it: number k is the (k modulo `held`)-th.
 """
 
 import json
@@ -25,7 +25,7 @@ ENTRY: Final = Struct("<QIHH")  # begins at, bytes, spout, stream
 
 @dataclass(frozen=True)
 class ScriptSource:
-    """A spout: its name, the one that its identities are made of, and the classes that it emits."""
+    """A spout: its name, the name that its identities are made of, and the classes that it emits."""
 
     name: str
     known_as: str
@@ -33,11 +33,11 @@ class ScriptSource:
 
 
 class NoRoom(OSError):
-    """The script's own files can't be written; no error of a spout's."""
+    """The script's own files cannot be written; it is no error of a spout's."""
 
 
 class ScriptWriter:
-    """Writes `records` and `index`. `close` gives the files back."""
+    """Writes `records` and `index`. `close` closes the files."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError."""
@@ -46,7 +46,7 @@ class ScriptWriter:
         self._index: BinaryIO = open(folder / INDEX, "wb")  # noqa: SIM115 – so is this one
 
     def add(self, spout: int, stream: int, record: Record) -> None:
-        """One more. Raises RecordError for a record that has no bytes, and NoRoom."""
+        """Add a message. Raises RecordError for a record that has no bytes, and NoRoom."""
         content = encode(record)
         try:
             self._index.write(ENTRY.pack(self.size, len(content), spout, stream))
@@ -57,36 +57,36 @@ class ScriptWriter:
         self.size += len(content)
 
     def close(self) -> None:
-        """What was added is in the files. Raises OSError."""
+        """Write everything that was added into the files. Raises OSError."""
         self._records.close()
         self._index.close()
 
 
 class ScriptedMessages:
-    """The records of a folder, for whoever reads them. `sources` in the order of the topology."""
+    """The records of a folder, for reading. `sources` are in the order of the topology."""
 
     def __init__(self, folder: Path, sources: Sequence[ScriptSource]) -> None:
-        """Maps the files. Raises OSError."""
+        """Map the files. Raises OSError."""
         self.sources = tuple(sources)
         self._index = _mapped(folder / INDEX)
         self._records = memoryview(_mapped(folder / RECORDS))
         self.held = len(self._index) // ENTRY.size
-        self._decoders = [[decoder(cls) for cls in one.streams] for one in sources]
+        self._decoders = [[decoder(cls) for cls in source.streams] for source in sources]
 
     def spout(self, number: int) -> int:
-        """Of which source a message is."""
+        """Return the number of a message's source."""
         source: int = self._entry(number)[2]
         return source
 
     def record(self, number: int) -> Record:
-        """Its record, made anew. Raises RecordError for bytes that are none."""
+        """Return a new record of this message. Raises RecordError for invalid bytes."""
         at, size, spout, stream = self._entry(number)
-        # a decoder takes whatever has bytes, without a copy
+        # a decoder takes any buffer, without a copy
         record: Record = self._decoders[spout][stream](self._records[at : at + size])
         return record
 
     def of(self, spout: int) -> list[int]:
-        """The numbers of all messages of a source, of those that are held."""
+        """Return the numbers of all held messages of a source."""
         return [number for number, entry in enumerate(ENTRY.iter_unpack(self._index)) if entry[2] == spout]
 
     def _entry(self, number: int) -> tuple[Any, ...]:
@@ -94,27 +94,30 @@ class ScriptedMessages:
 
 
 class SourceTurns:
-    """Which of all messages are one source's, where those that are held come round again and again."""
+    """The numbers of one source's messages, if the held messages are repeated."""
 
     def __init__(self, own: Sequence[int], held: int) -> None:
-        """`own`: the numbers of the source's among the first `held`, in order; at least one."""
+        """`own`: the numbers of the source's messages among the first `held`, in order; at least one."""
         self._own, self._held = own, held
 
     def number(self, place: int) -> int:
-        """The number of its `place`-th message, from 0."""
+        """Return the number of its `place`-th message, from 0."""
         rounds, at = divmod(place, len(self._own))
         return rounds * self._held + self._own[at]
 
     def before(self, number: int) -> int:
-        """How many of its messages have a lower number."""
+        """Return how many of its messages have a lower number."""
         rounds, at = divmod(number, self._held)
         return rounds * len(self._own) + bisect_left(self._own, at)
 
 
 @dataclass(frozen=True)
 class Script:
-    """What is offered, and when. `count` messages in all; the first `warm` are not measured, and the first of all tells
-    that a system is up. `rate`: a second, None for all at once; `warm_rate`: that of the warm-up."""
+    """The messages that are offered, and their times.
+
+    count      messages in all; the first `warm` are not measured, and the very first shows that a system is up.
+    rate       messages per second, None for all at once; `warm_rate`: that of the warm-up.
+    """
 
     folder: Path
     topology: str
@@ -132,11 +135,11 @@ class Script:
         return ScriptedMessages(self.folder, self.sources)
 
     def record(self, number: int) -> Record:
-        """A message's record."""
+        """Return a message's record."""
         return self.messages.record(number)
 
     def text(self, number: int) -> str:
-        """What a message says, as one line: its field `text`, or all of its fields as JSON."""
+        """Return a message's text as one line: its field `text`, or all of its fields as JSON."""
         record = self.record(number)
         said = getattr(record, "text", None)
         if not isinstance(said, str):
@@ -144,12 +147,12 @@ class Script:
         return " ".join(said.splitlines())
 
     def due_ns(self, number: int, start_ns: int) -> int:
-        """When a measured message is due, where the first one is at `start_ns`, by the monotonic clock."""
+        """Return when a measured message is due if the first one is due at `start_ns`, by the monotonic clock."""
         return start_ns + (round((number - self.warm) / self.rate * 1e9) if self.rate is not None else 0)
 
 
 def kept(folder: Path) -> dict[str, Any]:
-    """What `script.json` says."""
+    """Return the content of `script.json`."""
     told: dict[str, Any] = json.loads((folder / SCRIPT).read_bytes())
     return told
 

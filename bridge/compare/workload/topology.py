@@ -2,10 +2,11 @@
 
     kedge run bridge.compare.workload.topology:topology --set job=FILE [--workers 2 | --engine spark …]
 
-Each spout gives way to `Scripted`, which gives what the feeder has released; each sink to a `ArrivalProbe`, which
-writes down what has arrived and when, and what a bolt emits that nobody reads goes to one, too. All bolts in between
-are the user's own, on the same streams and groupings, so results have the identities that they have anywhere. No sink
-of theirs runs."""
+`Scripted` replaces each spout, and gives the messages that the feeder has released. `ArrivalProbe` replaces each sink,
+and writes down each arrival and its time. It also takes emissions that no bolt reads. All bolts in between are the
+user's own, on the same streams and groupings, so results have the same identities as anywhere. The user's sinks do not
+run.
+"""
 
 import asyncio
 import contextlib
@@ -27,16 +28,18 @@ from topology.groupings import Global
 from topology.loading.load import LoadTarget, load
 from topology.records import Record
 
-ACKED: Final = "acked"  # the file: 8 bytes a message, when it was acked, by the monotonic clock in ns; 0: it was not
-GIVEN: Final = -1  # there, of the first message: it was given, and is not acked yet
-PROBES: Final = "probes"  # the folder of what has arrived
-ARRIVED: Final = Struct("=QQq")  # origin, identity, when; the last one is not 0 once all of it is there
-CHUNK: Final = ARRIVED.size * 2**16  # bytes of one file of a probe's, which has its room before it is written
+# the file: 8 bytes per message with the time of its ack, in ns of the monotonic clock; 0: not acked
+ACKED: Final = "acked"
+GIVEN: Final = -1  # in that file, for the first message: it was given, and is not acked yet
+PROBES: Final = "probes"  # the folder of the arrivals
+# origin, identity, time; the time is written last, and is not 0 once the entry is complete
+ARRIVED: Final = Struct("=QQq")
+CHUNK: Final = ARRIVED.size * 2**16  # bytes of one file of a probe, which are reserved before it is written
 AT_ONCE: Final = 128  # messages of one poll
 
 
 class Scripted(Spout):
-    """Gives the messages of one source as they are released, each under its number, from where it was."""
+    """Gives the messages of one source as they are released, each under its number, from its position on."""
 
     def __init__(self, script: str, run: str, number: int, sources: tuple[ScriptSource, ...]) -> None:
         self.script, self.run = script, run
@@ -51,14 +54,14 @@ class Scripted(Spout):
         last = positions.get("")
         self._next = self._turns.before(last) if isinstance(last, int) else 0
         self._waiting: asyncio.Future[None] | None = None
-        self._alone = False  # whether the feeder is gone
+        self._alone = False  # True if the feeder is gone
         self._loop = asyncio.get_running_loop()
         self._fifo = os.open(run / f"{FIFO}{self.source}", os.O_RDONLY | os.O_NONBLOCK)
         self._loop.add_reader(self._fifo, self._woken)
-        self._woken()  # the end of a feeder that was gone before wakes nobody
+        self._woken()  # a feeder that ended before this wakes no reader
 
     async def poll(self, limit: int) -> Sequence[Message[Record]]:
-        """Waits until something is released; ends with the feeder, or where it has said that this was all."""
+        """Wait until a message is released; end with the feeder, or when it has marked the end."""
         while True:
             over = self._numbers[1] or self._alone
             until = self._turns.before(self._numbers[0])
@@ -93,8 +96,11 @@ class Scripted(Spout):
 
 
 class ArrivalProbe(Bolt):
-    """Writes down what arrives: its origin, its identity and the time. It is in the system's pages at once, and stays
-    there whatever becomes of this process. Whoever reads it tells what was repeated by the identities."""
+    """Writes down each arrival: its origin, its identity and the time.
+
+    An entry is in the system's pages at once, and stays there if this process dies. Readers find repeated results by
+    their identities.
+    """
 
     drops_replays: ClassVar[bool] = True
 
@@ -105,7 +111,7 @@ class ArrivalProbe(Bolt):
         self._name = f"{task.component}.{task.index}"
         self._chunk = self._at = 0
         self._map: mmap.mmap | None = None
-        self._map = self._more()  # where there is no room for it, the run ends before anything is measured
+        self._map = self._more()  # if there is no room for it, the run ends before anything is measured
 
     def execute(self, tup: Tuple[Any], out: Collector[Never]) -> None:
         if self._map is None or self._at == CHUNK:
@@ -120,7 +126,7 @@ class ArrivalProbe(Bolt):
             self._map = None
 
     def _more(self) -> mmap.mmap:
-        """A new file, of no life of this task before."""
+        """Return a new file, not one of an earlier life of this task."""
         if self._map is not None:
             self._map.close()
         folder = Path(self.run) / PROBES
@@ -128,22 +134,25 @@ class ArrivalProbe(Bolt):
             path = folder / f"{self._name}.{self._chunk:06}"
             self._chunk += 1
             with contextlib.suppress(FileExistsError), open(path, "x+b") as file:
-                file.write(bytes(CHUNK))  # its room: a page that finds none later would be a SIGBUS
+                file.write(bytes(CHUNK))  # reserves the file's room: a page without room would later be a SIGBUS
                 file.flush()
                 self._at = 0
                 return mmap.mmap(file.fileno(), CHUNK)
 
 
 def acks(run: Path, *, writes: bool = False) -> "memoryview[int]":
-    """When each message was acked."""
+    """Return the time of each message's ack."""
     with open(run / ACKED, "r+b") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writes else mmap.ACCESS_READ)
     return memoryview(content).cast("q")
 
 
 def topology(job: str) -> Graph:
-    """What a job's file says: `where`, `attribute`, `file`, `values` of the user's topology; `script` and `run`, its
-    folders; `sources` by name. This process ends with the comparison. Raises as loading does."""
+    """Load the topology of a job's file, and replace its ends.
+
+    The file has `where`, `attribute`, `file`, `values` of the user's topology; `script` and `run`, its folders;
+    `sources` by name. This process ends with the comparison. Raises the exceptions of loading.
+    """
     told: Mapping[str, Any] = json.loads(Path(job).read_bytes())
     end_with(Path(told["run"]).parent)
     file = Path(told["file"]) if told["file"] else None
@@ -152,34 +161,34 @@ def topology(job: str) -> Graph:
 
 
 def replaced(made: Graph, script: str, run: str) -> Graph:
-    """The same topology with both of its ends replaced; changes it."""
+    """Replace both ends of the topology, in place, and return it."""
     sources = sources_of(made)
     probe = ArrivalProbe(run)
-    read = {(one.component, one.cls) for declared in made.components for one in declared.inputs if not one.dead}
-    read |= {(one.component, None) for declared in made.components for one in declared.inputs if one.cls is None}
-    for number, name in enumerate([one.name for one in sources]):
-        spout = next(one for one in made.components if one.name == name)
+    read = {(entry.component, entry.cls) for declared in made.components for entry in declared.inputs if not entry.dead}
+    read |= {(entry.component, None) for declared in made.components for entry in declared.inputs if entry.cls is None}
+    for number, name in enumerate([entry.name for entry in sources]):
+        spout = next(entry for entry in made.components if entry.name == name)
         spout.prototype, spout.tasks = Scripted(script, run, number, sources), 1
     unread = [
-        (one, cls)
-        for one in made.components
-        if one.kind == "bolt"
-        for cls in one.streams
-        if not {(one.name, cls), (one.name, None)} & read
+        (entry, cls)
+        for entry in made.components
+        if entry.kind == "bolt"
+        for cls in entry.streams
+        if not {(entry.name, cls), (entry.name, None)} & read
     ]
-    for one in made.components:
-        if one.kind == "bolt" and not one.streams:
-            one.prototype, one.shape, one.takes = probe, "execute", ()
-            one.waits, one.concurrency, one.every = False, 1, None
-    for number, (one, cls) in enumerate(unread):
-        made.components.append(_probed(made, f"unread-{number}", one, cls, probe, one.place))
+    for entry in made.components:
+        if entry.kind == "bolt" and not entry.streams:
+            entry.prototype, entry.shape, entry.takes = probe, "execute", ()
+            entry.waits, entry.concurrency, entry.every = False, 1, None
+    for number, (entry, cls) in enumerate(unread):
+        made.components.append(_probed(made, f"unread-{number}", entry, cls, probe, entry.place))
     return made
 
 
 def sources_of(made: Graph) -> tuple[ScriptSource, ...]:
-    """The spouts of a topology, in its order."""
-    spouts = [one for one in made.components if one.kind == "spout"]
-    return tuple(ScriptSource(one.name, one.known_as, tuple(one.streams)) for one in spouts)
+    """Return the spouts of a topology, in its order."""
+    spouts = [spout for spout in made.components if spout.kind == "spout"]
+    return tuple(ScriptSource(spout.name, spout.known_as, tuple(spout.streams)) for spout in spouts)
 
 
 def _probed(made: Graph, name: str, one: Declared, cls: type[Record], probe: ArrivalProbe, place: Place) -> Declared:

@@ -1,4 +1,4 @@
-"""One file for each command. Each is light to import, and imports what it needs when it is called.
+"""The commands, one file each. Each file is light to import, and imports what it needs when the command is called.
 
-Must not know another command.
+A command must not know another command.
 """

@@ -1,4 +1,4 @@
-"""`kedge check`: every mistake of a declaration, and what a replay would make wrong; nothing is run."""
+"""`kedge check`: report all mistakes of a declaration, and what a replay would make wrong, without running anything."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = (
     ("kedge check alerts.py", "the topology in this file"),
-    ("kedge check shop.alerts:nightly --set path=x.log", "what this function makes"),
-    ("kedge check alerts.py --guarantees", "what each sink gets, and which bolt or spout is the weakest on the way"),
-    ("kedge check alerts.py --engine spark", "what Spark can't run of it, and why"),
+    ("kedge check shop.alerts:nightly --set path=x.log", "the topology that this function makes"),
+    ("kedge check alerts.py --guarantees", "the guarantee of each sink, and the components that limit it"),
+    ("kedge check alerts.py --engine spark", "the parts that Spark can't run, and why"),
 )
 
 
@@ -28,24 +28,20 @@ def check(
     config: ConfigOption = None,
     guarantees: Annotated[
         bool,
-        typer.Option("--guarantees", help="Tell what each sink gets, exactly once or less, and owing to whom."),
+        typer.Option("--guarantees", help="Show the delivery guarantee of each sink and the component that limits it."),
     ] = False,
-    no_state: Annotated[
-        bool, typer.Option("--no-state", help="As --guarantees, of a run with --no-state, which keeps nothing.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The guarantees as a JSON object, and nothing else on stdout.")
-    ] = False,
+    no_state: Annotated[bool, typer.Option("--no-state", help="Show the guarantees of a run with --no-state.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the guarantees, as a JSON object.")] = False,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", metavar="NAME", help="Find what that engine can't run of it, too: spark."),
+        typer.Option("--engine", metavar="NAME", help="Also report what this engine can't run: spark."),
     ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Find every mistake of a topology, without running it.
 
-    Warns besides of what a replay would make wrong, and of an extra that it needs and that is not installed. Nothing is
-    read, stored or started, and no secret is needed.
+    Also warns about results that a replay would make wrong, and about extras that the topology needs and that are not
+    installed. Reads, stores and starts nothing, and needs no secret.
     """
     absent: list[str] = []
     topology, _ = declared(target, set_ or [], config or [], absent=absent)
@@ -77,14 +73,14 @@ def check(
         for line in promises.lines(promised(topology, keeps=not no_state)):
             terminal.put(line)
     if engine is not None:
-        terminal.put(f"on {printable(engine)}: all that is declared can run there; nothing was started")
+        terminal.put(f"on {printable(engine)}: the whole topology can run there; nothing was started")
 
 
 def _missing(topology: "Graph") -> Iterator[str]:
-    """Components whose modules are not installed here: those are imported only when the component opens."""
+    """Return a warning for each module that a component imports when it opens, and that is not installed."""
     from topology.loading.load import how_to_install
 
-    for one in topology.components:
-        for module in getattr(one.prototype, "imports_at_open", ()):
+    for component in topology.components:
+        for module in getattr(component.prototype, "imports_at_open", ()):
             if find_spec(module) is None:
-                yield f"{one.name!r} needs {module}, which is not installed here: {how_to_install(module)}"
+                yield f"{component.name!r} needs {module}, which is not installed here: {how_to_install(module)}"

@@ -1,6 +1,6 @@
-"""`kedge completion`: a script that teaches a shell to complete kedge's commands, options and their values.
+"""`kedge completion`: a script for a shell that completes kedge's commands, options and their values.
 
-The script asks `kedge` itself at each press of the key; what it answers is Typer's.
+The script calls `kedge` at each press of the key; Typer makes the answer.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ EXAMPLES: Final = (
 
 
 class Shell(StrEnum):
-    """Those that there is a script for."""
+    """The shells that have a script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -26,7 +26,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
-    """Print the script that has your shell complete kedge."""
+    """Print the script that makes your shell complete kedge."""
     from importlib import import_module
 
     from topology.cli.main import COMPLETING

@@ -1,6 +1,7 @@
-"""`kedge dead`: the messages that nobody could process: to list, to look at, to replay, to drop.
+"""`kedge dead`: list, show, replay and drop dead letters, the messages that could not be processed.
 
-Where a run has the state directory, it is asked, since nobody else may open its files; else they are opened here.
+If a run uses the state directory, the command asks the run, because only the run may open its files. Otherwise the
+command opens the files.
 """
 
 import shutil
@@ -25,36 +26,38 @@ if TYPE_CHECKING:
     from topology.storage.values import Letter
 
 EXAMPLES: Final = (
-    ("kedge dead list", "all of the only topology in this folder, the newest last"),
+    ("kedge dead list", "all letters of the only topology in this folder, the newest last"),
     ("kedge dead list --json | jq -r 'select(.spout == \"lines\") | .name'", "their names, for further commands"),
     ("kedge dead show 0-17", "record, traceback, attempts"),
-    ("kedge dead replay 0-17 0-18", "these two, once what had failed is mended"),
-    ("kedge dead replay --all --topology ssh-alerts", "all of one topology"),
-    ("kedge dead drop 0-17", "after a question on a terminal"),
+    ("kedge dead replay 0-17 0-18", "these two, after you have fixed the cause"),
+    ("kedge dead replay --all --topology ssh-alerts", "all letters of one topology"),
+    ("kedge dead drop 0-17", "asks first if it runs on a terminal"),
 )
-LIMIT: Final = 100  # letters that are listed unless told otherwise
-PAGE: Final = 200  # that one question asks for: their texts fit into an answer
-NAMES_MAX: Final = 500  # that one question names
-SHOWN_AT_ONCE: Final = 1  # whole letters in one answer: a record may be large
-SHOWN_CHARACTERS: Final = 8_000_000  # that are held until they are written
-MISSING_MAX: Final = 20  # names that are told one by one, of those that are not there
-TOLD_MAX: Final = 10  # and of those that something was done to
-LISTED_MAX: Final = 1_000_000  # that a run may have, for all that is believed
+LIMIT: Final = 100  # letters listed without --limit
+PAGE: Final = 200  # letters per list request: their texts fit into one answer
+NAMES_MAX: Final = 500  # names per request
+SHOWN_AT_ONCE: Final = 1  # complete letters per answer: a record may be large
+SHOWN_CHARACTERS: Final = 8_000_000  # characters held in memory until they are written
+MISSING_MAX: Final = 20  # unknown names that are printed; the others are counted
+TOLD_MAX: Final = 10  # names of replayed or dropped letters that are printed
+LISTED_MAX: Final = 1_000_000  # letters that the command accepts from a run; more are an invalid answer
 NONE: Final = "there are no dead letters"
 
 NamesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME...", help="As kedge dead list shows them: 0-17.")
+    list[str] | None, typer.Argument(metavar="NAME...", help="Names that kedge dead list prints: 0-17.")
 ]
-SomeNamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="As kedge dead list shows them: 0-17.")]
-AllOption = Annotated[bool, typer.Option("--all", help="All that there are.")]
-LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", help=f"The newest N; {LIMIT} unless given.")]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="A JSON object in each line.")]
+SomeNamesArgument = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="Names that kedge dead list prints: 0-17.")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", help=f"List the newest N. Default: {LIMIT}.")]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def dead() -> None:
     """List, show, replay or drop dead letters.
 
-    A message whose replays are spent, or that a bolt rejects, is kept with its record and the traceback.
+    Kedge keeps a message whose replays are spent, or that a bolt rejects, with its record and the traceback.
     """
 
 
@@ -98,9 +101,9 @@ def show(
     as_json: AsJsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show everything about dead letters.
+    """Show all details of dead letters.
 
-    What failed where, and why; the record, and the traceback.
+    Shows the component that failed, the reason, the record and the traceback.
     """
     from topology.cli.dead_letters import as_json as json_of
     from topology.cli.dead_letters import details
@@ -116,7 +119,7 @@ def show(
                     lines = [json_of(letter, whole=True)] if as_json else [*([""] if found else []), *details(letter)]
                     texts.append("\n".join(lines))
                     found.append(letter.name)
-        for text in texts:  # whoever reads them may take his time, and nobody has the directory meanwhile
+        for text in texts:  # a slow reader may take its time: the directory is released by now
             terminal.put(text)
     raise typer.Exit(_missing(_without(names, found)))
 
@@ -130,8 +133,8 @@ def replay(
 ) -> None:
     """Replay dead letters.
 
-    Each is processed once more, under the identity that it had. One that is processed is gone; one that fails again is
-    kept again.
+    Kedge processes each letter once more, under its old identity. A letter that is processed is removed. A letter that
+    fails again is kept.
     """
     _check_names(names, all_, "replay")
     with _asking(topology, state_dir) as ask:
@@ -144,7 +147,7 @@ def replay(
 def drop(
     names: NamesArgument = None,
     all_: AllOption = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     topology: TopologyOption = None,
     state_dir: WhereOption = None,
     debug: DebugOption = False,
@@ -153,13 +156,13 @@ def drop(
     _check_names(names, all_, "drop")
     meant = names or None  # None: all
     if not yes and _answering():
-        meant = names or _all(topology, state_dir)  # of now, and none that comes while nobody has answered
+        meant = names or _all(topology, state_dir)  # the present letters, and none that arrives before the answer
         count = len({*meant})
         if count == 0:
             terminal.say(NONE)
             return
         if not typer.confirm(f"drop {count:,} dead letter{'s' * (count != 1)} for good?", err=True):
-            terminal.say("nothing is dropped")
+            terminal.say("dropped nothing")
             raise typer.Exit(1)
     with _asking(topology, state_dir) as ask:
         done, problems, unknown = _done(ask, "drop", meant)
@@ -177,13 +180,13 @@ def _asking(topology: str | None, state_dir: Path | None) -> "Asked":
 
 
 def _listed(ask: "Asked") -> "Iterator[Letter]":
-    """All letters, oldest first, without their records."""
+    """Yield all letters, oldest first, without their records."""
     from topology.cli import run_client
     from topology.storage.encoding.packing import letter_of
 
     after, count = "", 0
     while count <= LISTED_MAX:
-        letters = [letter_of(one) for one in ask("list", after=after, limit=PAGE).letters]
+        letters = [letter_of(packed) for packed in ask("list", after=after, limit=PAGE).letters]
         yield from letters
         count += len(letters)
         if not letters or letters[-1].name == after:
@@ -193,14 +196,14 @@ def _listed(ask: "Asked") -> "Iterator[Letter]":
 
 
 def _all(topology: str | None, state_dir: Path | None) -> list[str]:
-    """The names of all letters. Nobody has the directory when it returns: while a question stands, a run may begin."""
+    """Return the names of all letters. Releases the directory, so that a run may start while the user is asked."""
     with _asking(topology, state_dir) as ask:
         return [letter.name for letter in _listed(ask)]
 
 
 def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str], int, list[str]]:
-    """Does it to these letters, or to all. Returns the names of those it was done to, 1 where something was wrong, and
-    the names that there is no letter of."""
+    """Replay or drop these letters, or all. Return the names of the letters that it was done to, 1 if there was a
+    problem (else 0), and the unknown names."""
     done: list[str] = []
     status = 0
     for chunk in _chunks(names, NAMES_MAX) if names else [()]:
@@ -210,7 +213,7 @@ def _done(ask: "Asked", act: str, names: Sequence[str] | None) -> tuple[list[str
             terminal.say(f"kedge: {printable(line)}", level="error")
             status = 1
     unknown = _without(names or (), done)
-    if status and unknown:  # what is not done may be there all the same
+    if status and unknown:  # a letter that was not handled may still exist
         unknown = _without(unknown, [letter.name for letter in _listed(ask)])
     return done, status, unknown
 
@@ -232,16 +235,16 @@ def _without(names: Sequence[str], found: Sequence[str]) -> list[str]:
 
 
 def _missing(names: Sequence[str]) -> int:
-    """Tells of names that there is no letter of. Returns the exit status."""
+    """Print the unknown names. Return the exit status."""
     for name in names[:MISSING_MAX]:
         terminal.say(f"kedge: there is no dead letter {escaped(name)!r:.80}", level="error")
     if len(names) > MISSING_MAX:
-        terminal.say(f"kedge: and {len(names) - MISSING_MAX:,} more are not there", level="error")
+        terminal.say(f"kedge: {len(names) - MISSING_MAX:,} more do not exist", level="error")
     return 1 if names else 0
 
 
 def _tell(done: Sequence[str], several: str, one: str, *, none: bool) -> None:
-    """What was done to which. `none`: whether there was nothing that it could be done to."""
+    """Print what was done to which letters. `none`: True if there were no letters."""
     if done:
         listed = ", ".join(done[:TOLD_MAX]) + (", …" if len(done) > TOLD_MAX else "")
         what = f"1 dead letter {one}" if len(done) == 1 else f"{len(done):,} dead letters {several}"
@@ -251,5 +254,5 @@ def _tell(done: Sequence[str], several: str, one: str, *, none: bool) -> None:
 
 
 def _answering() -> bool:
-    """Whether a question can be asked: elsewhere than on a terminal nobody could answer, and what was typed counts."""
+    """Return True if stdin and stderr are a terminal, so that the user can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()

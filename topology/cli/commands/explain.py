@@ -1,4 +1,4 @@
-"""`kedge explain`: what a code means and what to do, out of the catalogue; without a code, all there are."""
+"""`kedge explain`: print the meaning of an error code and the next step; without a code, list all codes."""
 
 from functools import partial
 from string import digits
@@ -14,17 +14,17 @@ from topology.codes.code import Code
 from topology.codes.command_line import UNKNOWN_ERROR_CODE
 from topology.errors import ConfigurationError
 
-SHOWN_MAX: Final = 80  # characters of what is no code
-WIDTH: Final = 88  # columns that a text is wrapped to
-EXAMPLES: Final = (("kedge explain K112", "what the code of an error means"),)
+SHOWN_MAX: Final = 80  # characters of an unknown code that the error message shows
+WIDTH: Final = 88  # columns; texts are wrapped to this width
+EXAMPLES: Final = (("kedge explain K112", "the meaning of this error code"),)
 
 CodeArgument = Annotated[
-    str | None, typer.Argument(metavar="CODE", help="As an error shows it: K112. Without one, all are listed.")
+    str | None, typer.Argument(metavar="CODE", help="The code that an error shows: K112. Default: list all codes.")
 ]
 
 
 def explain(code: CodeArgument = None, debug: DebugOption = False) -> None:
-    """Say what the code of an error means, and what to do about it."""
+    """Explain an error code, and what to do about the error."""
     if code is None:
         terminal.put("\n".join(_all()))
         return
@@ -36,21 +36,21 @@ def explain(code: CodeArgument = None, debug: DebugOption = False) -> None:
 
 
 def _near(code: str) -> str:
-    """What was meant, where the digits are right: one code is as near to another as the next."""
+    """Return a hint if the digits alone name a code. Similar codes are no hint: each code resembles many others."""
     meant = "K" + "".join(c for c in code[:SHOWN_MAX].upper().replace("O", "0") if c in digits)
     return f"; did you mean {meant!r}?" if meant in CODES else ""
 
 
 def _all() -> list[str]:
-    """One line a code, by groups."""
+    """Return one line per code, by groups."""
     lines = []
     for title, codes in GROUPS.items():
         lines += [f"{title}:", *(f"  {code}  {code.title}" for code in codes), ""]
-    return [*lines, "kedge explain CODE says more of one."]
+    return [*lines, "kedge explain CODE explains one of them."]
 
 
 def _one(code: Code) -> list[str]:
-    """Title, cause, advice; wrapped, as these are sentences."""
+    """Return title, cause and next step of a code, wrapped."""
     wrapped = partial(fill, width=WIDTH, initial_indent="  ", break_on_hyphens=False)
     cause = wrapped(code.cause, subsequent_indent="  ")
     return [f"{code}: {code.title}", "", cause, "", wrapped(f"next: {code.next}", subsequent_indent="        ")]

@@ -1,7 +1,7 @@
-"""`kedge graph`: the topology as a picture, as text for a terminal, as Mermaid or as SVG; nothing is run.
+"""`kedge graph`: draw the topology as text for a terminal, as Mermaid or as SVG, without running it.
 
-Decides on a form and on where it goes; what is drawn is for `topology.drawing`. A file is written beside and renamed,
-so that it is whole or not there.
+Chooses the format and the destination; `topology.drawing` draws. A file is written under another name and renamed, so
+that it is complete or absent.
 """
 
 import shutil
@@ -22,15 +22,15 @@ from topology.filesystem.safe_files import write_anew
 from topology.graph import Graph
 
 EXAMPLES: Final = (
-    ("kedge graph alerts.py", "boxes and lines, or a list where the terminal is too narrow for these"),
+    ("kedge graph alerts.py", "boxes and lines, or a list if the terminal is too narrow"),
     ("kedge graph alerts.py --output alerts.svg", "a picture for a page; .mmd and .md are Mermaid, .txt is text"),
     ("kedge graph alerts.py --workers 4", "with the tasks that each worker would have"),
 )
-FILE_COLUMNS: Final = 80  # of text that goes into a file
+FILE_COLUMNS: Final = 80  # columns of a text picture in a file
 
 
 class Format(StrEnum):
-    """What a picture is made of."""
+    """The format of a picture."""
 
     TEXT = "text"
     MERMAID = "mermaid"
@@ -47,16 +47,18 @@ def graph(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="text, mermaid or svg; as FILE's name says unless given, and text where there is none.",
+            help="text, mermaid or svg. Default: the format that FILE's name ends in; text without a FILE.",
         ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where it goes: stdout unless given. Overwritten."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the picture to FILE, and overwrite it. Default: stdout."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", metavar="N", help="Show which tasks each of N worker processes would have."),
+        typer.Option("--workers", metavar="N", help="Show the tasks of each of N worker processes."),
     ] = None,
     set_: SetOption = None,
     config: ConfigOption = None,
@@ -64,13 +66,13 @@ def graph(
 ) -> None:
     """Draw a topology, without running it.
 
-    Shows who reads whom, by which grouping, and how many tasks there are. No parameters or settings are in it.
+    Shows which component reads which, by which grouping, and how many tasks each has. Shows no parameters or settings.
     """
     check_processes(workers, None)
     file = Path(output) if output is not None and output != "-" else None
     if file is not None and file.suffix.lower() == ".py":  # the topology itself, most likely
         raise ConfigurationError(
-            f"{given_as('--output')} {output}: a picture does not take the place of code", code=GRAPH_OVERWRITES_CODE
+            f"{given_as('--output')} {output}: a picture must not overwrite code", code=GRAPH_OVERWRITES_CODE
         )
     form = format_ or (_format_of(file) if file is not None else Format.TEXT)
     topology, _ = declared(target, set_ or [], config or [], absent=[])
@@ -87,7 +89,7 @@ def graph(
 
 
 def _drawn(topology: Graph, form: Format, workers: int | None, encoding: str | None) -> str:
-    """The picture, in what this encoding has, of a terminal or a pipe; None: for a file."""
+    """Draw the picture with characters of this encoding, of a terminal or a pipe; None: for a file."""
     from topology import drawing
     from topology.drawing.as_mermaid import encoded
     from topology.drawing.boxes import ALL
@@ -109,12 +111,12 @@ def _has(encoding: str, characters: str) -> bool:
 
 
 def _format_of(file: Path) -> Format:
-    """What the name of a file says. Raises ConfigurationError where that is nothing."""
+    """Return the format that a file's name ends in. Raise ConfigurationError if it ends in none."""
     found = SUFFIXES.get(file.suffix.lower())
     if found is None:
         meant = did_you_mean(file.suffix.lower(), SUFFIXES) if file.suffix else ""
         raise ConfigurationError(
-            f"{given_as('--output')} {file}: its name tells no format; {', '.join(SUFFIXES)} do{meant}",
+            f"{given_as('--output')} {file}: unknown format; known are {', '.join(SUFFIXES)}{meant}",
             code=UNKNOWN_GRAPH_FORMAT,
         )
     return found

@@ -1,7 +1,7 @@
-"""`kedge new`: a folder with a topology to start from, its tests, and readings to try it on.
+"""`kedge new`: make a folder with a topology to start from, its tests, and sample readings.
 
-Writes what is in `topology/cli/starter`, and knows nothing of what that says. A file that is there is never
-overwritten, and where one can't be written, nothing of the others is left.
+Writes the files of `topology/cli/starter`; must not know their content. Never overwrites a file. If one file can't be
+written, removes the others.
 """
 
 import contextlib
@@ -33,36 +33,37 @@ from topology.text import printable
 from topology.user_frames import PACKAGES
 from topology.version import version
 
-FILES: Final = {  # file → what it is, in the order in which they are told
+FILES: Final = {  # file → its purpose, in the order in which they are printed
     "alerts.py": "the topology: readings of sensors, an alert, a sink that stores each alert once",
     "test_alerts.py": "its tests, which take milliseconds",
-    "readings.csv": "readings to try it on",
-    "README.md": "what to type, in ten lines",
-    "pyproject.toml": "what it needs, and the settings of pytest and mypy",
-    ".gitignore": "what runs leave behind",
+    "readings.csv": "sample readings",
+    "README.md": "the commands to type, in ten lines",
+    "pyproject.toml": "its requirements, and the settings of pytest and mypy",
+    ".gitignore": "the files that runs leave behind",
 }
-# A topology's name, and a distribution's besides: that begins and ends with a letter or a digit.
+# The name of a topology, which is also that of a distribution: it begins and ends with a letter or a digit.
 NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
-SHOWN_MAX: Final = 3  # names of what is in the way
+SHOWN_MAX: Final = 3  # names of files in a non-empty folder that the error lists
 
 EXAMPLES: Final = (
-    ("kedge new my-alerts", "makes the folder my-alerts, and tells what is in it"),
-    ("kedge new . --name ovens", "in the current folder, which is empty but for hidden files or a .venv"),
+    ("kedge new my-alerts", "makes the folder my-alerts, and lists its files"),
+    ("kedge new . --name ovens", "in the current folder, which may have hidden files or a .venv"),
 )
 
 
 def new(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="A folder that is not there yet, or is empty; '.' is the current one.")
+        str,
+        typer.Argument(metavar="DIR", help="A folder that does not exist yet, or is empty; '.' is the current one."),
     ],
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The topology's name; the folder's unless given.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the topology. Default: the folder's.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Make a topology to start from, with its tests.
 
-    It tells of sensors that are too hot. Beside it are readings to try it on, and a README of ten lines.
+    The topology reports sensors that are too hot. The folder also has sample readings, and a README of ten lines.
     """
     folder = Path(directory)
     refuse_what_is_there(directory, spare=True)
@@ -70,8 +71,8 @@ def new(
     try:
         with interruptible():
             _write(folder, _texts(called))
-    except FileExistsError as error:  # in the meantime: somebody else is at it, too
-        text = f"{directory} is there already: it was made in the meantime, or {error.filename} was"
+    except FileExistsError as error:  # another process made a file in the meantime
+        text = f"{directory} or {error.filename} was made in the meantime"
         raise ConfigurationError(text, code=PROJECT_DIR_NOT_EMPTY) from error
     except OSError as error:
         raise ConfigurationError(
@@ -82,30 +83,30 @@ def new(
 
 
 def _name(folder: Path, given: str | None) -> str:
-    """What the topology is called. Raises ConfigurationError where that can't be."""
+    """Return the name of the topology. Raise ConfigurationError if it is invalid or reserved."""
     try:
         last = os.path.basename(os.path.abspath(folder))
-    except OSError as error:  # of the current folder
+    except OSError as error:  # the current folder is gone
         text = f"{folder} can't be made: the current folder is gone ({error.strerror})"
         raise ConfigurationError(
-            text, code=PROJECT_DIR_NOT_WRITABLE, next="change to a folder that is there: cd ~"
+            text, code=PROJECT_DIR_NOT_WRITABLE, next="change to an existing folder: cd ~"
         ) from error
     derived = re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-_")[:64].strip("-_")
     called = derived if given is None else given
-    if ours := next((one for one in (last, called) if one in PACKAGES), None):
-        text = f"{ours!r} is a package of Kedge's own, which yours would hide"
-        raise ConfigurationError(text, code=RESERVED_PROJECT_NAME, next=f"take another name: my-{ours}, say")
+    if ours := next((name for name in (last, called) if name in PACKAGES), None):
+        text = f"{ours!r} is one of Kedge's own packages, which yours would hide"
+        raise ConfigurationError(text, code=RESERVED_PROJECT_NAME, next=f"choose another name, for example my-{ours}")
     if not NAME.fullmatch(called):
         what = (
-            f"no name can be made of the folder {last!r:.80}" if given is None else f"--name {given!r:.80} is no name"
+            f"no name can be made of the folder {last!r:.80}" if given is None else f"--name {given!r:.80} is invalid"
         )
         raise ConfigurationError(what, code=INVALID_PROJECT_NAME)
     return called
 
 
 def refuse_what_is_there(directory: str, *, spare: bool = False) -> None:
-    """Raises ConfigurationError for what is no folder that is empty or not there yet. `spare`: hidden files (of a
-    repository, say) and virtual environments do not count, unless they are FILES."""
+    """Raise ConfigurationError unless the folder is empty or does not exist yet. `spare`: ignore hidden files (for
+    example of a repository) and virtual environments, unless they are FILES."""
     text = _in_the_way(directory, spare)
     if text:
         raise ConfigurationError(text, code=PROJECT_DIR_NOT_EMPTY)
@@ -118,7 +119,7 @@ def _in_the_way(directory: str, spare: bool) -> str:
     if not os.path.lexists(folder):
         return ""
     if not folder.is_dir():
-        return f"{directory} is there already, and is no folder"
+        return f"{directory} exists, and is not a folder"
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
@@ -135,7 +136,7 @@ def _spared(path: Path) -> bool:
 
 
 def _texts(called: str) -> Mapping[str, str]:
-    """File → its text."""
+    """Return file → its text."""
     starter = importlib.resources.files("topology.cli") / "starter"
     values = {"name": called, "version": version().split("+")[0]}
     texts = {}
@@ -146,16 +147,16 @@ def _texts(called: str) -> Mapping[str, str]:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Makes the folder, with those above it, and the files in it; or nothing at all. Raises OSError."""
+    """Make the folder, its parents and the files in it; or nothing. Raise OSError."""
     made: list[Path] = []
     try:
-        for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        for missing in reversed([level for level in (folder, *folder.parents) if not level.exists()]):
             with held():
                 missing.mkdir()
                 made.append(missing)
         for name, text in texts.items():
             path = folder / name
-            with held(), path.open("x", encoding="utf-8", newline="\n") as file:  # x: never another's
+            with held(), path.open("x", encoding="utf-8", newline="\n") as file:  # x: never overwrites a file
                 made.append(path)
                 file.write(text)
     except BaseException:
@@ -167,7 +168,7 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _told(folder: Path) -> Iterator[str]:
-    """What was made, and the next three commands, as they can be typed here."""
+    """Yield the files that were made, and the next three commands, as the user can type them here."""
     width = max(map(len, FILES))
     yield from (f"  {name:<{width}}  {what}" for name, what in FILES.items())
     install = "" if find_spec("pytest") else f"{typed('pip')} install pytest && "
@@ -179,13 +180,13 @@ def _told(folder: Path) -> Iterator[str]:
 
 
 def _as_argument(path: str) -> str:
-    """A path as it can be typed into a shell, though it begins with a dash or has what no terminal shows."""
+    """Return a path as a shell argument, even if it begins with a dash or has unprintable characters."""
     path = f"./{path}" if path.startswith("-") else path
     return printable(quoted(path))
 
 
 def typed(tool: str) -> str:
-    """How a tool that is installed beside Kedge is typed, from any folder: by its name where that finds this one."""
+    """Return the command for a tool installed beside Kedge, from any folder: its name, if that finds it."""
     found = shutil.which("kedge")
     here = found is not None and Path(found).parent == Path(sys.executable).parent
     return tool if here else f"{quoted(sys.executable)} -m {tool}"

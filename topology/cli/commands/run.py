@@ -1,4 +1,4 @@
-"""`kedge run`: a topology until its sources end, or until it is told to stop. Other commands run one by `start`."""
+"""`kedge run`: run a topology until its sources end, or until the user stops it. Other commands use `start` for it."""
 
 import re
 from collections.abc import Mapping
@@ -50,9 +50,12 @@ LINKS: Final = "ipc"
 NOTHING: Final[Mapping[str, str | list[str] | None]] = MappingProxyType({})
 EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
-    ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a value of yours"),
-    ("kedge run alerts.py --engine spark --trigger 1s", "its bolts on Spark, in a micro-batch a second"),
-    ("KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 1h", "for an hour, as a service would"),
+    ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a parameter set"),
+    ("kedge run alerts.py --engine spark --trigger 1s", "its bolts on Spark, one micro-batch per second"),
+    (
+        "KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 1h",
+        "for an hour, with a JSON log, as a service would",
+    ),
 )
 
 
@@ -79,7 +82,8 @@ def run(
 ) -> None:
     """Run a topology until its sources end, or until Ctrl-C.
 
-    Ctrl-C, or SIGTERM, drains it: nothing new is read, and what is under way is done. A second one ends it now.
+    Ctrl-C, or SIGTERM, drains the run: it reads nothing new, and finishes the messages in flight. A second Ctrl-C or
+    SIGTERM ends the run now.
     """
     if no_state:
         needing = {
@@ -139,9 +143,11 @@ def start(
     beside: Mapping[str, str | list[str] | None] = NOTHING,
     try_next: str = "",
 ) -> int:
-    """Runs the topology that `target` names, to its end; each argument means what the option of its name does, `beside`
-    has those of options for companions, and `try_next` is what the summary ends with in place of the same command.
-    Blocks; returns the exit status. Raises a KedgeError for whatever keeps it from starting."""
+    """Run the topology that `target` names, to its end. Each argument has the meaning of the option of its name.
+
+    `beside` has the values of options for companions. The summary ends with `try_next`, or with the same command if it
+    is empty. Blocks; returns the exit status. Raises a KedgeError if the run can't start.
+    """
     terminal.say(f"kedge {version()}: {printable(target)}")
     check_given(for_s, state_dir, run_id)
     check_processes(workers, links)
@@ -154,7 +160,7 @@ def start(
         from topology.cli.engines import put_on
 
         topology, recipe = put_on(topology, engine, recipe)
-        state_dir = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # what is kept there is another
+        state_dir = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # the engine keeps other data there
     if beside:
         from topology.cli.companion_options import configure
 
@@ -174,15 +180,15 @@ def start(
 
 
 def needs_state(what: str) -> ConfigurationError:
-    """For what can't be without a state directory."""
+    """Return the error for an option or a companion that needs a state directory."""
     return ConfigurationError(
-        f"{what} needs a state directory, and {given_as('--no-state')} has the run keep none",
+        f"{what} needs a state directory, and {given_as('--no-state')} makes the run keep none",
         code=OPTION_NEEDS_STATE_DIR,
     )
 
 
 def check_given(for_s: float | None, state_dir: Path | None, run_id: str | None) -> None:
-    """Raises ConfigurationError for a time, a directory or a run id that can't be."""
+    """Raise ConfigurationError for an invalid time, directory or run id."""
     if for_s is not None and not 0 < for_s < float("inf"):
         raise ConfigurationError(
             f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}", code=INVALID_RUN_TIME
@@ -197,7 +203,7 @@ def check_given(for_s: float | None, state_dir: Path | None, run_id: str | None)
 
 
 def check_processes(workers: int | None, links: str | None) -> None:
-    """Raises ConfigurationError for a number of workers, or links, that can't be."""
+    """Raise ConfigurationError for an invalid number of workers, or invalid links."""
     if workers is not None and not 1 <= workers <= WORKERS_MAX:
         raise ConfigurationError(
             f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}",
@@ -207,14 +213,14 @@ def check_processes(workers: int | None, links: str | None) -> None:
         return
     if workers is None:
         raise ConfigurationError(
-            f"{given_as('--links')} is for runs on several processes", code=INVALID_LINKS, next="give --workers N, too"
+            f"{given_as('--links')} is for runs on several processes", code=INVALID_LINKS, next="pass --workers N too"
         )
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(links)
         good = parts.scheme == "tcp" and parts.hostname and links == f"tcp://{parts.netloc}" and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # the port is invalid
         good = False
     if not good:
         raise ConfigurationError(

@@ -1,6 +1,6 @@
-"""`kedge state`: what bolts with state have kept: to look at, to write out, and to put back.
+"""`kedge state`: show, export and import the stored state of bolts.
 
-Only of a state directory that no run has, since nobody else may open its files.
+Works only on a state directory that no run uses, because only one process may open its files.
 """
 
 import contextlib
@@ -31,18 +31,21 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = (
     ("kedge state show count 10.0.0.1", "slot, task, value and timers of one key"),
-    ("kedge state show joined '[\"a\", 1]' --topology app.py", "a key of two fields; the value as its class shows it"),
+    (
+        "kedge state show joined '[\"a\", 1]' --topology app.py",
+        "a key of two fields, with the value printed by its class",
+    ),
     ("kedge state export -o state.jsonl", "all state of the only topology in this folder"),
     ("kedge state export count | jq -c 'select(.slot) | [.key, .value]'", "keys and values of one component"),
-    ("kedge state import state.jsonl", "after a question on a terminal"),
-    ("kedge state import state.jsonl --state-dir new", "into a directory that need not be there"),
+    ("kedge state import state.jsonl", "asks first if it runs on a terminal"),
+    ("kedge state import state.jsonl --state-dir new", "into a directory, which need not exist"),
 )
-LINES_AT_ONCE: Final = 1_000  # that are written together
-HEADER: Final = b'{"kedge"'  # how a header begins, as it is written
+LINES_AT_ONCE: Final = 1_000  # lines written together
+HEADER: Final = b'{"kedge"'  # first bytes of a header line
 
 ComponentArgument = Annotated[str, typer.Argument(metavar="COMPONENT", help="A bolt with state.")]
 ComponentsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="COMPONENT...", help="Bolts with state; all of them unless given.")
+    list[str] | None, typer.Argument(metavar="COMPONENT...", help="Bolts with state. Default: all of them.")
 ]
 KeyArgument = Annotated[
     str,
@@ -50,20 +53,20 @@ KeyArgument = Annotated[
         metavar="KEY", help="The key as text or as JSON: 10.0.0.1, 42, '[\"a\", 1]' of two fields, '' of global_()."
     ),
 ]
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="What kedge state export has written; - for stdin.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The output of kedge state export; - for stdin.")]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Write it here once it is whole; stdout where it is -, or not given."
+        "--output", "-o", metavar="FILE", help="Write to FILE, when the export is complete; - is stdout, the default."
     ),
 ]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, as export has it.")]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, in the format of export.")]
 
 
 def state() -> None:
-    """Show, export or import the state that bolts have kept.
+    """Show, export or import the stored state of bolts.
 
-    Of a topology that does not run; export and import ask for one that is drained, too.
+    The topology must not be running. Export and import also need a run that has drained.
     """
 
 
@@ -75,7 +78,7 @@ def show(
     as_json: AsJsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show what is kept of one key: slot, task, value and timers."""
+    """Show the state of one key: slot, task, value and timers."""
     from topology.cli.state_keys import keys_meant, shown
     from topology.groupings import slot_of, task_of_slot
     from topology.storage.offline.export import row_json
@@ -85,7 +88,7 @@ def show(
     with HeldState(meant.directory) as held:
         known_as = held.known_as(component)
         noted = held.components[known_as]
-        found = [kept for one in keys_meant(key) if (kept := held.found(known_as, slot_of(one), one)) is not None]
+        found = [kept for form in keys_meant(key) if (kept := held.found(known_as, slot_of(form), form)) is not None]
     decode = _decoder(meant.topology, known_as)
     for kept in found:
         task = task_of_slot(kept.slot, noted["tasks"])
@@ -94,7 +97,7 @@ def show(
         else:
             terminal.put("\n".join(shown(component, kept, task, noted["state"], decode)))
     if not found:
-        terminal.say(f"{printable(component)!r} has never seen {escaped(key)!r:.80}, or keeps nothing of it any more")
+        terminal.say(f"{printable(component)!r} has no state for the key {escaped(key)!r:.80}")
         raise typer.Exit(1)
 
 
@@ -105,16 +108,16 @@ def export(
     state_dir: WhereOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write out state as JSON Lines.
+    """Write state as JSON Lines.
 
-    For each component a header, and then a line for each key.
+    Writes a header per component, and after it a line per key.
     """
     from topology.storage.offline.state import HeldState
 
     with HeldState(_meant(topology, state_dir).directory) as held:
-        lines = held.lines([held.known_as(one) for one in components or ()])
+        lines = held.lines([held.known_as(component) for component in components or ()])
         if output is not None and str(output) != "-":
-            with interruptible():  # so that no half of a file stays beside
+            with interruptible():  # so that no incomplete file stays
                 _write_file(output, lines)
         else:
             _write_out(lines)
@@ -122,14 +125,14 @@ def export(
 
 def import_(
     file: FileArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     topology: TopologyOption = None,
     state_dir: WhereOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Put state in place of what is kept.
+    """Replace stored state.
 
-    All that is kept of the components in FILE is replaced; of others nothing is changed.
+    Replaces all state of the components in FILE. The state of other components stays unchanged.
     """
     from topology.storage.offline.export import Reading
     from topology.storage.offline.state import HeldState
@@ -138,7 +141,7 @@ def import_(
     if not yes and file != "-" and _answering():
         names = ", ".join(map(escaped, _names(file))) or "no component"
         if not typer.confirm(f"replace all state of {names} in {meant.directory}?", err=True):
-            terminal.say("nothing is replaced")
+            terminal.say("replaced nothing")
             raise typer.Exit(1)
     decoder = partial(_decoder, meant.topology)
     with _opened(file) as lines:
@@ -152,23 +155,26 @@ def import_(
         with HeldState(meant.directory, name) as held:
             counts = held.restore(reading, _declared(meant.topology))
     for name, count in counts.items():
-        terminal.put(f"the state of {escaped(name)!r} is replaced: {count:,} key{'s' * (count != 1)}")
+        terminal.put(f"replaced the state of {escaped(name)!r}: {count:,} key{'s' * (count != 1)}")
 
 
 ACTS: Final = {"show": show, "export": export, "import": import_}
 
 
-# -- which state is meant
+# -- the state that a command works on
 
 
 class _Meant(NamedTuple):
     directory: Path
-    topology: "Graph | None"  # where its file was named
+    topology: "Graph | None"  # if its file was named
 
 
 def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _Meant:
-    """`new`: the directory need not be there. A file that declares the topology says of what its state is, too, so it
-    may be named beside a directory."""
+    """Return the state directory, and the topology if its file was named.
+
+    `new`: the directory need not exist. A file that declares the topology also declares the types of its state, so it
+    may be named together with a directory.
+    """
     topology = None
     directory = state_dir
     if named is not None and is_file(named):
@@ -183,7 +189,7 @@ def _meant(named: str | None, state_dir: Path | None, *, new: bool = False) -> _
 
 
 def _declared(topology: "Graph | None") -> "dict[str, ComponentShape] | None":
-    """The components of a topology as it is now."""
+    """Return the components of a topology as its file declares them now."""
     if topology is None:
         return None
     from topology.plan import plan
@@ -194,13 +200,13 @@ def _declared(topology: "Graph | None") -> "dict[str, ComponentShape] | None":
 
 
 def _decoder(topology: "Graph | None", known_as: str) -> Callable[[bytes], Any] | None:
-    """What makes values of the state's own type, where the topology is at hand and has such a component."""
-    for one in topology.components if topology is not None else ():
-        if one.known_as == known_as and one.shape == "state":
+    """Return the decoder for values of the state's own type; None without the topology or the component in it."""
+    for component in topology.components if topology is not None else ():
+        if component.known_as == known_as and component.shape == "state":
             from topology.runtime.state.value import StateCodec
             from topology.signatures import state_type
 
-            return StateCodec(one.name, state_type(one.prototype), timed=True).decode
+            return StateCodec(component.name, state_type(component.prototype), timed=True).decode
     return None
 
 
@@ -208,7 +214,7 @@ def _decoder(topology: "Graph | None", known_as: str) -> Callable[[bytes], Any] 
 
 
 def _write_out(lines: Iterator[str]) -> None:
-    """Ends without a word where the reader has gone."""
+    """Write the lines to stdout. Ends without an error if the reader has closed the pipe."""
     try:
         while chunk := list(islice(lines, LINES_AT_ONCE)):
             write_line(sys.stdout, "\n".join(chunk))
@@ -217,7 +223,7 @@ def _write_out(lines: Iterator[str]) -> None:
 
 
 def _write_file(path: Path, lines: Iterable[str]) -> None:
-    """Whole, or not at all; see `planted.write_anew` for links, pipes and devices."""
+    """Write the file completely, or not at all; see `safe_files.write_anew` for links, pipes and devices."""
     try:
         write_anew(path, (f"{line}\n".encode("ascii") for line in lines), synced=True)
     except OSError as error:
@@ -237,7 +243,7 @@ def _opened(file: str) -> Iterator[Iterator[bytes]]:
 
 
 def _names(file: str) -> list[str]:
-    """The components in a file, as its headers name them; what can't be read is found out later."""
+    """Return the components that the headers of a file name. A later step reports unreadable lines."""
     names: list[str] = []
     with _opened(file) as lines:
         for line in lines:
@@ -254,5 +260,5 @@ def _unusable(file: str, error: OSError) -> ConfigurationError:
 
 
 def _answering() -> bool:
-    """Whether a question can be asked: elsewhere than on a terminal nobody could answer, and what was typed counts."""
+    """Return True if stdin and stderr are a terminal, so that the user can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()

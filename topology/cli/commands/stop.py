@@ -1,4 +1,4 @@
-"""`kedge stop`: ends a run that is under way, waits for its end, and says how it has ended."""
+"""`kedge stop`: end an active run, wait for its end, and report how it ended."""
 
 import signal
 from pathlib import Path
@@ -21,22 +21,27 @@ if TYPE_CHECKING:
     from topology.runtime.run.command_socket import Ended, How
 
 EXAMPLES: Final = (
-    ("kedge stop", "the run in this folder, as Ctrl-C does: what is under way is done first, within drain_timeout_s"),
-    ("kedge stop ssh-alerts --drain", "wait until all that was read is done, so that a changed topology may follow"),
-    ("kedge stop --now", "end it at once; the next run reads again what was under way"),
+    (
+        "kedge stop",
+        "the run in this folder, as Ctrl-C does: messages in flight are finished first, within drain_timeout_s",
+    ),
+    ("kedge stop ssh-alerts --drain", "wait until all that was read is done, so that you can change the topology"),
+    ("kedge stop --now", "end it at once; the next run reads the messages in flight again"),
 )
-TOLD_EACH: Final = 10  # accounts of what is under way, two a second, that one line is written for, in the first minute
-TOLD_LATER: Final = 60  # and afterwards
-A_MINUTE: Final = 120  # accounts
-SILENT: Final = 10  # seconds without a word, after which that is said
-ACCOUNTS_FREE: Final = 100  # that may come at once, when a terminal was paused,
-ACCOUNTS_PER_S: Final = 20  # and a second besides: a run gives two
+TOLD_EACH: Final = 10  # in the first minute, one line is printed per 10 progress reports; a run sends two per second
+TOLD_LATER: Final = 60  # after the first minute, one line is printed per 60 progress reports
+A_MINUTE: Final = 120  # progress reports of the first minute
+SILENT: Final = 10  # seconds without a report, after which a line says so
+ACCOUNTS_FREE: Final = 100  # progress reports that may come at once, for example after a terminal was paused
+ACCOUNTS_PER_S: Final = 20  # further progress reports allowed per second; a run sends two
 
 DrainOption = Annotated[
     bool,
-    typer.Option("--drain", help="Wait, however long, until all that was read is done: a changed topology may follow."),
+    typer.Option(
+        "--drain", help="Wait without a time limit until all that was read is done. Then you can change the topology."
+    ),
 ]
-NowOption = Annotated[bool, typer.Option("--now", help="End at once; what is under way is read again by the next run.")]
+NowOption = Annotated[bool, typer.Option("--now", help="End at once. The next run reads the messages in flight again.")]
 
 
 def stop(
@@ -46,14 +51,14 @@ def stop(
     state_dir: WhereOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Stop a run that is under way.
+    """Stop an active run.
 
-    Nothing new is read, and what is under way is done, within the topology's drain_timeout_s. Waits for the end and
-    says how it came. Ctrl-C leaves the run draining.
+    The run reads nothing new, and finishes the messages in flight, within the topology's drain_timeout_s. The command
+    waits for the end and reports how the run ended. Ctrl-C ends the command; the run goes on draining.
     """
     if drain and now:
         raise ConfigurationError(
-            "--drain waits for what is under way, and --now does not", code=CONFLICTING_STOP_OPTIONS
+            "--drain waits for the messages in flight, and --now does not", code=CONFLICTING_STOP_OPTIONS
         )
     from topology.cli import run_client
 
@@ -70,7 +75,7 @@ def stop(
 
 
 def told_as_1(error: KedgeError, *, debug: bool) -> int:
-    """Tells an error of something that was understood, and could not be done: status 1."""
+    """Print the error of a valid command that could not be done. Return exit status 1."""
     from topology.cli.errors import told
 
     told(error, debug=debug)
@@ -78,22 +83,22 @@ def told_as_1(error: KedgeError, *, debug: bool) -> int:
 
 
 def _stopped(line: "RunConnection", directory: Path, how: "How") -> int:
-    """Stops the run and stays until its end. Returns the exit status."""
+    """Stop the run and wait for its end. Return the exit status."""
     from topology.cli import run_client
     from topology.cli.next_steps import dead_list
     from topology.cli.next_steps import stop as stop_command
     from topology.runtime.run.command_socket import Ended, Going, Stop, Trouble
 
     said = {
-        "drain": "draining: nothing new is read, and what is under way is done",
-        "drain all": "draining, however long it takes: nothing new is read, and all that was read is done",
+        "drain": "draining: the run reads nothing new, and finishes the messages in flight",
+        "drain all": "draining without a time limit: the run reads nothing new, and finishes all that it has read",
         "now": "ending now",
     }
     name = printable(called(directory))
 
     def silent(seconds: int) -> None:
         if seconds % SILENT == 0:
-            terminal.say(f"{name}: the run says nothing since {seconds} s: its event loop may be blocked")
+            terminal.say(f"{name}: no answer from the run for {seconds} s: its event loop may be blocked")
 
     with line:
         line.ask(Stop(how))
@@ -113,38 +118,38 @@ def _stopped(line: "RunConnection", directory: Path, how: "How") -> int:
                     raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=STOP_REFUSED)
                 accounts += 1
                 if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - begun):
-                    raise run_client.no_run("it tells of its end again and again, and does not end")
+                    raise run_client.no_run("it reports its end repeatedly, and does not end")
                 if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
                     terminal.say(f"{name}: {printable(answer.text)}")
         except KeyboardInterrupt:
             at_once = stop_command(directory, "--now")
             left = "is ending" if how == "now" else f"goes on draining; {at_once} ends it at once"
-            terminal.say(f"{name}: not waited for any more; the run {left}", level="warning")
+            terminal.say(f"{name}: stopped waiting; the run {left}", level="warning")
             return 1
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ends the waiting, once: it may come twice, to the process and to its group."""
-    for one in ENDING:
-        signal.signal(one, signal.SIG_IGN)
+    """End the waiting, once: the signal may come twice, to the process and to its group."""
+    for ending in ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def verdict(
     how: "How", end: "Ended", dead_list: str = "kedge dead list", patient: str = "kedge stop --drain"
 ) -> tuple[str, int]:
-    """How the run has ended, in a sentence, and the exit status: 0 where what was asked has happened. `dead_list` and
-    `patient` are commands to go on with."""
+    """Return a sentence on how the run ended, and the exit status: 0 if the run ended as `how` asks. `dead_list` and
+    `patient` are commands that the sentence may suggest."""
     letters = f"; {end.dead:,} dead, see {dead_list}" if end.dead else ""
     left = f"{end.aborted:,} message{'s' * (end.aborted != 1)} not done"
     if how == "now":
         return f"ended at once: {left}{letters}", 0
     if end.drained and end.clean:
-        return f"drained: everything read is done; a changed topology may follow{letters}", 0
+        return f"drained: everything read is done; you can change the topology now{letters}", 0
     if end.drained:
         return (
-            "drained: everything that this run has read is done, and of what earlier runs had under way not all is "
-            f"known to be; a changed topology needs --accept-duplicates{letters}",
+            "drained: everything that this run has read is done, but some messages in flight of earlier runs may not "
+            f"be done; a changed topology needs --accept-duplicates{letters}",
             0,
         )
     if end.ended == "failed":
@@ -152,7 +157,7 @@ def verdict(
     if end.ended == "aborted":
         return f"was ended by force: {left}{letters}", 1
     return (
-        f"stopped, and not drained within its drain_timeout_s: {left}, and read again by the next run ({patient} waits "
-        f"for them){letters}",
+        f"stopped, but did not drain within its drain_timeout_s: {left}; the next run reads them again "
+        f"({patient} waits for them){letters}",
         1,
     )

@@ -1,4 +1,4 @@
-"""What the command line prints: the live view, progress lines, the summary, logs and tables.
+"""The output of the command line: the live view, progress lines, the summary, logs and tables.
 
-`terminal` is the way to the screen; the others make lines. Must not know how a run works.
+`terminal` writes to the screen; the other files make lines. Must not know how a run works.
 """

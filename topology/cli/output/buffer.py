@@ -1,7 +1,7 @@
-"""Lines on their way to a stderr that is slow, or that nobody reads: who has something to say never waits for it (F60).
+"""A buffer for lines to a stderr that is slow or not read, so that no writer ever waits for its reader (F60).
 
-A pipe that has room is none of its business: there lines are written at once, in order with what others print. Where
-there is no room a thread takes them, within a bound, until it has caught up. Knows descriptors, and not what lines say.
+If the pipe has room, lines are written at once, in order with the output of other code. If it has none, a thread writes
+them, up to a limit, until it has caught up. Knows descriptors, and not the content of lines.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-PENDING_BYTES_MAX: Final = 4 * 1024 * 1024  # that may wait; further lines are left out, and counted
-WHOLE_BYTES: Final = select.PIPE_BUF  # what a pipe that has room takes without waiting
-ROOM_MS: Final = 10  # that one line may wait; those behind it do not
+PENDING_BYTES_MAX: Final = 4 * 1024 * 1024  # bytes that may wait; further lines are left out, and counted
+WHOLE_BYTES: Final = select.PIPE_BUF  # bytes that a pipe with room takes without blocking
+ROOM_MS: Final = 10  # milliseconds that one line may wait for room; later lines do not wait
 
 
 class OutputBuffer:
-    """One descriptor. Any thread may call. `left_out` makes the line that says how many had no room."""
+    """The buffer of one descriptor. Any thread may call it. `left_out` makes the line that reports dropped lines."""
 
     def __init__(self, descriptor: int, left_out: Callable[[int], bytes]) -> None:
         self._descriptor = descriptor
         self._left_out_line = left_out
-        self._changed = threading.Condition()  # reentrant: what is said may come from `__del__`
+        self._changed = threading.Condition()  # reentrant: a `__del__` may write a line too
         self._waiting: deque[bytes] = deque()  # the first one is being written
         self._bytes = 0
         self._left_out = 0
@@ -32,16 +32,16 @@ class OutputBuffer:
         self._broken = False
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes can be written now, in front of nothing. Waits ROOM_MS at most for a reader that is a
-        little slower, so that lines keep their order beside those of others."""
+        """Return True if nothing waits and `size` bytes can be written now. Waits at most ROOM_MS for a slightly slow
+        reader, so that lines keep their order relative to the output of other code."""
         if self._waiting or size > WHOLE_BYTES:
             return False
-        room = select.poll()  # one for each call: none serves two threads
+        room = select.poll()  # one per call, because threads cannot share it
         room.register(self._descriptor, select.POLLOUT)
         return bool(room.poll(ROOM_MS))
 
     def put(self, line: bytes) -> None:
-        """Has the thread write it, or leaves it out where too much waits."""
+        """Pass the line to the thread, or drop it if too much waits."""
         with self._changed:
             if self._broken:
                 return
@@ -52,18 +52,19 @@ class OutputBuffer:
             self._bytes += len(line)
             if self._thread is None:
                 thread = threading.Thread(target=self._write, name="kedge stderr", daemon=True)
-                with contextlib.suppress(RuntimeError):  # no more threads: the next line tries again
+                with contextlib.suppress(RuntimeError):  # no thread can be started: the next line tries again
                     thread.start()
                     self._thread = thread
             self._changed.notify_all()
 
     def written(self, within_s: float) -> bool:
-        """Waits until nothing is left to write, at most so long. Whether that is so."""
+        """Wait until nothing is left to write, at most `within_s` seconds. Return True if nothing is left."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, within_s)
 
     def _write(self) -> None:
-        """Blocks as the descriptor does; uses no lock of Python's streams, which the interpreter wants at exit."""
+        """Write the waiting lines. Blocks as the descriptor does; uses no lock of Python's streams, which the
+        interpreter takes at exit."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
@@ -71,7 +72,7 @@ class OutputBuffer:
             try:
                 while line:
                     line = line[os.write(self._descriptor, line) :]
-            except OSError:  # its reader is gone
+            except OSError:  # the reader is gone
                 self._give_up()
                 return
             with self._changed:
@@ -91,6 +92,6 @@ class OutputBuffer:
 
 
 def may_be_slow(descriptor: int) -> bool:
-    """Whether somebody has to read what is written there: a pipe or a socket, and no file or terminal."""
+    """Return True if writes may wait for a reader: for a pipe or a socket, but not for a file or terminal."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -1,6 +1,6 @@
-"""What the sinks of a topology get, as `kedge check --guarantees` shows it: lines for people, or one JSON object.
+"""The guarantees of a topology's sinks, as `kedge check --guarantees` prints them: lines for people, or one object.
 
-Pure: promises in, text out, safe for a terminal (S11). Must not know how they were found.
+Pure: takes promises, returns text that is safe for a terminal (S11). Must not know how the promises were found.
 """
 
 import json
@@ -11,24 +11,24 @@ from topology.text import printable
 
 
 def lines(promises: Sequence[Promise]) -> Iterator[str]:
-    """One for each sink, and one below it for each weakness on the way, the weakest first."""
+    """Yield a line per sink, and below it a line per weakness on the way, the weakest first."""
     if not promises:
         yield "there is no sink: nothing is read"
-    for one in promises:
-        owed = f"; the weakest is {one.weakest!r}" if one.weakest else ""
-        yield printable(f"{one.sink}: {one.guarantee.value}{owed}")
-        yield from (f"  {printable(_said(weakness))}" for weakness in one.weaknesses)
+    for promise in promises:
+        owed = f"; the weakest is {promise.weakest!r}" if promise.weakest else ""
+        yield printable(f"{promise.sink}: {promise.guarantee.value}{owed}")
+        yield from (f"  {printable(_said(weakness))}" for weakness in promise.weaknesses)
 
 
 def as_json(topology: str, promises: Sequence[Promise]) -> str:
-    """In one line, and in ASCII."""
+    """Return the promises as JSON, in one line and in ASCII."""
     told = {
         "topology": topology,
         "sinks": [
             {
-                "sink": one.sink,
-                "guarantee": _word(one.guarantee),
-                "weakest": one.weakest or None,
+                "sink": promise.sink,
+                "guarantee": _word(promise.guarantee),
+                "weakest": promise.weakest or None,
                 "weaknesses": [
                     {
                         "component": weakness.component or None,
@@ -36,10 +36,10 @@ def as_json(topology: str, promises: Sequence[Promise]) -> str:
                         "loses": weakness.loses,
                         "repeats": weakness.repeats,
                     }
-                    for weakness in one.weaknesses
+                    for weakness in promise.weaknesses
                 ],
             }
-            for one in promises
+            for promise in promises
         ],
     }
     return json.dumps(told, ensure_ascii=True)
@@ -50,5 +50,5 @@ def _said(weakness: Weakness) -> str:
 
 
 def _word(guarantee: Guarantee) -> str:
-    """For machines: exactly-once, at-least-once, at-most-once or none."""
+    """Return the word for programs: exactly-once, at-least-once, at-most-once or none."""
     return guarantee.name.lower().replace("_", "-")

@@ -1,7 +1,7 @@
-"""The live view of a run: its table at the bottom of a terminal, drawn in place several times a second.
+"""The live view of a run: a table at the bottom of a terminal, drawn in place several times per second.
 
-Puts `rates`, `table` and `screen` together; styles are Rich's. What is logged and printed meanwhile goes above it, so
-that deaths, replays and dead messages stay to be read when it is gone. Imported for a terminal only.
+Combines `rates`, `table` and `screen`; styles are Rich's. Log entries and printed lines go above the table, so that
+deaths, replays and dead messages stay readable after the view is gone. Imported for a terminal only.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from topology.cli.output.rates import Now, Rates, RateShape
 from topology.cli.output.screen import Screen, written_above
 from topology.runtime.telemetry.metrics import Snapshot
 
-LIVE_S: Final = 0.25  # between two looks,
-LARGE: Final = 500  # and longer where there are more figures than so many: of each component in each worker,
-LARGE_S: Final = 2.0  # but not longer than this: a look must not cost more than some percent of a core
-LIMIT_S: Final = 4.0  # that the limit is judged by
-ROWS_LEFT: Final = 4  # one of so many is left to what is logged
-GONE_S: Final = 3600.0  # between two looks of nobody
+LIVE_S: Final = 0.25  # seconds between two frames of a small run
+LARGE: Final = 500  # figures (components × workers) of a small run; the seconds grow in proportion for more figures
+LARGE_S: Final = 2.0  # seconds between two frames at most; a frame must not cost more than a few percent of a core
+LIMIT_S: Final = 4.0  # seconds between two judgements of the bottleneck
+ROWS_LEFT: Final = 4  # one of this many rows is left for log entries
+GONE_S: Final = 3600.0  # seconds between two frames after the terminal is gone
 
 
 class LiveView:
-    """A context manager; `show` each `every_s`. Leaves nothing on the screen but what was written above."""
+    """A context manager for the view; call `show` each `every_s`. Leaves only the lines written above the table."""
 
     def __init__(self, shape: RateShape) -> None:
         self.every_s = min(LARGE_S, LIVE_S * max(1.0, len(shape.kinds) * len(shape.tasks) / LARGE))
@@ -49,11 +49,11 @@ class LiveView:
         self._closing.close()
 
     def _clear(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal is gone, and nobody watches
+        with contextlib.suppress(OSError):  # the terminal is gone
             self._screen.clear()
 
     def show(self, now: Now) -> None:
-        """Draws the run as it is. Never raises for a terminal that is gone."""
+        """Draw the run as it is now. Never raises if the terminal is gone."""
         figures = self._rates.of(now)
         columns, rows = self._screen.size()
         lines = table.lines(figures, columns, max(1, rows - max(1, rows // ROWS_LEFT)))
@@ -62,12 +62,12 @@ class LiveView:
         try:
             self._screen.draw(frame, plain)
         except BlockingIOError:
-            return  # it takes nothing at this moment
+            return  # the terminal takes no data at this moment
         except OSError:
             self.every_s = GONE_S
 
     def last(self, snapshot: Snapshot) -> None:
-        """Nothing: the summary that follows has it all."""
+        """Do nothing: the summary that follows has all figures."""
 
     def _styled(self, text: str, style: str) -> str:
         return _style(style).render(text, color_system=ColorSystem.STANDARD) if style else text
@@ -80,21 +80,21 @@ def _style(name: str) -> Style:
 
 @contextlib.contextmanager
 def out_of_the_way(screen: Screen) -> Iterator[None]:
-    """While the process is stopped by Ctrl-Z the terminal is the shell's: nothing of ours on it, and a cursor."""
+    """Clear the view and show the cursor while the process is stopped by Ctrl-Z: the terminal is then the shell's."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGTSTP"):
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # RuntimeError: amid a write that the terminal holds up, and that no other may cut into.
+        # RuntimeError: the signal came during a blocked write to the terminal, which no other write may interrupt.
         with contextlib.suppress(OSError, RuntimeError):
             screen.clear()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTSTP)  # returns once we go on
+        signal.raise_signal(signal.SIGTSTP)  # returns when the process is continued
         signal.signal(signal.SIGTSTP, stop)
 
     before = signal.getsignal(signal.SIGTSTP)
-    if before is not signal.SIG_DFL:  # a shell without job control has us ignore it
+    if before is not signal.SIG_DFL:  # a shell without job control sets the signal to be ignored
         yield
         return
     signal.signal(signal.SIGTSTP, stop)

@@ -1,18 +1,17 @@
-"""The log on stderr: whoever has logged something, it comes out alike, and no text of it can forge another entry (S11).
+"""The log on stderr: entries of all loggers look alike, and no text in an entry can forge another entry (S11).
 
-Two kinds of lines go to stderr: entries of the log, and lines for people (the first ones, progress, errors).
+Two kinds of lines go to stderr: entries of the log, and lines for people (the first lines, progress, errors).
 
     --log-format   entries of the log                              lines for people
     console        12:00:01 warning  [alerts.0 w1] text  k=v       plain text
-    json           a JSON object a line                            the same: an event each, with figures as fields
+    json           one JSON object per line                        the same: one event each, with figures as fields
     auto           console on a terminal, else json                plain text
 
-So with `json` a collector may read stderr whole, and with `auto` what is redirected still reads as a report. An entry
-has a time, level, logger and text; worker, component and task where it comes from a component, whichever logger it
-used; fields that it was given; and a traceback without locals, which may hold secrets (S12).
-What user code prints stays as it is. User code that sets up logging or structlog as it is imported is left alone: its
-lines look as it says, and only Kedge's own come here.
-"""
+So with `json` a collector can parse all of stderr, and with `auto` a redirected stderr still reads as a report. An
+entry has a time, level, logger and text. An entry of a component, by any logger, also has its worker, component and
+task. It has the fields that the caller passed, and a traceback without locals, which may hold secrets (S12). Kedge does
+not change the prints of user code. If user code sets up logging or structlog while it is imported, Kedge leaves that
+setup alone: only Kedge's own entries are formatted here."""
 
 import logging
 import sys
@@ -32,12 +31,24 @@ from topology.runtime.telemetry.log_entries import LogEntry, entry_of, record_of
 from topology.text import printable
 
 OURS: Final = ("timestamp", "level", "logger", "event", "worker", "component", "task", "exception")
-STRUCTLOG: Final = ("_record", "_from_structlog", "exc_info", "stack", "stack_info")  # what means something to it
-STYLES: Final = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "31;1"}  # as terminals count
+STRUCTLOG: Final = (
+    "_record",
+    "_from_structlog",
+    "exc_info",
+    "stack",
+    "stack_info",
+)  # keys with a meaning for structlog
+STYLES: Final = {
+    "debug": "2",
+    "info": "32",
+    "warning": "33",
+    "error": "31",
+    "critical": "31;1",
+}  # numbers of terminal styles
 
 
 class _Said(logging.Handler):
-    """Writes through `terminal`, which finds today's stderr: the live progress replaces it while it is shown."""
+    """A handler that writes through `terminal`, which finds the current stderr: the live view replaces it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -47,8 +58,9 @@ class _Said(logging.Handler):
 
 
 def configure(log_format: LogFormat, log_level: LogLevel, *, numbered: bool) -> Remaining:
-    """Shows Kedge's own entries from this level on; on a console with the worker's number where `numbered`. Call what
-    is returned once the topology is loaded: then everybody's are shown, unless its code has set up logging itself."""
+    """Show Kedge's own entries from this level on. `numbered`: a console also shows the worker's number. Call the
+    returned object after the topology is loaded: then entries of all loggers are shown, unless the topology's code has
+    set up logging itself."""
     as_json = log_format is LogFormat.JSON or (log_format is LogFormat.AUTO and not _is_terminal())
     if log_format is LogFormat.JSON:
         speak_json()
@@ -58,12 +70,12 @@ def configure(log_format: LogFormat, log_level: LogLevel, *, numbered: bool) -> 
 
 
 def level_of(log_level: LogLevel) -> int:
-    """As logging counts it."""
+    """Return the level as a number of the module logging."""
     return logging.getLevelNamesMapping()[log_level.upper()]
 
 
 def speak_json() -> None:
-    """From now on each line for people is an event, too."""
+    """Make each line for people a JSON event from now on."""
     formatter = _formatter(_as_json())
 
     def as_event(level: str, text: str, figures: Mapping[str, Any]) -> str:
@@ -85,7 +97,7 @@ def _formatter(render: list[Processor]) -> logging.Formatter:
 
 
 def _taken_apart(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """An entry as structlog has it. Fields that are called like ours get an underscore."""
+    """Convert an entry to structlog's form. Fields with a reserved name get an underscore."""
     entry = entry_of(event["_record"])
     place = {"worker": entry.worker, "component": entry.component or None, "task": entry.task}
     return {
@@ -116,7 +128,7 @@ def _iso_time(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _for_people(*, numbered: bool) -> list[Processor]:
-    """Who watches knows the day; who reads a file does not."""
+    """Return the processors for a console. A terminal shows times only; a file shows dates too."""
     day = "%H:%M:%S" if _is_terminal() else "%Y-%m-%d %H:%M:%S"
     dim, bright, reset = ("\x1b[2m", "\x1b[1m", "\x1b[0m") if terminal.colours() else ("", "", "")
 
@@ -141,7 +153,7 @@ def _for_people(*, numbered: bool) -> list[Processor]:
 
 
 def _readable(numbered: bool, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Text and traceback in one block, everything escaped (S11); where it comes from in few characters."""
+    """Combine text and traceback into one block, with everything escaped (S11), and shorten the origin."""
     component, task, worker = event.pop("component", ""), event.pop("task", None), event.pop("worker", None)
     name = f"{component}.{task}" if component and task is not None else component
     event["place"] = printable(" ".join(filter(None, [name, f"w{worker}" if numbered and worker is not None else ""])))
@@ -149,7 +161,9 @@ def _readable(numbered: bool, _: WrappedLogger, __: str, event: EventDict) -> Ev
     fields = {printable(name): _short(event.pop(name)) for name in [*event] if name not in (*OURS, "place")}
     text, *more = str(event["event"]).split("\n")
     event["event"] = printable(text)
-    if logger != KEDGE and not logger.startswith(f"{KEDGE}."):  # what fields of ours have is in the text, too
+    if logger != KEDGE and not logger.startswith(
+        f"{KEDGE}."
+    ):  # the text of Kedge's own entries already has their fields
         event.update({**fields, "logger": printable(logger)})
     if more or trace:
         event["exception"] = terminal.block("\n".join(["", *more, *filter(None, [trace])])).removeprefix("\n")
@@ -157,6 +171,6 @@ def _readable(numbered: bool, _: WrappedLogger, __: str, event: EventDict) -> Ev
 
 
 def _short(value: object) -> str:
-    """A value in one line; quoted where it would be mistaken for more than one."""
+    """Return a value in one line, quoted if it would look like several values."""
     text = printable(value if isinstance(value, str) else str(value))
     return repr(text) if isinstance(value, str) and (" " in text or not text or "=" in text) else text

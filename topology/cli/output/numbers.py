@@ -1,15 +1,15 @@
-"""Numbers for people: short, of steady width, and never two ways of writing one kind.
+"""Numbers for people: short, of steady width, and one format per kind.
 
 Pure. Knows neither runs nor terminals.
 """
 
 from typing import Final
 
-NONE: Final = "–"  # where there is no number to show
+NONE: Final = "–"  # shown if there is no number
 
 
 def short(number: float) -> str:
-    """A count in at most five characters: 9,999, 12.3k, 123k, 1.23M."""
+    """Return a count in at most five characters: 9,999, 12.3k, 123k, 1.23M."""
     if number < 9_999.5:
         return f"{number:,.0f}"
     for unit in "kMG":
@@ -20,19 +20,19 @@ def short(number: float) -> str:
 
 
 def rate(a_second: float | None) -> str:
-    """So many a second; tenths where they matter."""
+    """Return a rate per second, with tenths below 10."""
     if a_second is None:
         return NONE
     return f"{a_second:.1f}" if 0.05 <= a_second < 9.95 else short(a_second)
 
 
 def percent(share: float | None) -> str:
-    """A share from 0 to 1, in at most five characters."""
+    """Return a share from 0 to 1 as a percentage, in at most five characters."""
     return NONE if share is None else f"{min(max(share, 0.0), 9.99) * 100:.0f} %"
 
 
 def duration(seconds: float | None) -> str:
-    """A time with its unit, two digits of it, in at most six characters."""
+    """Return a time with its unit, with two digits, in at most six characters."""
     if seconds is None:
         return NONE
     for unit, size, most in (("µs", 1e-6, 99.5e-6), ("ms", 1e-3, 0.9995), ("s", 1.0, 999.5)):
@@ -44,12 +44,12 @@ def duration(seconds: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """For how long a run has gone on: h:mm:ss, with days where there are any."""
-    whole = round(seconds)  # a look that is due after a second may come a little early
+    """Return the age of a run: h:mm:ss, with days if there are any."""
+    whole = round(seconds)  # a frame that is due after a second may come a little early
     days, rest = divmod(whole, 86_400)
     return f"{days} d " * bool(days) + f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """ "1 worker", "2,000 workers": `many` is the plural where an s does not make it."""
+    """Return "1 worker" or "2,000 workers". `many`: the plural, if it is not made with an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

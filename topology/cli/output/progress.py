@@ -1,6 +1,6 @@
-"""How a run is going, on stderr: a live view where there is a terminal, else a plain line now and then.
+"""Progress of a run on stderr: a live view on a terminal, otherwise a plain line from time to time.
 
-Knows figures and how to say them. What a terminal needs is imported for a terminal only.
+Knows figures and their format. Modules for a terminal are imported for a terminal only.
 """
 
 import re
@@ -14,14 +14,14 @@ from topology.cli.output.summary import latencies
 from topology.runtime.telemetry.metrics import Snapshot
 from topology.text import printable
 
-LOOK_S: Final = 1.0  # between two looks where there is no terminal; the first line comes with the first of them
-EVERY_S: Final = ((60.0, 5.0), (600.0, 30.0), (float("inf"), 60.0))  # until so long: seconds between two further lines
-SOON_S: Final = 5.0  # between two lines that tell of a change: twice a day's minutes at most, whatever goes up and down
+LOOK_S: Final = 1.0  # seconds between two checks without a terminal; the first line comes with the first check
+EVERY_S: Final = ((60.0, 5.0), (600.0, 30.0), (float("inf"), 60.0))  # (age of the run, seconds between two lines until)
+SOON_S: Final = 5.0  # least seconds between two lines about a changed bottleneck; later half of the usual time
 NUMBERS: Final = re.compile(r"[\d.,]+")
 
 
 class Display(Protocol):
-    """Use it as a context manager; `show` is called each `every_s`, `last` once, after the run."""
+    """A context manager that shows a run. The caller calls `show` each `every_s`, and `last` once, after the run."""
 
     every_s: float
 
@@ -32,7 +32,7 @@ class Display(Protocol):
 
 
 def display(shape: RateShape) -> Display:
-    """The one that fits stderr."""
+    """Return the display that fits stderr."""
     if terminal.live(sys.stderr):
         from topology.cli.output.live import LiveView
 
@@ -41,9 +41,10 @@ def display(shape: RateShape) -> Display:
 
 
 class ProgressLines:
-    """One plain line after a second, and then ever more rarely: a day's run fills no disk. Which process a worker has
-    is said once, and what limits the run when that changes. A change that matters is told at once: a worker is away,
-    the first failure, the end has begun.
+    """Prints one plain line after a second, and further lines ever more rarely, so that a day's run fills no disk.
+
+    Prints the process of a worker once, and the bottleneck when it changes. Prints important changes at once: a worker
+    is away, the first failure, the run is draining.
     """
 
     every_s = LOOK_S
@@ -52,9 +53,9 @@ class ProgressLines:
         self._rates = Rates(shape, SOON_S)
         self._due_s = LOOK_S
         self._told_s = 0.0
-        self._limit = ""  # what was said last about it, without its numbers
+        self._limit = ""  # the sentence printed last, without its numbers
         self._grave: tuple[object, ...] = ((), False, False)
-        self._pids: dict[int, int | None] = {}  # of the workers that were told of
+        self._pids: dict[int, int | None] = {}  # worker → the process id that was printed last
 
     def __enter__(self) -> "ProgressLines":
         return self
@@ -63,9 +64,9 @@ class ProgressLines:
         return None
 
     def show(self, now: Now) -> None:
-        """Tells of the run, if it is time to, or if it has changed."""
+        """Print a line on the run, if one is due or if the run has changed."""
         figures = self._rates.of(now)
-        seconds = figures.seconds + 0.1  # a look may come a little early
+        seconds = figures.seconds + 0.1  # a check may come a little early
         limit = NUMBERS.sub("#", figures.limit)
         failing = bool(figures.counts["failed"] or figures.counts["dead"])
         grave = (tuple(sorted(now.away)), failing, bool(figures.draining))
@@ -76,10 +77,10 @@ class ProgressLines:
         if seconds >= self._due_s:
             self._due_s = figures.seconds + _every_s(seconds)
         terminal.say(line(figures), **counts(figures))
-        for one in figures.workers:
-            if self._pids.get(one.number) != one.pid:
-                self._pids[one.number] = one.pid
-                terminal.say(of_worker(one), worker=one.number, pid=one.pid)
+        for worker in figures.workers:
+            if self._pids.get(worker.number) != worker.pid:
+                self._pids[worker.number] = worker.pid
+                terminal.say(of_worker(worker), worker=worker.number, pid=worker.pid)
         if figures.draining and not self._grave[-1]:
             terminal.say(f"  {figures.draining}")
         if figures.limit and (limit != self._limit or grave[0] != self._grave[0]):
@@ -87,18 +88,18 @@ class ProgressLines:
         self._limit, self._grave = limit, grave
 
     def last(self, snapshot: Snapshot) -> None:
-        """The figures of the whole run."""
+        """Print the figures of the whole run."""
         figures = whole(snapshot)
         terminal.say(line(figures), **counts(figures))
 
 
 def _every_s(seconds: float) -> float:
-    """Between two lines, when the run has gone on for so long."""
+    """Return the seconds between two lines, for a run of this age."""
     return next(every for until, every in EVERY_S if seconds < until)
 
 
 def line(figures: RunRates) -> str:
-    """A run in one line: rate and latencies are those of the last seconds, counts those of the whole run."""
+    """Return a run in one line: rate and latencies of the last seconds, counts of the whole run."""
     named = figures.counts
     parts = [
         clock(figures.seconds),
@@ -111,18 +112,18 @@ def line(figures: RunRates) -> str:
 
 
 def of_worker(one: WorkerRates) -> str:
-    """A worker process in one line."""
+    """Return a worker process in one line."""
     process = f"pid {one.pid}" if one.pid is not None else "is being replaced"
     busy = f"bolts busy {percent(one.busy)}"
     return f"  worker {one.number}  {process}  {one.rate or 0.0:,.0f} handled/s  {busy}  queued {one.queued:,}"
 
 
 def counts(figures: RunRates) -> dict[str, Any]:
-    """The same, for machines."""
+    """Return the same figures for programs."""
     return {"seconds": round(figures.seconds, 3), "records_per_s": round(figures.rate, 1), **figures.counts}
 
 
 def whole(snapshot: Snapshot) -> RunRates:
-    """The figures of a run from its beginning on."""
+    """Return the figures of a run since its start."""
     rate = snapshot.total("emitted") / snapshot.seconds if snapshot.seconds > 0 else 0.0
     return RunRates(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)

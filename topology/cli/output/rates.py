@@ -1,7 +1,7 @@
-"""What a run is doing, from looks at its counters: of each component and worker the rates and latencies of the last
-seconds, the counts so far, and who is the limit.
+"""Figures of a run, computed from snapshots of its counters: rates and latencies of the last seconds per component and
+worker, the counts so far, and the bottleneck.
 
-Pure: snapshots in, values out. Must not know how they are shown.
+Pure: takes snapshots, returns values. Must not know how they are shown.
 """
 
 from collections import deque
@@ -16,17 +16,17 @@ from topology.runtime.telemetry.bottleneck import STILL, Tasks, limit_of
 from topology.runtime.telemetry.histogram import Histogram
 from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts, added, input_s, together
 
-SPAN_S: Final = 4.0  # rates and latencies are those of about so long
-STALE_S: Final = 2.5  # processes tell their figures once a second; of one that has not for so long no rate is known
-SHORTEST_S: Final = 0.2  # that a rate is made of
-FIRST_S: Final = 0.5  # until it is judged for the first time who is the limit
-LOOKS_MAX: Final = 64  # that are kept of one worker
+SPAN_S: Final = 4.0  # seconds that rates and latencies cover, approximately
+STALE_S: Final = 2.5  # seconds without a report, after which a worker's rate is unknown; workers report once per second
+SHORTEST_S: Final = 0.2  # least seconds that a rate covers
+FIRST_S: Final = 0.5  # seconds until the bottleneck is judged for the first time
+LOOKS_MAX: Final = 64  # snapshots kept per worker
 
 
 @dataclass(frozen=True)
 class RateShape:
-    """What of a topology the figures need: each component's kind and tasks, in the order of the flow with the spouts
-    first; `tasks`: where those are."""
+    """The part of a topology that the figures need: each component's kind, in the order of the flow with the spouts
+    first. `tasks`: worker → component → number of its tasks there."""
 
     topology: str
     kinds: Mapping[str, str]
@@ -35,32 +35,32 @@ class RateShape:
 
     @classmethod
     def of(cls, topology: Graph, workers: int) -> "RateShape":
-        """That of a topology on so many workers."""
+        """Return the shape of a topology on this number of workers."""
         planned = plan(topology, workers)
         tasks: dict[int, dict[str, int]] = {}
         for (component, _), worker in planned.placement.items():
             here = tasks.setdefault(worker, {})
             here[component] = here.get(component, 0) + 1
-        kinds = {one.name: one.kind for one in planned.components.values()}
+        kinds = {each.name: each.kind for each in planned.components.values()}
         order = sorted(kinds, key=lambda name: kinds[name] != "spout")
         return cls(topology.name, {name: kinds[name] for name in order}, tasks, topology.config.drain_timeout_s)
 
     def starting(self) -> Snapshot:
-        """What is known before anybody has said anything."""
+        """Return the snapshot before any worker has reported."""
         spouts = {name: SpoutCounts() for name, kind in self.kinds.items() if kind == "spout"}
         bolts = {name: BoltCounts() for name, kind in self.kinds.items() if kind == "bolt"}
         return Snapshot(self.topology, 0.0, len(self.tasks), spouts, bolts, limit="starting")
 
     def count(self, component: str) -> int:
-        """How many tasks it has."""
+        """Return the number of tasks of a component."""
         return sum(here.get(component, 0) for here in self.tasks.values())
 
 
 @dataclass(frozen=True)
 class Now:
-    """A run at one moment: all of it, each worker, and the process of each that has one of its own. `away`: workers
-    that are being replaced; `deaths`: of each worker so far; `draining`: whether it was told to end; `patient`: and may
-    take however long it does."""
+    """A run at one moment: the whole run, each worker, and the process id of each worker process. `away`: workers that
+    are being replaced. `deaths`: worker → its deaths so far. `draining`: True if the run is to end. `patient`: True if
+    draining has no time limit."""
 
     whole: Snapshot
     workers: Mapping[int, Snapshot]
@@ -73,10 +73,12 @@ class Now:
 
 @dataclass(frozen=True)
 class ComponentRates:
-    """One component. Of a spout `in_hand` is what is pending, and latencies are those of whole trees; of a bolt
-    `latency_s` is the mean of one input (`input_s`). `busy`: the share of its loop's time that it takes in the worker
-    where it takes most, or of its places for inputs that wait, whichever is more. `grown`: which of the counters have
-    grown in the last seconds."""
+    """The figures of one component.
+
+    `in_hand` and the latencies of a spout are its pending messages and those of whole trees. `latency_s` of a bolt is
+    the mean of one input (`input_s`). `busy` is the larger of two shares: of its loop's time, in the worker where that
+    is most, and of its places for inputs that wait. `grown`: the counters that have grown in the last seconds.
+    """
 
     name: str
     kind: str
@@ -91,12 +93,13 @@ class ComponentRates:
     replayed: int
     dead: int
     grown: frozenset[str] = frozenset()
-    away: bool = False  # whether a worker with tasks of it is being replaced
+    away: bool = False  # True if a worker with tasks of it is being replaced
 
 
 @dataclass(frozen=True)
 class WorkerRates:
-    """One worker process. `pid`: None while it has none; `rate`: of what its spouts emit and its bolts execute."""
+    """The figures of one worker process. `pid`: None without a process. `rate`: emitted records plus executed
+    inputs."""
 
     number: int
     pid: int | None
@@ -109,11 +112,11 @@ class WorkerRates:
 
 @dataclass(frozen=True)
 class RunRates:
-    """All that is shown of a run. `stalled`: whether `limit` tells why nothing is acked, or who is away."""
+    """All figures shown of a run. `stalled`: True if `limit` says why nothing is acked, or which worker is away."""
 
     topology: str
     seconds: float
-    rate: float  # of what all spouts emit
+    rate: float  # records per second emitted by all spouts
     counts: Mapping[str, int]  # of all spouts: acked, failed, replayed, dead, pending
     latency: Histogram  # of all spouts' trees
     components: tuple[ComponentRates, ...] = ()
@@ -125,13 +128,13 @@ class RunRates:
 
 
 class RateWindow:
-    """The looks at one worker in the last seconds; they may come more often than there is news."""
+    """The snapshots of one worker in the last seconds. The same snapshot may come several times."""
 
     def __init__(self) -> None:
         self._looks: deque[Snapshot] = deque(maxlen=LOOKS_MAX)
 
     def look(self, snapshot: Snapshot) -> None:
-        """Takes note, if it is newer."""
+        """Add the snapshot, if it is newer."""
         looks = self._looks
         if looks and snapshot.seconds <= looks[-1].seconds:
             return
@@ -145,7 +148,7 @@ class RateWindow:
 
     @property
     def oldest(self) -> Snapshot | None:
-        """None where there is only one look: then all has happened since the start."""
+        """The oldest snapshot; None if there is only one, whose counts are all since the start."""
         return self._looks[0] if len(self._looks) > 1 else None
 
     @property
@@ -154,7 +157,7 @@ class RateWindow:
 
 
 class Rates:
-    """Makes `RunRates` of each look. `limit_every_s`: how often it is judged who is the limit."""
+    """Makes `RunRates` from each `Now`. `limit_every_s`: seconds between two judgements of the bottleneck."""
 
     def __init__(self, shape: RateShape, limit_every_s: float) -> None:
         self._shape = shape
@@ -166,7 +169,7 @@ class Rates:
         self._drain_at: float | None = None
 
     def of(self, now: Now) -> RunRates:
-        """The figures at this moment."""
+        """Return the figures at this moment."""
         for worker, snapshot in now.workers.items():
             self._windows.setdefault(worker, RateWindow()).look(snapshot)
         moving = {
@@ -181,7 +184,7 @@ class Rates:
         return RunRates(
             self._shape.topology,
             whole.seconds,
-            sum(one.rate or 0.0 for one in components if one.kind == "spout"),
+            sum(component.rate or 0.0 for component in components if component.kind == "spout"),
             totals(whole),
             trees,
             components,
@@ -203,7 +206,7 @@ class Rates:
         spans = [(_bolt(window.oldest, name), window.newest.bolts[name], window.span_s) for window in moving.values()]
         grown = [_less(after, before) for before, after, _ in spans]
         sum_ = added(BoltCounts, grown) if grown else BoltCounts()
-        task_s = sum(self._shape.tasks.get(worker, {}).get(name, 0) * one.span_s for worker, one in moving.items())
+        task_s = sum(self._shape.tasks.get(worker, {}).get(name, 0) * looks.span_s for worker, looks in moving.items())
         loop = max((less.busy_s / span for less, (_, _, span) in zip(grown, spans, strict=True)), default=0.0)
         taken = sum_.taken_s / task_s if task_s else 0.0
         bolt = now.whole.bolts[name]
@@ -243,7 +246,9 @@ class Rates:
             spout.replayed,
             spout.dead,
             frozenset(
-                one for one in grown if any(getattr(after, one) > getattr(before, one) for before, after, _ in spans)
+                count
+                for count in grown
+                if any(getattr(after, count) > getattr(before, count) for before, after, _ in spans)
             ),
             away,
         )
@@ -254,13 +259,13 @@ class Rates:
             before, after, span = window.oldest, window.newest, window.span_s
             rate = max(0, _handled(after) - (_handled(before) if before else 0)) / span
             busy = min(1.0, max(0.0, _busy_s(after) - (_busy_s(before) if before else 0.0)) / span)
-        queued = sum(one.queued for one in now.workers[worker].bolts.values())
+        queued = sum(bolt.queued for bolt in now.workers[worker].bolts.values())
         pid, deaths = now.processes.get(worker), now.deaths.get(worker, 0)
         return WorkerRates(worker, pid, worker in now.away or pid is None, rate, busy, queued, deaths)
 
     def _limit_of(self, seconds: float, workers: Mapping[int, Snapshot]) -> str:
         if self._limit.startswith(STILL) and _all_handled(workers) > _all_handled(self._before):
-            self._limit, self._limit_at = "", 0.0  # it would stand beside a rate that says otherwise
+            self._limit, self._limit_at = "", 0.0  # the old sentence would contradict the rate
         every_s = self._limit_every_s if self._limit else FIRST_S
         if seconds - self._limit_at >= every_s and workers:
             self._limit = limit_of(self._before, workers, self._shape.tasks) or self._limit
@@ -268,37 +273,37 @@ class Rates:
         return self._limit
 
     def _draining(self, now: Now) -> str:
-        """ "12 messages left, at most 25 s", once the run was told to end; without the time where it has no limit."""
+        """Return "12 messages left, at most 25 s" while the run is draining; without the time if that has no limit."""
         if not now.draining:
             return ""
         if self._drain_at is None:
             self._drain_at = now.whole.seconds
         left_s = max(0.0, self._shape.drain_timeout_s - (now.whole.seconds - self._drain_at))
         pending, bolts = now.whole.total("pending"), now.whole.bolts.values()
-        inputs = sum(one.queued + one.held for one in bolts)  # all that is known where no tree is followed
+        inputs = sum(bolt.queued + bolt.held for bolt in bolts)  # the only known number if no tree is tracked
         left = counted(inputs, "input") if inputs and not pending else counted(pending, "message")
-        return f"draining: {left} left, {'however long it takes' if now.patient else f'at most {left_s:.0f} s'}"
+        return f"draining: {left} left, {'no time limit' if now.patient else f'at most {left_s:.0f} s'}"
 
 
 def totals(snapshot: Snapshot) -> dict[str, int]:
-    """What all spouts have counted."""
+    """Return the sums of all spouts' counters."""
     return {name: snapshot.total(name) for name in ("acked", "failed", "replayed", "dead", "pending")}
 
 
 def busy(workers: Mapping[int, Snapshot], shape: RateShape) -> dict[str, float]:
-    """Each bolt's share over the whole run; see `ComponentRates.busy`."""
+    """Return each bolt's share over the whole run; see `ComponentRates.busy`."""
     shares: dict[str, float] = {}
-    moving = [(worker, one) for worker, one in workers.items() if one.seconds >= SHORTEST_S]
-    for name in dict.fromkeys(name for _, one in moving for name in one.bolts):
-        task_s = sum(shape.tasks.get(worker, {}).get(name, 0) * one.seconds for worker, one in moving)
-        taken = sum(one.bolts[name].taken_s for _, one in moving) / task_s if task_s else 0.0
-        shares[name] = min(1.0, max(taken, *(one.bolts[name].busy_s / one.seconds for _, one in moving)))
+    moving = [(worker, figures) for worker, figures in workers.items() if figures.seconds >= SHORTEST_S]
+    for name in dict.fromkeys(name for _, figures in moving for name in figures.bolts):
+        task_s = sum(shape.tasks.get(worker, {}).get(name, 0) * figures.seconds for worker, figures in moving)
+        taken = sum(figures.bolts[name].taken_s for _, figures in moving) / task_s if task_s else 0.0
+        shares[name] = min(1.0, max(taken, *(figures.bolts[name].busy_s / figures.seconds for _, figures in moving)))
     return shares
 
 
 def _handled(snapshot: Snapshot) -> int:
-    """Records that spouts have emitted and bolts have executed."""
-    return snapshot.total("emitted") + sum(one.executed for one in snapshot.bolts.values())
+    """Return the number of records emitted by spouts and inputs executed by bolts."""
+    return snapshot.total("emitted") + sum(bolt.executed for bolt in snapshot.bolts.values())
 
 
 def _all_handled(workers: Mapping[int, Snapshot]) -> int:
@@ -306,7 +311,7 @@ def _all_handled(workers: Mapping[int, Snapshot]) -> int:
 
 
 def _busy_s(snapshot: Snapshot) -> float:
-    return sum(one.busy_s for one in snapshot.bolts.values())
+    return sum(bolt.busy_s for bolt in snapshot.bolts.values())
 
 
 def _spout(snapshot: Snapshot | None, name: str) -> SpoutCounts:
@@ -318,7 +323,7 @@ def _bolt(snapshot: Snapshot | None, name: str) -> BoltCounts:
 
 
 def _less(after: BoltCounts, before: BoltCounts) -> BoltCounts:
-    """What has been counted between two looks."""
+    """Return the difference of two snapshots of a bolt, never below 0."""
     return BoltCounts(
         executed=max(0, after.executed - before.executed),
         failed=max(0, after.failed - before.failed),
@@ -330,7 +335,7 @@ def _less(after: BoltCounts, before: BoltCounts) -> BoltCounts:
 
 
 def _since(window: RateWindow, spout: str) -> Histogram:
-    """The latencies of the last seconds."""
+    """Return the latencies of the last seconds."""
     after = window.newest.latencies.get(spout)
     if after is None:
         return Histogram()

@@ -1,7 +1,7 @@
-"""A few lines at the bottom of a terminal, drawn in place; whatever else is written to it goes above them.
+"""A few lines at the bottom of a terminal, drawn in place; all other output to the terminal goes above them.
 
-Knows cursors and escape sequences, and nothing of what the lines say. No line wraps: wrapping is off while they are
-drawn. When the terminal gets narrower it has rewrapped them itself (but for a few old ones), which is reckoned with.
+Knows cursors and escape sequences, and not the content of the lines. No line wraps: wrapping is off while they are
+drawn. A terminal that gets narrower rewraps the lines itself (except a few old terminals); the code allows for that.
 """
 
 import codecs
@@ -21,11 +21,11 @@ from rich.cells import cell_len
 
 from topology.text import escaped, write_whole
 
-BURST: Final = 50  # lines written above after which the frame stays away until it is drawn anew: it would cost too much
-PENDING_MAX: Final = 100_000  # characters of a line that has no end yet
+BURST: Final = 50  # lines written above after which the frame is hidden until the next `draw`, to save time
+PENDING_MAX: Final = 100_000  # characters of an unfinished line
 ERASE_LINE: Final = "\x1b[K"
 ERASE_BELOW: Final = "\x1b[J"
-HIDE: Final = "\x1b[?25l"  # the cursor
+HIDE: Final = "\x1b[?25l"  # hides the cursor
 SHOW: Final = "\x1b[?25h"
 NO_WRAP: Final = "\x1b[?7l"
 WRAP: Final = "\x1b[?7h"
@@ -33,21 +33,21 @@ STYLES: Final = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
 class Screen:
-    """The bottom of the terminal that `stream` writes to. Any thread may write above; blocks as the stream does. Raises
-    OSError where the terminal is gone."""
+    """The bottom of the terminal that `stream` writes to. Any thread may write above it. Blocks as the stream does.
+    Raises OSError if the terminal is gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._lock = threading.RLock()  # a signal's handler may write, too
-        self._frame: list[str] = []  # what was drawn last, with its styles
-        self._cells: list[int] = []  # how wide each line of it is
+        self._lock = threading.RLock()  # a signal handler may write too
+        self._frame: list[str] = []  # the lines drawn last, with their styles
+        self._cells: list[int] = []  # the width of each of these lines
         self._drawn = False
-        self._columns = 0  # of the terminal when it was drawn
-        self._above = 0  # lines written above since then
-        self._foreground = self._in_foreground()  # not so under `timeout`, which draws all the same
+        self._columns = 0  # columns of the terminal when the frame was drawn
+        self._above = 0  # lines written above since the last `draw`
+        self._foreground = self._in_foreground()  # False under `timeout`, where the frame is drawn too
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal at this moment."""
+        """Return the current columns and rows of the terminal."""
         try:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError):
@@ -56,8 +56,8 @@ class Screen:
         return columns or fallback.columns, rows or fallback.lines
 
     def draw(self, frame: list[str], plain: list[str]) -> None:
-        """Shows these lines in place of those before; `plain` are the same without styles. Writes nothing where they
-        stand there already, where the terminal takes nothing (Ctrl-S), or where it is another job's (`bg`)."""
+        """Show these lines in place of the previous ones; `plain` has the same lines without styles. Writes nothing if
+        the lines are unchanged, the terminal takes no data (Ctrl-S), or another job has the terminal (`bg`)."""
         if not self._takes():
             return
         columns, rows = self.size()
@@ -66,15 +66,15 @@ class Screen:
             if self._drawn and frame == self._frame and columns == self._columns:
                 return
             begin = self._to_first_line(columns, rows) + ("" if self._drawn else HIDE)
-            # Narrower: what the terminal has made of the old lines must go. Else each line is written over, without
-            # being erased first, so that nothing flickers.
+            # If the terminal got narrower, the rewrapped old lines are erased. Otherwise each line is overwritten
+            # without erasing it first, so that nothing flickers.
             narrower = self._drawn and columns < self._columns
             self._frame, self._cells, self._columns = frame, [cell_len(line) for line in plain], columns
-            self._drawn = True  # before it is: a handler of signals may clear meanwhile
+            self._drawn = True  # set before the write: a signal handler may clear the frame during it
             self._write(begin + ERASE_BELOW * narrower + self._lines())
 
     def above(self, lines: list[str]) -> None:
-        """Writes lines above the frame; they are text that a terminal may be given."""
+        """Write lines above the frame. The lines have to be safe for a terminal."""
         with self._lock:
             self._above += len(lines)
             text = self._erasure() + "".join(f"{line}\n" for line in lines)
@@ -83,7 +83,7 @@ class Screen:
             self._write(text + (self._lines() if again else ""))
 
     def clear(self) -> None:
-        """Takes the frame away, and gives the cursor back."""
+        """Remove the frame, and show the cursor."""
         with self._lock:
             text = self._erasure() + SHOW
             self._drawn = False
@@ -91,14 +91,14 @@ class Screen:
             self._write(text)
 
     def _lines(self) -> str:
-        """The frame; the cursor is at the start of its last line then, where an echoed ^C does least harm."""
+        """Return the frame. It leaves the cursor at the start of its last line, where an echoed ^C does least harm."""
         return f"{NO_WRAP}{(ERASE_LINE + chr(10)).join(self._frame)}{ERASE_BELOW}{WRAP}\r"
 
     def _erasure(self) -> str:
         return self._to_first_line(*self.size()) + ERASE_BELOW if self._drawn else ""
 
     def _to_first_line(self, columns: int, rows: int) -> str:
-        """Moves the cursor there from the last line."""
+        """Return the move of the cursor from the last line of the frame to the first."""
         if not self._drawn:
             return ""
         up = len(self._cells) - 1
@@ -107,16 +107,17 @@ class Screen:
         return "\r" + f"\x1b[{min(up, rows - 1)}A" * bool(up)
 
     def _takes(self) -> bool:
-        """Whether a frame can be written without waiting for the terminal, and without a word into another job."""
+        """Return True if a frame can be written without waiting for the terminal, and without disturbing another
+        job."""
         if self._foreground and self._in_foreground() is False:
             return False
         try:
             return bool(select.select([], [self._stream.fileno()], [], 0)[1])
         except (OSError, ValueError):
-            return True  # writing tells
+            return True  # the write will raise the error
 
     def _in_foreground(self) -> bool | None:
-        """Whether the terminal is this job's; None where it is not the one that controls us, or there is none."""
+        """Return True if this job has the terminal; None if it is not our controlling terminal, or there is none."""
         try:
             return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
         except (OSError, ValueError):
@@ -128,15 +129,15 @@ class Screen:
 
 
 class Above(io.TextIOBase):
-    """Stands in for stdout or stderr while a frame is shown: whole lines go above it, with their colours, and with all
-    else that a terminal obeys escaped (S11). What has no end yet waits for it; of a line that is written over and over
-    the last state counts."""
+    """Replaces stdout or stderr while a frame is shown. Complete lines go above the frame, with their colours, and with
+    all other control characters escaped (S11). An unfinished line waits for its end. Of a line that is overwritten
+    repeatedly, the last state counts."""
 
     def __init__(self, screen: Screen, stream: TextIO) -> None:
         self._screen = screen
         self._stream = stream
         self._pending: list[str] = []
-        self._waiting = 0  # characters in it
+        self._waiting = 0  # characters in `_pending`
         self._over = False
         self._bytes = _Bytes(self)
         self._lock = threading.RLock()
@@ -148,7 +149,7 @@ class Above(io.TextIOBase):
             *lines, rest = text.split("\n")
             if lines:
                 lines[0] = self._taken() + lines[0]
-            if "\r" in rest[:-1]:  # what was before it is written over
+            if "\r" in rest[:-1]:  # the text before it is overwritten
                 self._taken()
                 rest = rest[rest.rfind("\r", 0, -1) :]
             self._wait(rest)
@@ -164,7 +165,7 @@ class Above(io.TextIOBase):
         return len(text)
 
     def end(self) -> None:
-        """Writes what has no end; from now on all is written as it comes, for who has kept this stream."""
+        """Write an unfinished line. Later writes of code that has kept this stream pass through directly."""
         with self._lock:
             self._over = True
             pending = self._taken()
@@ -181,7 +182,7 @@ class Above(io.TextIOBase):
         return pending
 
     def flush(self) -> None:
-        """Whole lines are written at once, and what has no end yet waits for it."""
+        """Flush the stream after `end`. Before, complete lines are written at once, and an unfinished line waits."""
         if self._over:
             self._stream.flush()
 
@@ -207,11 +208,11 @@ class Above(io.TextIOBase):
         return self._stream.errors
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)  # whatever else a stream may have
+        return getattr(self._stream, name)  # all other attributes of the stream
 
 
 class _Bytes(io.RawIOBase):
-    """The `buffer` of an Above: bytes go the same way as text."""
+    """The `buffer` of an Above: bytes take the same way as text."""
 
     def __init__(self, above: Above) -> None:
         self._above = above
@@ -233,7 +234,7 @@ class _Bytes(io.RawIOBase):
 
 
 def shown(line: str) -> str:
-    """One line with its colours, and nothing else in it that a terminal obeys."""
+    """Return one line with its colours, and with all other control characters escaped."""
     line = line.rstrip("\r")
     line = line[line.rfind("\r") + 1 :].expandtabs()
     if line.isprintable():
@@ -245,7 +246,7 @@ def shown(line: str) -> str:
 
 @contextlib.contextmanager
 def written_above(screen: Screen) -> Iterator[None]:
-    """Has stderr, stdout where it is the same terminal, and handlers of the log that hold either, write above."""
+    """Make stderr, stdout if it is the same terminal, and log handlers on either of them write above the frame."""
     replaced: dict[str, tuple[TextIO, Above]] = {}
     for name in ("stderr", "stdout"):
         stream: TextIO = getattr(sys, name)
@@ -275,14 +276,14 @@ def written_above(screen: Screen) -> Iterator[None]:
 
 
 def _handlers() -> list["logging.StreamHandler[Any]"]:
-    """Those of all loggers that write to a stream."""
-    loggers = [logging.getLogger(), *(one for one in logging.Logger.manager.loggerDict.values())]
-    found = (handler for one in loggers if isinstance(one, logging.Logger) for handler in one.handlers)
-    return [one for one in found if isinstance(one, logging.StreamHandler)]
+    """Return the handlers of all loggers that write to a stream."""
+    loggers = [logging.getLogger(), *(known for known in logging.Logger.manager.loggerDict.values())]
+    found = (handler for known in loggers if isinstance(known, logging.Logger) for handler in known.handlers)
+    return [known for known in found if isinstance(known, logging.StreamHandler)]
 
 
 def _same(stream: TextIO | None, other: TextIO | None) -> bool:
-    """Whether both write to one terminal."""
+    """Return True if both streams write to the same terminal."""
     if stream is None or other is None or stream.closed:
         return False
     try:

@@ -1,6 +1,6 @@
-"""What is said at the end of a run: how it ended, every component's counts, latencies, and the components' own words.
+"""The summary of a run: its end, the counts of every component, latencies, and the components' own lines.
 
-Pure: a Report or a Topology in, lines out. Knows no terminal.
+Pure: takes a Report or a Topology, returns lines. Knows no terminal.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,15 +17,15 @@ from topology.user_frames import described as described_error
 
 
 def described(topology: Graph) -> str:
-    """How many components there are."""
-    spouts = sum(one.kind == "spout" for one in topology.components)
+    """Return the numbers of spouts and bolts."""
+    spouts = sum(component.kind == "spout" for component in topology.components)
     bolts = len(topology.components) - spouts
     return f"{spouts} spout{'s' * (spouts != 1)}, {bolts} bolt{'s' * (bolts != 1)}"
 
 
-COLUMNS_MAX: Final = 80  # of the table, where its numbers let it
-NAME_MAX: Final = 28  # characters of a component's name in it,
-NAME_MIN: Final = 12  # and these where that makes it too wide
+COLUMNS_MAX: Final = 80  # columns of the table, if its numbers fit
+NAME_MAX: Final = 28  # characters of a component's name in the table
+NAME_MIN: Final = 12  # characters of the name, at least, if the table is too wide
 TITLES: Final = ("in", "out", "acked", "failed", "replays", "dead", "pending", "busy", "latency")
 
 
@@ -38,22 +38,29 @@ def summary(
     busy: Mapping[str, float] | None = None,
     dead_list: str = "kedge dead list",
 ) -> Iterator[str]:
-    """The lines. `next` is a command to try, and why; `restarts` of workers, where these are processes;
-    `limit` the sentence about what was the limit, where that could be told; `busy` the share of a loop's time that each
-    bolt took; `dead_list` the command that lists the letters that are kept, empty where none outlives the run."""
+    """Yield the lines of the summary.
+
+    next       a command to try, and its purpose
+    restarts   of workers, if they are processes; else None
+    limit      the sentence on the bottleneck; empty if unknown
+    busy       bolt → its share of a loop's time
+    dead_list  the command that lists the kept letters; empty if none outlives the run
+    """
     snapshot = report.snapshot
     yield f"{snapshot.topology} {_ended(report)}"
     yield from _table(snapshot, busy or {})
-    width = 7  # of what the lines below begin with
+    width = 7  # of the titles of the lines below
     yield f"  {'latency':<{width}}  {latencies(snapshot.latency)}, from emission to last ack"
     if restarts is not None:
         times = {0: "none restarted", 1: "restarted once"}.get(restarts, f"restarted {restarts:,} times")
-        if restarts:  # all lives are added up, but what a process did after its last word, nobody knows
+        if restarts:  # sums the figures of all processes, without those after the last report of a dead one
             times += f"; the last second before {'that' if restarts == 1 else 'each'} may not be counted"
         yield f"  {'workers':<{width}}  {snapshot.workers}, {times}"
     if limit:
         yield f"  {'limit':<{width}}  {printable(limit)}"
-    if kept := [f"{name}: {one.keys:,} key{'s' * (one.keys != 1)}" for name, one in snapshot.bolts.items() if one.keys]:
+    if kept := [
+        f"{name}: {bolt.keys:,} key{'s' * (bolt.keys != 1)}" for name, bolt in snapshot.bolts.items() if bolt.keys
+    ]:
         yield f"  {'state':<{width}}  {', '.join(kept)}"
     if snapshot.letters:
         letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
@@ -71,9 +78,9 @@ def summary(
 
 
 def _table(snapshot: Snapshot, busy: Mapping[str, float]) -> Iterator[str]:
-    """A line of titles and one for each component: what it has taken in (spouts: read), given out, and so on. The
-    latency of a spout is the median of its trees, that of a bolt the mean of its inputs. Exact numbers, unless the
-    table is too wide then."""
+    """Yield a line of titles and one line per component: its inputs (spouts: messages read), outputs, and so on. The
+    latency of a spout is the median of its trees; that of a bolt is the mean of its inputs. Numbers are exact, unless
+    that makes the table too wide."""
     rows = _rows(snapshot, busy, lambda count: f"{count:,}")
     if _width(rows) > COLUMNS_MAX:
         rows = _rows(snapshot, busy, short)
@@ -108,18 +115,18 @@ def _rows(snapshot: Snapshot, busy: Mapping[str, float], number: Callable[[int],
 
 
 def _width(rows: list[list[str]]) -> int:
-    """With two spaces before each column; empty ones are not shown."""
+    """Return the width of the table, with two spaces before each column. Empty columns are not shown."""
     filled = (column for column in zip(*rows, strict=True) if any(column[1:]))
     return sum(max(map(len, column)) + 2 for column in filled)
 
 
 def latencies(histogram: Histogram) -> str:
-    """The percentiles, each with its unit."""
+    """Return the percentiles, each with its unit."""
     return ", ".join(f"{name} {_ms(value)}" for name, value in percentiles_ms(histogram).items())
 
 
 def rarities(snapshot: Snapshot) -> str:
-    """What should hardly ever happen and has: "3 late or unknown acks, 1 stall of the loop"."""
+    """Return the rare events that happened: "3 late or unknown acks, 1 stall of the loop"."""
     happened = ((name, count) for name, count in snapshot.rare.items() if count)
     return ", ".join(f"{count:,} {RARE[name] if count == 1 else name}" for name, count in happened)
 
@@ -132,7 +139,7 @@ def _ms(value: float | None) -> str:
 
 def _ended(report: Report) -> str:
     if report.ended == "stopped" and report.aborted:
-        return f"was stopped after {report.snapshot.seconds:.1f} s, and has not drained within its drain_timeout_s"
+        return f"was stopped after {report.snapshot.seconds:.1f} s, but did not drain within its drain_timeout_s"
     how = {
         "ended": "has read everything and ended",
         "stopped": "was stopped and has drained",
@@ -146,7 +153,7 @@ def _why(report: Report, dead_list: str) -> str:
     reasons = []
     if (dead := report.snapshot.total("dead")) and report.dead:
         reasons.append(f"{dead:,} dead, each logged above")
-    elif report.dead:  # whose worker has died before it could tell
+    elif report.dead:  # the worker died before it could report them
         reasons.append(f"{report.dead:,} dead{f', and kept: {dead_list}' if dead_list else ''}")
     if report.aborted:
         reasons.append(f"{report.aborted:,} not done at the end")

@@ -1,8 +1,7 @@
-"""A run's figures as lines for a terminal of a given size: which columns and rows fit, and how each cell is written.
+"""A run's figures as lines for a terminal of a given size: selects columns and rows that fit, and formats each cell.
 
-Pure: figures in, lines of styled pieces out, none wider or more than asked for. Columns keep their width whatever the
-numbers do. Knows styles by name only, and no terminal.
-"""
+Pure: takes figures, returns lines of styled pieces, within the given width and number of lines. Columns keep their
+width for all numbers. Knows styles by name only, and no terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from topology.cli.output.numbers import clock, counted, duration, percent, rate,
 from topology.cli.output.rates import ComponentRates, RunRates, WorkerRates
 from topology.text import printable
 
-NAME_MAX: Final = 28  # cells of a component's name; more is cut
-NAME_MIN: Final = 10  # that are kept for it while columns can be left out
-BUSY: Final = 0.8  # from here on a component is worth a look
-LIMIT_LINES: Final = 2  # that the sentence about the limit may take
+NAME_MAX: Final = 28  # cells of a component's name; a longer name is cut
+NAME_MIN: Final = 10  # cells kept for the name while columns can be left out
+BUSY: Final = 0.8  # share from which on a component is highlighted
+LIMIT_LINES: Final = 2  # lines for the sentence on the bottleneck, at most
 
-RULED: Final = 12  # lines from which on one is spent on a rule between the figures and what is logged above
+RULED: Final = 12  # lines from which on one is a rule between the figures and the log above
 
 Piece = tuple[str, str]  # a text, and its style
 Line = list[Piece]
@@ -27,7 +26,7 @@ Line = list[Piece]
 
 @dataclass(frozen=True)
 class TableColumn:
-    """`keep`: the lower, the later it is left out on a narrow terminal."""
+    """One column. `keep`: a column with a lower value is left out later on a narrow terminal."""
 
     title: str
     width: int
@@ -61,10 +60,10 @@ COLUMNS: Final = (
 
 
 def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
-    """At most `rows` lines, each of less than `columns` cells: of the run, of components and of workers, the limit.
+    """Return at most `rows` lines, each of less than `columns` cells: the run, components, workers, the bottleneck.
 
-    Where there is no room for all, those with troubles are shown first, then the busiest, in their usual order, and how
-    many there are besides.
+    If there is no room for all, components with trouble are selected first, then the busiest. They keep their usual
+    order, and a further line counts the others.
     """
     width, rows = max(columns - 1, 1), max(rows, 1)
     limit = _limit(figures, width, LIMIT_LINES if rows >= RULED else 1)
@@ -73,7 +72,7 @@ def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
     if rows >= RULED:
         head.insert(0, [("─" * width, "dim")])
     left = rows - len(head) - len(limit) - len(end)
-    if left < 2:  # room for the most important only
+    if left < 2:  # room for the most important lines only
         return [*head, *end, *limit][:rows]
     workers = list(figures.workers)
     wanted = len(figures.components) + 1
@@ -85,9 +84,9 @@ def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
 
 
 def _title(figures: RunRates, width: int) -> Line:
-    """The run in one line: as much of it as there is room for."""
+    """Return the run in one line, with as many figures as fit."""
     counts = figures.counts
-    wanted: list[tuple[int, str, str]] = [  # how soon it is left out, as Column.keep; text, style
+    wanted: list[tuple[int, str, str]] = [  # order of leaving out, as TableColumn.keep; text; style
         (0, _cut(figures.topology, NAME_MAX), "bold"),
         (1, clock(figures.seconds), ""),
         (3, f"{rate(figures.rate)} records/s", ""),
@@ -98,7 +97,7 @@ def _title(figures: RunRates, width: int) -> Line:
         (8, f"p99 {duration(figures.latency.percentile(99))}", ""),
     ]
     if figures.workers:
-        away = sum(one.away for one in figures.workers)
+        away = sum(worker.away for worker in figures.workers)
         wanted.append((9, counted(len(figures.workers), "worker"), ""))
         wanted += [(3, f"{away} away", "bold red")] if away else []
         wanted += [(4, counted(figures.deaths, "death"), "yellow")] if figures.deaths else []
@@ -111,23 +110,23 @@ def _title(figures: RunRates, width: int) -> Line:
 
 
 def _table(components: Sequence[ComponentRates], width: int, rows: int) -> list[Line]:
-    """A line of titles, and one for each component, or for as many as there are rows."""
+    """Return a line of titles, and a line per component, as far as `rows` allows."""
     shown = _worst(components, rows - 1)
-    longest = max((cell_len(_name(one)) for one in components), default=NAME_MIN)
+    longest = max((cell_len(_name(component)) for component in components), default=NAME_MIN)
     kept = list(COLUMNS)
-    while kept and min(longest, NAME_MIN) + sum(one.width + 2 for one in kept) > width:
+    while kept and min(longest, NAME_MIN) + sum(column.width + 2 for column in kept) > width:
         kept.remove(max(kept, key=lambda one: one.keep))
-    if longest > (room := width - sum(one.width + 2 for one in kept)) and len(kept) > 5:  # names are worth a column
+    if longest > (room := width - sum(column.width + 2 for column in kept)) and len(kept) > 5:  # prefers names
         dropped = max(kept, key=lambda one: one.keep)
         if room < NAME_MAX // 2:
             kept.remove(dropped)
-    name = min(longest, NAME_MAX, max(1, width - sum(one.width + 2 for one in kept)))
-    found: list[Line] = [[(" " * name, ""), *(("  " + one.title.rjust(one.width), "dim") for one in kept)]]
-    for one in shown:
-        style = "bold red" if "dead" in one.grown else "yellow" if one.away or one.grown else ""
-        line: Line = [(set_cell_size(_cut(_name(one), name), name), style)]
+    name = min(longest, NAME_MAX, max(1, width - sum(column.width + 2 for column in kept)))
+    found: list[Line] = [[(" " * name, ""), *(("  " + column.title.rjust(column.width), "dim") for column in kept)]]
+    for component in shown:
+        style = "bold red" if "dead" in component.grown else "yellow" if component.away or component.grown else ""
+        line: Line = [(set_cell_size(_cut(_name(component), name), name), style)]
         for column in kept:
-            text, how = column.cell(one)
+            text, how = column.cell(component)
             line.append(("  " + text.rjust(column.width), how))
         found.append(line)
     if len(shown) < len(components):
@@ -140,16 +139,16 @@ def _name(one: ComponentRates) -> str:
 
 
 def _worst(components: Sequence[ComponentRates], rows: int) -> list[ComponentRates]:
-    """As many as fit, with the line that tells of the others, in their order."""
+    """Return the components that fit beside the line that counts the others, in their usual order."""
     if len(components) <= rows:
         return list(components)
     rows = max(rows - 1, 0)
     chosen = sorted(range(len(components)), key=lambda one: _trouble(components[one]), reverse=True)[:rows]
-    return [components[one] for one in sorted(chosen)]
+    return [components[at] for at in sorted(chosen)]
 
 
 def _trouble(one: ComponentRates) -> tuple[int, float, float]:
-    """How much it is worth a look. In steps, so that rows do not change places for nothing."""
+    """Return the urgency of a component. It changes in steps, so that rows do not swap for small differences."""
     grave = 3 * ("dead" in one.grown) + 2 * one.away + bool(one.grown)
     return grave, round((one.busy or 0.0) * 5), round(len(str(one.queued)) if one.queued else 0)
 
@@ -159,20 +158,22 @@ def _of_workers(workers: Sequence[WorkerRates], width: int, rows: int) -> list[L
     if len(shown) > rows:
         away = sorted(workers, key=lambda one: (one.away, one.deaths, round((one.busy or 0) * 5)), reverse=True)
         shown = sorted(away[: max(rows - 1, 0)], key=lambda one: one.number)
-    number = max((len(str(one.number)) for one in shown), default=1)
+    number = max((len(str(worker.number)) for worker in shown), default=1)
     found: list[Line] = []
-    for one in shown:
-        line: Line = [(f"worker {one.number:<{number}}", "yellow" if one.away or one.deaths else "")]
-        if one.away:
-            line.append(("  is being replaced" + (f" by pid {one.pid}" if one.pid is not None else ""), "bold red"))
+    for worker in shown:
+        line: Line = [(f"worker {worker.number:<{number}}", "yellow" if worker.away or worker.deaths else "")]
+        if worker.away:
+            line.append(
+                ("  is being replaced" + (f" by pid {worker.pid}" if worker.pid is not None else ""), "bold red")
+            )
         else:
             line += [
-                (f"  pid {one.pid:<7}", ""),
-                (f"  {rate(one.rate):>5} handled/s", ""),
-                (f"  busy {percent(one.busy):>5}", "yellow" if (one.busy or 0.0) >= BUSY else ""),
-                (f"  queued {short(one.queued):>5}", ""),
+                (f"  pid {worker.pid:<7}", ""),
+                (f"  {rate(worker.rate):>5} handled/s", ""),
+                (f"  busy {percent(worker.busy):>5}", "yellow" if (worker.busy or 0.0) >= BUSY else ""),
+                (f"  queued {short(worker.queued):>5}", ""),
             ]
-        died = f"  died {'once' if one.deaths == 1 else f'{one.deaths:,} times'}" * bool(one.deaths)
+        died = f"  died {'once' if worker.deaths == 1 else f'{worker.deaths:,} times'}" * bool(worker.deaths)
         found.append([*_fitting(line, width - len(died)), (died, "yellow")])
     if rows and len(shown) < len(workers):
         found.append([(_cut(f"… and {counted(len(workers) - len(shown), 'more worker')}", width), "dim")])
@@ -180,7 +181,7 @@ def _of_workers(workers: Sequence[WorkerRates], width: int, rows: int) -> list[L
 
 
 def _fitting(line: Line, width: int) -> Iterator[Piece]:
-    """Whole pieces, while there is room."""
+    """Yield complete pieces, while there is room."""
     used = 0
     for text, style in line:
         used += cell_len(text)
@@ -190,13 +191,13 @@ def _fitting(line: Line, width: int) -> Iterator[Piece]:
 
 
 def _limit(figures: RunRates, width: int, most: int) -> list[Line]:
-    """The sentence, in a few lines at most."""
+    """Return the sentence on the bottleneck, in at most `most` lines."""
     style = "yellow" if figures.stalled else "dim"
     return [[(line, style)] for line in wrapped(printable(figures.limit), width, most)]
 
 
 def wrapped(text: str, width: int, most: int) -> list[str]:
-    """A text in at most so many lines of at most `width` cells; what is left over is told by "…"."""
+    """Wrap a text into at most `most` lines of at most `width` cells; "…" stands for the rest."""
     found: list[str] = []
     words = text.split()
     while words and len(found) < most:
@@ -214,7 +215,7 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def _cut(text: str, width: int) -> str:
-    """The text, in at most `width` cells."""
+    """Return the text, cut to at most `width` cells."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 1 else "…"

@@ -1,8 +1,8 @@
-"""The two places the command writes to: stdout for results, stderr for everything else. Text is made safe here.
+"""The two outputs of the command: stdout for results, stderr for everything else.
 
-Knows streams and characters, and nothing of topologies. Data may hold escape sequences, line ends and whole forged log
-lines (S11): what people read goes through `topology.text.printable` first, or through `block`. A reader that goes away
-(`| head -1`) ends nothing.
+Knows streams and characters, and nothing of topologies. Data may contain escape sequences, line ends and forged log
+lines (S11), so text for people goes through `topology.text.printable` or `block` first. If a reader closes the pipe
+(`| head -1`), the command continues.
 """
 
 import os
@@ -14,34 +14,35 @@ from typing import Any, Final, TextIO
 from topology.cli.output.buffer import OutputBuffer, may_be_slow
 from topology.text import discard, encoded, printable, write_line
 
-LAST_S: Final = 5.0  # how long the end waits for a reader of stderr that is slow
+LAST_S: Final = 5.0  # seconds that the end of the command waits for a slow reader of stderr
 
 
 def block(text: str) -> str:
-    """As `printable`, with line ends kept. Lines after the first are indented, so that none passes for a new entry."""
+    """Make text safe as `printable` does, but keep line ends. Indents further lines, so that none looks like an
+    entry."""
     first, *others = text.expandtabs().split("\n")
     return "\n".join([printable(first), *(f"    {printable(line)}" for line in others)])
 
 
 class TerminalVoice:
-    """How `say` puts things. `as_event`: makes one line of a level, a text and its figures, where each line on stderr
-    has to be an event of its own (`--log-format json`); None: texts are written as they are."""
+    """The settings of `say`. `as_event`: makes one line from a level, a text and its figures, if each line on stderr
+    has to be an event of its own (`--log-format json`); None: texts are written unchanged."""
 
     as_event: Callable[[str, str, dict[str, Any]], str] | None = None
-    outlet: OutputBuffer | None = None  # takes what stderr has no room for, while a run must not wait for it
+    outlet: OutputBuffer | None = None  # takes lines without room on stderr, while a run must not wait for stderr
 
 
 VOICE: Final = TerminalVoice()
 
 
 def say(text: str, *, level: str = "info", **figures: Any) -> None:
-    """Tells people something on stderr. `level` and `figures`, what the text says in numbers, are for events. Never
-    raises for a stderr that can't be written: nobody is left to be told."""
+    """Print a text for people on stderr. `level` and `figures`, the numbers of the text, are for events. Never raises
+    if stderr can't be written: no output is left for an error."""
     write(VOICE.as_event(level, text, figures) if VOICE.as_event is not None else text)
 
 
 def write(lines: str) -> None:
-    """Writes lines to stderr as they are; as `say` otherwise."""
+    """Write lines to stderr unchanged; otherwise like `say`."""
     stream = sys.stderr
     if stream is None or stream.closed:
         return
@@ -58,19 +59,20 @@ def write(lines: str) -> None:
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """Until its end, `say` and `write` never wait for who reads stderr (F60): what it has no room for is written later,
-    or left out and counted. The end waits LAST_S at most; what nobody has read by then is lost."""
+    """Make `say` and `write` in this block never wait for the reader of stderr (F60). Lines without room are written
+    later, or left out and counted. The end of the block waits at most LAST_S; lines that are unread by then are
+    lost."""
     stream = sys.stderr
     try:
         slow = stream is not None and not stream.closed and may_be_slow(stream.fileno())
-    except (OSError, ValueError):  # no real stream
+    except (OSError, ValueError):  # stderr is not a real stream
         slow = False
     if stream is None or not slow:
         yield
         return
 
     def left_out(count: int) -> bytes:
-        text = f"{count:,} lines for stderr had no room, since nobody read it, and are left out"
+        text = f"{count:,} lines left out: stderr had no room, because its reader is too slow"
         return encoded(stream, VOICE.as_event("warning", text, {}) if VOICE.as_event is not None else text)
 
     VOICE.outlet = OutputBuffer(stream.fileno(), left_out)
@@ -84,23 +86,23 @@ def unhurried() -> Iterator[None]:
 
 
 def _wait_again() -> None:
-    """In a copy of this process, whose outlet has no thread."""
+    """Remove the buffer in a forked copy of this process, which has no thread for it."""
     VOICE.outlet = None
 
 
 def put(text: str) -> None:
-    """Writes lines to stdout; without a word where its reader has gone. Raises OSError where it fails otherwise."""
+    """Write lines to stdout. Ignores a closed pipe; raises OSError for other failures."""
     try:
         write_line(sys.stdout, text)
     except BrokenPipeError:
         discard(sys.stdout)
     except OSError:
-        discard(sys.stdout)  # its buffer keeps the line, and the interpreter would try once more at exit
+        discard(sys.stdout)  # its buffer keeps the line, and the interpreter would try again at exit
         raise
 
 
 def live(stream: TextIO | None) -> bool:
-    """Whether somebody watches this stream on a terminal that can move its cursor, and has not asked for events."""
+    """Return True if this stream is a terminal that can move its cursor, and events are off."""
     if stream is sys.stderr and VOICE.as_event is not None:
         return False
     if stream is None or stream.closed or os.environ.get("TERM", "") in ("", "dumb"):
@@ -109,5 +111,5 @@ def live(stream: TextIO | None) -> bool:
 
 
 def colours() -> bool:
-    """Whether stderr may be coloured (https://no-color.org)."""
+    """Return True if stderr may be coloured (https://no-color.org)."""
     return live(sys.stderr) and not os.environ.get("NO_COLOR")

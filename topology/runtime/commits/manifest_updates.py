@@ -1,4 +1,4 @@
-"""How far the workers' stores are, as the state directory is told of it from time to time: a file that is behind at the
+"""Notes in the state directory, from time to time, how far the workers' stores are. A file that is behind that at the
 next start is an older copy (D12).
 
 Must not know what is in the stores.
@@ -29,7 +29,7 @@ class Noting:
             self._seen[self._names[worker]] = commits
 
     def note(self, now: float) -> None:
-        """Tells the state directory, unless it was told just now. Where that can't be written, later."""
+        """Note it in the state directory, unless that was done a moment ago. If it can't be written, note it later."""
         if self._state is None or not self._seen or now - self._noted_at < EACH_S:
             return
         self._noted_at = now

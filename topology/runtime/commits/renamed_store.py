@@ -2,7 +2,7 @@
 spouts (marks, letters, trials) goes in under the names that these are known as, and comes out under their present ones.
 
 So people are shown present names, and nothing that was kept is lost. State and journal pass as they are: their
-checksums have the name in them, and whoever makes those files them under `known_as`. Must not know what a store is
+checksums have the name in them, and the parts that make those file them under `known_as`. Must not know what a store is
 made of, nor who asks it.
 """
 
@@ -103,7 +103,7 @@ class RenamedStore:
 
 def _as(values: Iterable[T], names: Mapping[str, str]) -> list[T]:
     """The same, of components of these names, where they have others."""
-    return [_of(names[one.component], one) if one.component in names else one for one in values]
+    return [_of(names[value.component], value) if value.component in names else value for value in values]
 
 
 def _of(component: str, one: T) -> T:

@@ -1,7 +1,7 @@
-"""The companions of a run: begun with it, heard, begun again where they die, and ended with it.
+"""The companions of a run: start them, read what they report, restart those that die, and end them with the run.
 
-In the process that people have started, whether the components run there or in workers. Must not know what a companion
-is for, nor how its process is started.
+They belong to the process that the user started, for a run in that process and for one in workers. Must not know what a
+companion is for, nor how its process is started.
 """
 
 import asyncio
@@ -19,19 +19,22 @@ from topology.runtime.pausable_wait import first_of
 from topology.text import escaped
 from topology.user_frames import described
 
-STOP_S: Final = 10.0  # how long a companion may take to end when it is told to,
-HURRY_S: Final = 2.0  # and once the run was told to end at once
-LINE_MAX: Final = 2_000  # characters of a line that are told
-LAST_MAX: Final = 10  # lines of stderr that are told of a death
-FOLDER: Final = "companions"  # where their stderr is kept, in the run's folder for files
-READY, STATUS, FAILED = "ready", "status", "failed"  # what it says, as the first word of a line
+STOP_S: Final = 10.0  # seconds that a companion may take to end on request
+HURRY_S: Final = 2.0  # the same, after a request to end the run at once
+LINE_MAX: Final = 2_000  # characters of a line that are shown
+LAST_MAX: Final = 10  # lines of stderr that are shown after a death
+FOLDER: Final = "companions"  # the folder for their stderr, in the run's folder for files
+READY, STATUS, FAILED = "ready", "status", "failed"  # the first word of a line that a companion writes
 
 logger = logging.getLogger("kedge")
 
 
 class Companions:
-    """Make it in a running loop; `begin`, and in the end `close`, whatever happened. `folder` makes the run's folder
-    for files, `told` is given lines for people. `failed` is set, and `over` with it, where the run can't go on."""
+    """All companions. Make it in a running loop, call `begin`, and always `close` at the end.
+
+    `folder` makes the run's folder for files. `told` gets lines for people. `failed` and `over` are set if the run
+    can't continue.
+    """
 
     def __init__(
         self,
@@ -45,52 +48,55 @@ class Companions:
         self.over = asyncio.Event()
         self._folder = folder
         self._told = told
-        self._all = [_Watched(one, self, max_restarts) for one in companions]
+        self._all = [_Watched(companion, self, max_restarts) for companion in companions]
 
     def begin(self) -> None:
-        """Starts all of them, and waits for none. Raises what `launch` raises for the user, and StartError where there
-        is no folder for files."""
-        for one in self._all:
-            one.begin()
+        """Start all companions, and wait for none. Raises what `launch` raises for the user, and StartError without a
+        folder for files."""
+        for watched in self._all:
+            watched.begin()
             if self.failed is not None:
                 raise self.failed
 
     async def close(self, hurry: asyncio.Event, within_s: float = STOP_S) -> None:
-        """Tells all to end, and returns once all are reaped. Who has not ended within that time is killed, and so is
-        who has not HURRY_S after `hurry` was set. Cancelled, it kills at once."""
-        there = [one.process for one in self._all if one.stop() and one.process is not None]
-        if not there:
+        """Ask all companions to end, and return once all are reaped.
+
+        A companion that has not ended within `within_s` is killed. After `hurry` is set, it has only HURRY_S left. If
+        cancelled, `close` kills all at once.
+        """
+        running = [watched.process for watched in self._all if watched.stop() and watched.process is not None]
+        if not running:
             return
-        everyone: asyncio.Future[Any] = asyncio.gather(*(process.reaped.wait() for process in there))
+        all_reaped: asyncio.Future[Any] = asyncio.gather(*(process.reaped.wait() for process in running))
         hurried: asyncio.Future[Any] = asyncio.ensure_future(hurry.wait())
         try:
-            await first_of({everyone, hurried}, within_s)
+            await first_of({all_reaped, hurried}, within_s)
             if hurry.is_set():
-                await first_of({everyone}, min(HURRY_S, within_s))
+                await first_of({all_reaped}, min(HURRY_S, within_s))
         finally:
             hurried.cancel()
-            for one in self._all:
-                one.kill()
-            await everyone
+            for watched in self._all:
+                watched.kill()
+            await all_reaped
 
     def starting(self) -> list[str]:
-        """The names of those that are to be ready, and are not."""
-        return [one.name for one in self._all if one.starts]
+        """Return the names of companions that should be ready and are not."""
+        return [watched.name for watched in self._all if watched.starts]
 
     def fail(self, error: KedgeError) -> None:
-        """The run can't go on; the first reason counts."""
+        """End the run with this error. The first error counts."""
         if self.failed is None:
             self.failed = error
             self.over.set()
 
     def tell(self, name: str, text: str) -> None:
-        """A line for people, about a companion, or of it."""
+        """Show a line about a companion, or from it, to people."""
         self._told(f"{name}: {escaped(text[:LINE_MAX])}")
 
     def launched(
         self, companion: Companion, said: Callable[[str], None], ended: Callable[[], None]
     ) -> CompanionProcess:
-        """A new process of it. Raises what `launch` raises, StartError, and OSError."""
+        """Return a new process of the companion. Raises what `launch` raises, StartError, and OSError."""
         folder = self._folder()
         logs = folder / FOLDER
         logs.mkdir(mode=0o700, exist_ok=True)
@@ -98,7 +104,7 @@ class Companions:
 
 
 class _Watched:
-    """One of them, over all of its processes."""
+    """One companion, over all of its processes."""
 
     def __init__(self, companion: Companion, all_of_them: Companions, max_restarts: int) -> None:
         self.process: CompanionProcess | None = None
@@ -110,10 +116,10 @@ class _Watched:
         self._loop = asyncio.get_running_loop()
         self._begun_at = 0.0
         self._ready = self._failed = self._closing = False
-        self._timer: asyncio.TimerHandle | None = None  # until it should be ready, or until it begins again
+        self._timer: asyncio.TimerHandle | None = None  # until it should be ready, or until it starts again
 
     def begin(self) -> None:
-        """Starts a process of it; what keeps it from that for good ends the run."""
+        """Start a process. A permanent error ends the run."""
         self._ready = False
         try:
             self.process = self._all.launched(self._companion, self._said, self._ended)
@@ -133,16 +139,16 @@ class _Watched:
 
     def _late(self) -> None:
         if self.process is not None:
-            text = f"it has not said within {self._companion.starting_s:g} s that it is ready, and is still waited for"
+            text = f"it did not report within {self._companion.starting_s:g} s that it is ready; still waiting"
             self._all.tell(self.name, f"{text}; what it writes to stderr is in {self.process.log}")
 
     @property
     def starts(self) -> bool:
-        """Whether it is to be ready, and is not; it may have died, and be about to begin again."""
+        """Return True if it should be ready and is not. It may have died, and be about to start again."""
         done = self.process is not None and self.process.reaped.is_set() and self._timer is None
         return not self._ready and not self._closing and not done
 
-    # -- what it says
+    # -- its output
 
     def _said(self, line: str) -> None:
         word, _, text = line.strip().partition(" ")
@@ -165,7 +171,7 @@ class _Watched:
     # -- its end
 
     def _ended(self) -> None:
-        """Its process is gone, and all that it had started."""
+        """Handle the end of its process, and of all that the process had started."""
         process = self.process
         assert process is not None, "it has ended"
         self._forget_timer()
@@ -179,7 +185,7 @@ class _Watched:
             self._all.tell(self.name, f"| {line}")
 
     def _again(self, why: str) -> None:
-        """Begins it anew after its back-off, unless that was one death too many."""
+        """Start it again after its back-off, unless it has died too often."""
         self._ready = False
         after_s = self._restarts.died(0, self._loop.time())
         if after_s is None:
@@ -198,7 +204,7 @@ class _Watched:
     # -- the end of the run
 
     def stop(self) -> bool:
-        """Tells it to end; whether there is anything to wait for."""
+        """Ask it to end. Return True if there is anything to wait for."""
         self._closing = True
         self._forget_timer()
         if self.process is None or self.process.reaped.is_set():
@@ -207,7 +213,7 @@ class _Watched:
         return True
 
     def kill(self) -> None:
-        """Ends it at once, where it has not ended."""
+        """Kill it if it has not ended."""
         if self.process is not None and not self.process.reaped.is_set():
-            logger.warning("%s (pid %d) does not end, and is killed", self.name, self.process.pid)
+            logger.warning("%s (pid %d) did not end in time, and is killed", self.name, self.process.pid)
             self.process.kill()

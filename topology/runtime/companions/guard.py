@@ -1,12 +1,13 @@
-"""The guard of a companion: a small process between a run and the companion's own, so that nothing is left when the run
-is gone, however it went.
+"""The guard of a companion: a small process between a run and the companion's own. It leaves nothing behind when the
+run is gone, however the run ended.
 
-A script of its own, which imports nothing of ours, so that it is there at once and small. It leads the session and the
-process group that the companion is in. It is told by its control socket what to start, hands stdin and stdout on, keeps
-what comes on stderr in a file, and says at last how the companion has ended; then it kills its group, itself included.
-So it does when the socket's end of file says that the run is gone, or its parent is another one: a program that the run
-has forked may have the socket still. PR_SET_PDEATHSIG alone would not do: it is told to the companion, and not to what
-that has started. Must not know what a companion is for.
+It is a script of its own that imports nothing of ours, so that it starts fast and is small. It leads the session and
+the process group of the companion. Its control socket says what to start. It passes stdin and stdout on, writes stderr
+to a file, and reports at last how the companion has ended. Then it kills its group, itself included.
+
+It does the same when the run is gone: at the socket's end of file, or when its parent is another process, because a
+program that the run has forked may still have the socket. PR_SET_PDEATHSIG alone would not do: it reaches the companion
+only, and not the companion's children. Must not know what a companion is for.
 
     the run → guard     one line of JSON: command, environment, log, and the line that begins it; then b"t" for SIGTERM;
                         the end of file for SIGKILL
@@ -23,17 +24,18 @@ import socket
 import sys
 from typing import Any, Final, NoReturn
 
-LOG_BYTES_MAX: Final = 4 * 1024 * 1024  # of the file for stderr; then it becomes NAME.1, in place of the one before
-LAST_BYTES_MAX: Final = 4 * 1024  # of stderr, that are told in the end
-LEFT_BYTES_MAX: Final = 1024 * 1024  # of stderr, that are read when the companion has ended
-LOOK_S: Final = 1.0  # between two looks at who the parent is
-CANNOT_RUN: Final = 127  # the exit status where there is no such command, as of a shell
+# of the file for stderr; then the file becomes NAME.1 and replaces the one before
+LOG_BYTES_MAX: Final = 4 * 1024 * 1024
+LAST_BYTES_MAX: Final = 4 * 1024  # of stderr, reported at the end
+LEFT_BYTES_MAX: Final = 1024 * 1024  # of stderr, read after the companion has ended
+LOOK_S: Final = 1.0  # seconds between two looks at the parent
+CANNOT_RUN: Final = 127  # the exit status for an unknown command, as in a shell
 _READ_BYTES: Final = 64 * 1024
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class GuardLog:
-    """The file for stderr. A disk that takes nothing loses what is written, and holds nobody up."""
+    """The file for stderr. If the disk accepts nothing, the data is lost, and nothing waits."""
 
     def __init__(self, path: str) -> None:
         self.last = b""
@@ -49,12 +51,12 @@ class GuardLog:
             self._size = os.fstat(self._file).st_size
 
     def write(self, data: bytes) -> None:
-        """Data that the companion has written."""
+        """Write data that the companion has written."""
         self.last = (self.last + data)[-LAST_BYTES_MAX:]
         self.note(data)
 
     def note(self, data: bytes) -> None:
-        """Data that goes into the file alone."""
+        """Write data to the file only."""
         with contextlib.suppress(OSError):
             if self._size + len(data) > LOG_BYTES_MAX and self._size:
                 os.replace(self._path, f"{self._path}.1")
@@ -67,14 +69,14 @@ class GuardLog:
 
 
 def main(control: socket.socket) -> NoReturn:
-    """Starts the companion, and outlives it. Ends the process."""
+    """Start the companion, and outlive it. Ends the process."""
     parent = os.getppid()
-    if sys.platform == "linux":  # one that was stopped, with its parent maybe, goes on when that is gone
+    if sys.platform == "linux":  # a guard that was stopped, perhaps with its parent, continues when the parent is gone
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT))
     control.set_inheritable(False)
-    told: dict[str, Any] = json.loads(control.makefile("rb", buffering=0).readline() or b"null") or _killed()
-    log = GuardLog(told["log"])
-    log.note(told["title"].encode() + b"\n")
+    header: dict[str, Any] = json.loads(control.makefile("rb", buffering=0).readline() or b"null") or _killed()
+    log = GuardLog(header["log"])
+    log.note(header["title"].encode() + b"\n")
     wake, wakes = os.pipe()
     for end in (wake, wakes):
         os.set_blocking(end, False)
@@ -84,11 +86,11 @@ def main(control: socket.socket) -> NoReturn:
     errors, theirs = os.pipe()
     companion = os.fork()
     if not companion:
-        _become(told["command"], told["environment"], theirs)
+        _become(header["command"], header["environment"], theirs)
     os.close(theirs)
     os.set_blocking(errors, False)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # they are the companion's alone, which may close them
+    for stream in (0, 1, 2):  # they are only the companion's, which may close them
         os.dup2(nothing, stream)
     status = None
     while status is None:
@@ -101,8 +103,8 @@ def main(control: socket.socket) -> NoReturn:
         if errors in ready and not _copied(errors, log, _READ_BYTES):
             os.close(errors)
             errors = -1
-        found, how = os.waitpid(companion, os.WNOHANG)
-        status = os.waitstatus_to_exitcode(how) if found else None
+        reaped, wait_status = os.waitpid(companion, os.WNOHANG)
+        status = os.waitstatus_to_exitcode(wait_status) if reaped else None
     if errors >= 0:
         _copied(errors, log, LEFT_BYTES_MAX)
     lines = log.last.decode("utf-8", "backslashreplace").splitlines()
@@ -113,7 +115,7 @@ def main(control: socket.socket) -> NoReturn:
 
 
 def _become(command: list[str], environment: dict[str, str], errors: int) -> NoReturn:
-    """In the new process: the companion, with its stderr in a pipe, that ends with the guard."""
+    """Become the companion, in the new process. Its stderr is a pipe, and it ends with the guard."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
@@ -133,7 +135,7 @@ def _become(command: list[str], environment: dict[str, str], errors: int) -> NoR
 
 
 def _told_to_end(control: socket.socket, companion: int) -> bool:
-    """Has the companion end, as it is told to; whether there is anybody who tells."""
+    """Ask the companion to end if the run says so. Return False if the run is gone."""
     try:
         data = control.recv(_READ_BYTES)
     except OSError:
@@ -144,7 +146,7 @@ def _told_to_end(control: socket.socket, companion: int) -> bool:
 
 
 def _copied(errors: int, log: GuardLog, most: int) -> bool:
-    """Takes what is there; False at its end."""
+    """Copy what is there; return False at its end."""
     while most > 0:
         try:
             data = os.read(errors, min(most, _READ_BYTES))
@@ -158,7 +160,7 @@ def _copied(errors: int, log: GuardLog, most: int) -> bool:
 
 
 def _killed() -> NoReturn:
-    """Kills the whole group, and this process with it."""
+    """Kill the whole group, and this process with it."""
     os.killpg(0, signal.SIGKILL)
     os._exit(CANNOT_RUN)
 

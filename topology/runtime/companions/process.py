@@ -1,6 +1,7 @@
-"""One process beside a run, as the run sees it: started with its guard, given its stdin, heard, told to end, reaped.
+"""One process beside a run, as the run sees it: start it with its guard, feed its stdin, read its output, end and reap
+it.
 
-Nothing here waits for it. Must not know what is said, nor what is done about a death.
+Nothing here waits for it. Must not know what its output means, nor what is done about a death.
 """
 
 import asyncio
@@ -23,17 +24,17 @@ from topology.runtime.companions import guard
 from topology.runtime.os_process.output import OutputLines
 from topology.runtime.os_process.reap import UNKNOWN, how_it_ended, until_dead
 
-LAST_S: Final = 2.0  # how long its last lines may take: what it has started may have its stdout still
+LAST_S: Final = 2.0  # seconds that its last lines may take: its children may still have its stdout
 _WRITE_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
 
 
 class CompanionProcess:
-    """One process. Made in a running loop; raises OSError where it can't be started.
+    """One process. Make it in a running loop; raises OSError if it can't be started.
 
     said    Called with each line of its stdout, on the loop, and before `ended`.
-    ended   Called once it is reaped, and all that was in its process group with it. Then `status` is its exit status,
-            as `subprocess` counts it, `why` says that in words, and `last` are the last lines of its stderr.
+    ended   Called once it and all of its process group are gone. Then `status` is its exit status as `subprocess`
+            counts it, `why` says that in words, and `last` has the last lines of its stderr.
     """
 
     def __init__(self, launch: Launch, log: Path, *, said: Callable[[str], None], ended: Callable[[], None]) -> None:
@@ -45,7 +46,8 @@ class CompanionProcess:
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self._is_reaped = False
-        self._reaping = threading.Lock()  # held while it is reaped, or killed: its number is its own till then
+        # held while it is reaped or killed: until then no other process has its number
+        self._reaping = threading.Lock()
         self._control, theirs = socket.socketpair()
         try:
             self._control.setblocking(False)
@@ -66,11 +68,11 @@ class CompanionProcess:
         self._lines = OutputLines(self._process.stdout, said)
 
     def terminate(self) -> None:
-        """Asks it to end, by SIGTERM; at once, or when it has begun."""
+        """Ask it to end, by SIGTERM; at once, or when it has begun."""
         self._orders.add(b"t")
 
     def kill(self) -> None:
-        """Ends it at once, with all that is in its process group."""
+        """Kill it and all of its process group at once."""
         with self._reaping:
             if not self._is_reaped:
                 _kill_group(self.pid)
@@ -86,8 +88,8 @@ class CompanionProcess:
             raise OSError(errno.EAGAIN, str(error)) from error
 
     def _reap(self) -> None:
-        """Waits for the end of the guard, in a thread of its own. What the guard could not kill goes now, before the
-        number of the group may be another one's."""
+        """Wait for the end of the guard, in a thread of its own. Kill what the guard could not kill before another
+        group may get the number."""
         try:
             until_dead(self.pid)
             _kill_group(self.pid)
@@ -98,15 +100,15 @@ class CompanionProcess:
         except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
             code = UNKNOWN
         self._is_reaped = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to notify
             self._loop.call_soon_threadsafe(self._over, code)
 
     def _over(self, status: int) -> None:
         self._process.returncode = status
         self.status = status
-        with contextlib.suppress(OSError, ValueError, KeyError):  # it says nothing where it was killed itself
-            said = json.loads(_all_of(self._control))
-            self.status, self.last = said["status"], said["last"]
+        with contextlib.suppress(OSError, ValueError, KeyError):  # the guard reports nothing if it was killed itself
+            report = json.loads(_all_of(self._control))
+            self.status, self.last = report["status"], report["last"]
         self.why = how_it_ended(self.status)
         self._orders.close()
         self._given.close()
@@ -121,8 +123,8 @@ class CompanionProcess:
 
 
 class _Feed:
-    """Writes bytes to a descriptor that takes them when it likes; then calls `done`. One that is closed at the other
-    end takes them all."""
+    """Write bytes to a descriptor as fast as it accepts them, and then call `done`. A descriptor that is closed at the
+    other end counts as one that accepts all."""
 
     def __init__(self, descriptor: int, data: bytes, done: Callable[[], None]) -> None:
         self._descriptor = descriptor
@@ -134,7 +136,7 @@ class _Feed:
         self._write()
 
     def add(self, data: bytes) -> None:
-        """Further bytes; after `close` they go nowhere."""
+        """Write further bytes; after `close` they are dropped."""
         if not self._closed:
             self._left += data
             self._write()
@@ -154,7 +156,7 @@ class _Feed:
         self._done()
 
     def close(self) -> None:
-        """Gives up what is left."""
+        """Drop what is left."""
         if not self._closed:
             self._closed = True
             if self._left:
@@ -163,7 +165,7 @@ class _Feed:
 
 
 def _spawned(fd: int) -> "subprocess.Popen[bytes]":
-    """The guard, in a session of its own. -I and -S keep all but the interpreter's own modules away."""
+    """Start the guard in a session of its own. -I and -S keep all but the interpreter's own modules away."""
     command = [sys.executable, "-I", "-S", guard.__file__, str(fd)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[fd], start_new_session=True
@@ -171,12 +173,13 @@ def _spawned(fd: int) -> "subprocess.Popen[bytes]":
 
 
 def _kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # none is left; macOS says the other of the dead
+    # no process is left; macOS raises PermissionError for dead ones
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def _all_of(control: socket.socket) -> bytes:
-    """What is there to be read of a socket whose other end is gone."""
+    """Return what is left to read from a socket whose other end is gone."""
     found = bytearray()
     while data := control.recv(_READ_BYTES):
         found += data

@@ -1,8 +1,8 @@
-"""How a run ends: a bounded one by itself, any other by a drain. Over all workers, wherever they run.
+"""The end of a run: a bounded run ends by itself, any other by a drain. Works over all workers, wherever they run.
 
-Here, and not in the worker, because a bolt may be flushed only once nothing can reach it, wherever it comes from. That
-nothing is under way any more is seen by two looks at all workers, between which nothing has happened and no frame was
-on its way: Mattern's four-counter method (1987).
+This is not in the worker, because a bolt may be flushed only when no worker can still send it an input. Two looks at
+all workers show that nothing is in flight any more, if between the looks nothing has happened and no frame was on its
+way: Mattern's four-counter method (1987).
 """
 
 import asyncio
@@ -17,24 +17,24 @@ from topology.storage.dead_questions import DeadAnswer, DeadAsk
 
 T = TypeVar("T")
 
-LOOK_S: Final = 0.002  # between two looks at whether all is quiet, at first; only at the end of a run
-LOOK_MAX_S: Final = 0.05  # and after a while
+LOOK_S: Final = 0.002  # seconds between two looks for quiet, at first; only at the end of a run
+LOOK_MAX_S: Final = 0.05  # seconds between two looks after a while
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
-    """One worker at one moment."""
+    """The status of one worker at one moment."""
 
     worker: int
-    pending: int  # messages under way, back-off included, and sub-trees
-    later: int  # those of them that wait for a replay, so that no ledger has them
-    busy: list[str]  # components with inputs that are queued or under way here
-    held: bool  # whether a bolt has kept a tuple that belongs to no tree, so that no deadline fails it
-    waits: bool  # whether something waits to leave for another worker, or a link to one is not there
-    activity: int  # grows with whatever happens here
+    pending: int  # messages in flight, including those in back-off, and sub-trees
+    later: int  # those of `pending` that wait for a replay, so that no ledger has them
+    busy: list[str]  # components with inputs that are queued or in flight here
+    held: bool  # True if a bolt holds a tuple that belongs to no tree, so that no deadline fails it
+    waits: bool  # True if something waits to leave for another worker, or a link to one is missing
+    activity: int  # grows with everything that happens here
     sent: dict[int, int]  # worker → frames sent to it
-    received: dict[int, int]  # worker → frames of it that were read
+    received: dict[int, int]  # worker → frames from it that were read
     reading: list[str] = []  # spouts with tasks here that have not ended
-    unflushed: list[str] = []  # bolts with tasks here that were not told that all inputs have ended, or had some since
+    unflushed: list[str] = []  # bolts with tasks here that were not flushed, or had inputs since
 
 
 Statuses = Sequence[WorkerStatus]
@@ -47,54 +47,64 @@ class Workers(Protocol):
     def plan(self) -> Plan: ...
 
     async def sources_ended(self) -> None:
-        """Returns once all spouts have ended, but for those that end last."""
+        """Return once all spouts have ended, except those that end last."""
 
     async def probe(self) -> Statuses:
-        """How all workers are. Waits for those that are away."""
+        """Return the status of all workers. Waits for workers that are away."""
         ...
 
     async def flush(self, component: str) -> None:
-        """Tells this component's tasks that all inputs have ended; with "", those that had inputs since they were told
-        last."""
+        """Tell this component's tasks that all inputs have ended; with "", all tasks that had inputs since their last
+        flush."""
 
     async def dead(self, ask: DeadAsk) -> Sequence[DeadAnswer]:
-        """What all workers say of their dead letters."""
+        """Return what all workers answer about their dead letters."""
         ...
 
     def drain(self) -> None:
-        """Stops all spouts; what waits for a replay is replayed now."""
+        """Stop all spouts, and replay at once what waits for a replay."""
 
 
 async def settle(crew: Workers) -> None:
-    """Waits until all sources have ended and every message is done; flushes each bolt once nothing can reach it.
+    """Wait until all sources have ended and every message is done. Flush each bolt once nothing can reach it.
 
-    A bolt that was given inputs after its flush, by a replay, and holds them, is flushed again.
+    A bolt that gets inputs after its flush, by a replay, and holds them, is flushed again.
     """
     await crew.sources_ended()
     components = crew.plan.components
-    if any(getattr(one.prototype, "ends_last", False) for one in components.values() if one.kind == "spout"):
+    if any(
+        getattr(component.prototype, "ends_last", False)
+        for component in components.values()
+        if component.kind == "spout"
+    ):
         await _flush_in_stages(crew)
         return await _let_go(crew)
     news = set().union(*(crew.plan.below(name, dead=True) for name in components))
-    for name, declared in sorted(components.items(), key=lambda one: one[0] in news):
-        if declared.kind == "bolt":  # who reads dead letters comes last: any bolt may bring it one
+    for name, declared in sorted(components.items(), key=lambda named: named[0] in news):
+        if declared.kind == "bolt":  # readers of dead letters come last, because any bolt may send them one
             above = {name, *(at for at in components if name in news or name in crew.plan.below(at))}
-            await _until(crew, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]  # the default binds this turn's components
+            # The default binds this turn's components.
+            await _until(crew, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]
             await crew.flush(name)
     await _let_go(crew)
 
 
 async def _flush_in_stages(crew: Workers) -> None:
-    """Flushes each bolt once all spouts above it have ended, and returns once all spouts have, those that end last too:
-    what these read comes of flushes of other bolts. So no order of the bolts can be told beforehand, and one whose
-    worker has died since its flush, and that may have left it half done, is flushed again."""
-    above = {name: _above(crew.plan, name) for name, one in crew.plan.components.items() if one.kind == "bolt"}
+    """Flush each bolt once all spouts above it have ended. Return once all spouts have ended, including those that end
+    last.
+
+    Spouts that end last read what flushes of other bolts produce. So no order of the bolts can be determined in
+    advance. A bolt is flushed again if its worker has died since its flush, because the flush may be half done.
+    """
+    above = {
+        name: _above(crew.plan, name) for name, component in crew.plan.components.items() if component.kind == "bolt"
+    }
 
     def ready(seen: Statuses) -> str | None:
-        """The first bolt that has to be flushed and that nothing can reach; "" where nothing is left to do."""
-        unflushed = {name for one in seen for name in one.unflushed}
-        under_way = {name for one in seen for name in (*one.busy, *one.reading)}
-        if any(one.later for one in seen):
+        """Return the first bolt that must be flushed and that nothing can reach; "" if nothing is left to do."""
+        unflushed = {name for status in seen for name in status.unflushed}
+        under_way = {name for status in seen for name in (*status.busy, *status.reading)}
+        if any(status.later for status in seen):
             return None
         if not unflushed and not under_way:
             return ""
@@ -106,73 +116,76 @@ async def _flush_in_stages(crew: Workers) -> None:
 
 
 def _above(plan: Plan, bolt: str) -> set[str]:
-    """All components that may bring this bolt an input: by dead letters all that a message may have passed, too."""
-    found: set[str] = set()
-    for name, one in plan.components.items():
+    """Return all components that may send this bolt an input. For dead letters, this includes all that a message may
+    pass."""
+    senders: set[str] = set()
+    for name, component in plan.components.items():
         if bolt in plan.below(name):
-            found.add(name)
-        if one.kind == "spout" and bolt in plan.below(name, dead=True):
-            found |= {name, *plan.below(name)}
-    return found - {bolt}
+            senders.add(name)
+        if component.kind == "spout" and bolt in plan.below(name, dead=True):
+            senders |= {name, *plan.below(name)}
+    return senders - {bolt}
 
 
 async def _let_go(crew: Workers) -> None:
-    """After the flushes: waits until every message is done, and flushes again what has come by replays."""
+    """After the flushes, wait until every message is done, and flush again what replays bring."""
     waited_s, look_s = 0.0, LOOK_S
     while True:
-        seen = await _until(crew, lambda one: not one.later and not one.busy and not one.reading)
-        pending = any(one.pending for one in seen)
-        if not pending and not any(one.held for one in seen):
+        seen = await _until(crew, lambda status: not status.later and not status.busy and not status.reading)
+        pending = any(status.pending for status in seen)
+        if not pending and not any(status.held for status in seen):
             return
         await crew.flush("")
         await asyncio.sleep(look_s)
         waited_s += 0.0 if pending else look_s
         look_s = min(LOOK_MAX_S, look_s * 1.2)
         if waited_s > crew.plan.config.drain_timeout_s:
-            return  # bolts have kept tuples that belong to no tree, so that no deadline fails them
+            return  # bolts hold tuples that belong to no tree, so that no deadline fails them
 
 
 async def drain(crew: Workers) -> None:
-    """Stops the spouts and waits until what is under way is done. The caller limits the time."""
+    """Stop the spouts and wait until what is in flight is done. The caller limits the time."""
     crew.drain()
-    await _until(crew, lambda one: not one.pending and not one.later and not one.busy and not one.held)
+    await _until(crew, lambda at: not at.pending and not at.later and not at.busy and not at.held)
 
 
 async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patient: Callable[[], bool]) -> None:
-    """Waits until one of these is done, for that long at most, in which this process was not stopped; for ever where
-    `patient` says so when that is over."""
+    """Wait until one of these is done, or for that time, in which this process was not stopped. After that, wait
+    without limit if `patient` returns True."""
     await first_of(ends, timeout_s)
     if patient():
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _until(crew: Workers, quiet: Callable[[WorkerStatus], bool]) -> Statuses:
-    """Waits until all workers are quiet, nothing is under way between them, and neither has changed between two looks.
+    """Wait until all workers are quiet, nothing is in flight between them, and none has changed between two looks.
 
-    Of one worker one look is enough.
+    For a single worker, one look is enough.
     """
     return await _agreed(crew, lambda seen: seen if all(map(quiet, seen)) else None)
 
 
 async def _agreed(crew: Workers, found: Callable[[Statuses], T | None]) -> T:
-    """What is found by a look at all workers, as `_until`: None says that there is nothing yet."""
+    """Return what `found` finds in a look at all workers, under the conditions of `_until`. None means: nothing yet."""
     before: list[int] | None = None
     look_s = LOOK_S
     while True:
         seen = await crew.probe()
         activity = None
-        if _links_idle(seen) and (one := found(seen)) is not None:
+        if _links_idle(seen) and (result := found(seen)) is not None:
             activity = [worker.activity for worker in seen]
             if activity == before or len(seen) == 1:
-                return one
+                return result
         before = activity
         await asyncio.sleep(look_s)
         look_s = LOOK_S if activity is not None else min(LOOK_MAX_S, look_s * 1.2)
 
 
 def _links_idle(seen: Statuses) -> bool:
-    """Whether every frame that was sent has been read, and none waits to be sent."""
-    by_worker = {one.worker: one for one in seen}
-    return not any(one.waits for one in seen) and all(
-        by_worker[other].received.get(one.worker, 0) == count for one in seen for other, count in one.sent.items()
+    """Return True if every frame that was sent has been read, and none waits to be sent."""
+    by_worker = {status.worker: status for status in seen}
+    return not any(status.waits for status in seen) and all(
+        by_worker[other].received.get(status.worker, 0) == count
+        for status in seen
+        for other, count in status.sent.items()
     )

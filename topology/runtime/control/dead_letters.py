@@ -1,7 +1,7 @@
-"""Questions about the dead letters of a whole run: asked of all its workers, and their answers as one.
+"""Questions about the dead letters of a whole run: ask all its workers, and merge their answers.
 
-Letters are listed in the order of their names: by the worker that each was first kept by, and there by age. Must not
-know how workers are reached, nor what they answer from.
+Letters are listed in the order of their names: by the worker that first stored each, and there by age. Must not know
+how workers are reached, nor what they answer from.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -13,11 +13,11 @@ from topology.storage.encoding.packing import LETTERS_BYTES_MAX, letter_of, lett
 LIMIT_MAX: Final = 10_000  # letters of one list
 ACTS: Final = ("list", "show", "replay", "drop")
 
-AskAll = Callable[[DeadAsk], Awaitable[Sequence[DeadAnswer]]]  # all workers, for one answer each
+AskAll = Callable[[DeadAsk], Awaitable[Sequence[DeadAnswer]]]  # asks all workers, and returns one answer each
 
 
 async def answer_of_all(ask: DeadAsk, ask_all: AskAll) -> DeadAnswer:
-    """The answer of a run. What can't be done is in its `problem`; nothing is raised for what is asked."""
+    """Return the answer of a run. An error is in its `problem`; no question raises."""
     if problem := _mistake(ask):
         return DeadAnswer(ask.number, problem=problem)
     if ask.act == "list":
@@ -40,12 +40,12 @@ async def answer_of_all(ask: DeadAsk, ask_all: AskAll) -> DeadAnswer:
 
 
 def not_running(ask: DeadAsk) -> DeadAnswer:
-    """The answer of a run that has no workers at work."""
+    """Return the answer of a run without running workers."""
     return DeadAnswer(ask.number, problem="the run has not begun yet, or has ended: ask again in a moment")
 
 
 def _mistake(ask: DeadAsk) -> str:
-    """What is wrong with a question; empty where nothing is."""
+    """Return the error in a question; empty for a valid one."""
     if ask.act not in ACTS:
         return f"nothing can be done to dead letters by {ask.act!r:.40}; there are {', '.join(ACTS)}"
     try:
@@ -57,8 +57,8 @@ def _mistake(ask: DeadAsk) -> str:
 
 
 async def _listed(ask: DeadAsk, ask_all: AskAll) -> DeadAnswer:
-    """One page. A worker may give fewer than were asked for and have more: nothing behind its last one is taken then,
-    and all are asked once more."""
+    """Return one page. A worker may return fewer letters than requested and have more. Then nothing after its last
+    letter is taken, and all workers are asked once more."""
     limit = max(1, min(ask.limit, LIMIT_MAX))
     page: list[bytes] = []
     after, size = ask.after, 0
@@ -66,11 +66,11 @@ async def _listed(ask: DeadAsk, ask_all: AskAll) -> DeadAnswer:
         answers = await ask_all(DeadAsk(ask.number, ask.act, (), after, limit - len(page)))
         total = sum(answer.total for answer in answers)
         problem = "\n".join(dict.fromkeys(answer.problem for answer in answers if answer.problem))
-        given = [answer.letters for answer in answers if answer.letters]
-        if not given:
+        pages = [answer.letters for answer in answers if answer.letters]
+        if not pages:
             return DeadAnswer(ask.number, tuple(page), (), total, problem)
-        last = min(_order(letters[-1]) for letters in given)
-        for letter in sorted((one for letters in given for one in letters if _order(one) <= last), key=_order):
+        last = min(_order(letters[-1]) for letters in pages)
+        for letter in sorted((letter for letters in pages for letter in letters if _order(letter) <= last), key=_order):
             size += len(letter)
             if len(page) == limit or (page and size > LETTERS_BYTES_MAX):
                 return DeadAnswer(ask.number, tuple(page), (), total, problem)
@@ -81,10 +81,10 @@ async def _listed(ask: DeadAsk, ask_all: AskAll) -> DeadAnswer:
 
 
 def _missing(ask: DeadAsk, found: set[str], problems: Sequence[str]) -> Iterator[str]:
-    """Sentences for names that nobody knows. Where an answer stopped half-way, nothing is said of the others."""
-    told = {line.split(":", 1)[0] for line in problems}
-    if told <= set(ask.names):
-        yield from (f"{name}: there is no such dead letter" for name in ask.names if name not in found | told)
+    """Yield a sentence for each unknown name. If an answer stopped half-way, say nothing of the others."""
+    mentioned = {line.split(":", 1)[0] for line in problems}
+    if mentioned <= set(ask.names):
+        yield from (f"{name}: there is no such dead letter" for name in ask.names if name not in found | mentioned)
 
 
 def _fitting(letters: Sequence[bytes]) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
-"""What a supervisor and its workers say to each other, over one socket pair a worker: small messages, never tuples.
+"""Messages between a supervisor and its workers, over one socket pair per worker: small messages, never tuples.
 
-Values and their byte form; who says what when is written in `supervisor` and `process`. Each message is one msgpack
-object behind its length. The socket's end of file says that the other process is gone.
+This module has values and their byte form; `supervisor` and `process` say who sends what when. Each message is one
+msgpack object after its length. The socket's end of file means that the other process is gone.
 """
 
 from typing import Final, TypeAlias
@@ -12,45 +12,46 @@ from topology.runtime.telemetry.log_entries import LogEntry
 from topology.runtime.telemetry.stall import RunFacts
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 
-MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of one message; a longer one is a mistake of ours
-BEAT_S: Final = 0.25  # between two beats of a worker's heartbeat thread
-METRICS_S: Final = 1.0  # between two snapshots of a worker
-OUTSIDE: Final = 74  # exit status of a worker whose disk, or a sink's, is broken: no message of its is to blame (E6)
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of one message; a longer message is an error in Kedge
+BEAT_S: Final = 0.25  # seconds between two beats of a worker's heartbeat thread
+METRICS_S: Final = 1.0  # seconds between two snapshots of a worker
+OUTSIDE: Final = 74  # exit status of a worker whose disk, or a sink's, is broken: none of its messages is to blame (E6)
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     pass
 
 
-# -- the supervisor says
+# -- from the supervisor
 
 
 class Begin(_Message, frozen=True):
-    """The first message: everything that a worker needs. Never in argv or the environment: it has keys (S15)."""
+    """The first message: everything that a worker needs. It has keys, so it is never in argv or the environment
+    (S15)."""
 
     worker: int
-    incarnations: tuple[int, ...]  # the worker's own, then spare ones for when its message numbers are spent
+    incarnations: tuple[int, ...]  # the worker's own, then spare ones for when its message numbers are used up
     run: int
     workers: int  # of the plan
-    loader: str  # "module:function" that makes the topology anew
+    loader: str  # "module:function" that builds the topology again
     arguments: dict[str, object]  # its keyword arguments
     sys_path: list[str]
     directory: str  # the run's
-    links: str  # "ipc", or "tcp://host" or "tcp://host:port": where to bind
+    links: str  # "ipc", or "tcp://host" or "tcp://host:port": the address to bind
     key: bytes  # of the state directory
     notes: dict[str, str]
     seed: int
-    public: bytes = b""  # CURVE keys, of tcp links only: this worker's pair,
+    public: bytes = b""  # CURVE keys, for tcp links only: this worker's pair
     secret: bytes = b""
-    keys: dict[int, bytes] = {}  # and the public ones of all workers
+    keys: dict[int, bytes] = {}  # CURVE keys, for tcp links only: the public keys of all workers
     log_level: int = 20  # as in logging: entries from this level on are sent
-    topology_id: str = ""  # what messages' identities begin with (C3); empty: the topology's name
-    store: str = ""  # the path of this worker's store; empty: nothing is kept
-    folder: str = ""  # for files of components, made by who asks for it first
+    topology_id: str = ""  # the beginning of messages' identities (C3); empty means the topology's name
+    store: str = ""  # the path of this worker's store; empty means that nothing is stored
+    folder: str = ""  # for files of components, made on the first request
 
 
 class PeerAt(_Message, frozen=True):
-    """Where another worker can be reached now."""
+    """The present address of another worker."""
 
     worker: int
     owner: int
@@ -58,54 +59,58 @@ class PeerAt(_Message, frozen=True):
 
 
 class Join(_Message, frozen=True):
-    """Begin sessions with these."""
+    """Begin sessions with these workers."""
 
     peers: tuple[PeerAt, ...]
 
 
 class Gone(_Message, frozen=True):
-    """This owner is dead, and reaped: close its link, so that what is for it waits for its successor. Answered by
-    Parted. No tree fails by this: its replay could be lost by one who has not read this yet (A14)."""
+    """This owner is dead and reaped. Close its link, so that what is for it waits for its successor. Answered by
+    Parted.
+
+    No tree fails because of this message: a worker that has not read it yet could lose the replay (A14).
+    """
 
     owner: int
 
 
 class Fail(_Message, frozen=True):
-    """This owner is dead, and nobody sends to it any more: fail every open tree (A14). `why` is for people. Comes again
-    where somebody has parted late. Answered by Failing."""
+    """This owner is dead, and no worker sends to it any more. Fail every open tree (A14). `why` is for people. Sent
+    again if a worker has parted late. Answered by Failing."""
 
     owner: int
     why: str
-    killed: bool = True  # by SIGKILL, whoever sent it; False: it has ended by itself, a segmentation fault included
-    ran: bool = True  # False: its tasks were not started, so nothing that was under way has anything to do with it
+    # True for SIGKILL from any sender; False if it ended by itself, including by a segmentation fault
+    killed: bool = True
+    ran: bool = True  # False if its tasks were not started, so that nothing in flight can be the cause
 
 
 class Start(_Message, frozen=True):
-    """Start the tasks. `killed`: as of Fail, how the process before this one ended, where there was one."""
+    """Start the tasks. `killed` says, as in Fail, how the process before this one ended, if there was one."""
 
     killed: bool = True
 
 
 class TrialTurn(_Message, frozen=True):
-    """Answer to TrialWanted: no other worker tries a message until TrialOver is said, and all run."""
+    """Answer to TrialWanted: until TrialOver, no other worker tries a message, and all workers run."""
 
 
 class Probe(_Message, frozen=True):
-    """Say how things are; answered by Status with the same number."""
+    """Report the status. Answered by Status with the same number."""
 
     number: int
 
 
 class Look(_Message, frozen=True):
-    """Say what holds things up; answered by Looked with the same number. `root`: whose holders are looked for, as in
-    `facts.facts_of`: 0 at first, then the oldest of all workers'."""
+    """Report what holds things up. Answered by Looked with the same number. `root` is the message whose holders are
+    wanted, as in `facts.facts_of`: 0 at first, then the oldest message of all workers."""
 
     number: int
     root: int = 0
 
 
 class Flush(_Message, frozen=True):
-    """Tell this component's tasks that all inputs have ended; '' for all that have had inputs since their flush.
+    """Tell this component's tasks that all inputs have ended; '' means all that have had inputs since their flush.
     Answered by Done with the same number."""
 
     number: int
@@ -113,39 +118,39 @@ class Flush(_Message, frozen=True):
 
 
 class Drain(_Message, frozen=True):
-    """Stop the sources; replay at once what waits for it."""
+    """Stop the sources, and replay at once what waits for a replay."""
 
 
 class Close(_Message, frozen=True):
-    """Close everything and end; what is under way is left. Answered by Closed, then the process ends with status 0."""
+    """Close everything and end; what is in flight is left. Answered by Closed; then the process ends with status 0."""
 
 
 class Incarnations(_Message, frozen=True):
-    """Further spare ones."""
+    """Further spare incarnations."""
 
     spare: tuple[int, ...]
 
 
 class Noted(_Message, frozen=True):
-    """The note with this number is durable, or why it is not; `away`: it may be one day."""
+    """The note with this number is durable, or `problem` says why not. `away` is True if it may succeed later."""
 
     number: int
     problem: str = ""
     away: bool = False
 
 
-# -- a worker says
+# -- from a worker
 
 
 class Ready(_Message, frozen=True):
     """All components are built and open, and the link's socket is bound."""
 
     address: str
-    plan: str  # the fingerprint of the plan that this worker has made
+    plan: str  # the fingerprint of this worker's plan
 
 
 class CannotStart(_Message, frozen=True):
-    """Something that `Begin` or `open` asks for can't be had. The process ends."""
+    """Something that `Begin` or `open` needs is not available. The process ends."""
 
     kind: str  # the name of a class in topology.errors
     text: str
@@ -155,24 +160,25 @@ class CannotStart(_Message, frozen=True):
 
 
 class Linked(_Message, frozen=True):
-    """All peers that were named so far have welcomed this worker. Said again after each Join."""
+    """All peers that were named so far have welcomed this worker. Sent again after each Join."""
 
     peers: int
 
 
 class SourcesEnded(_Message, frozen=True):
-    """All spout tasks of this worker have ended; said once it is started, at once where it has none."""
+    """All spout tasks of this worker have ended. Sent after the start, and at once if it has none."""
 
 
 class Beat(_Message, frozen=True):
-    """The process lives. `blocked_s`: for how long its loop has not turned, 0.0 while it does; `where`: in what."""
+    """The process lives. `blocked_s` is for how long its loop has not turned, 0.0 while it turns; `where` is the
+    place."""
 
     blocked_s: float = 0.0
     where: str = ""
 
 
 class Metrics(_Message, frozen=True):
-    """A snapshot, as `metrics.packed` makes it; and how many commits the worker's store has seen, 0 without one."""
+    """A snapshot from `metrics.packed`, and how many commits the worker's store has seen; 0 without a store."""
 
     snapshot: bytes
     commits: int = 0
@@ -180,7 +186,7 @@ class Metrics(_Message, frozen=True):
 
 class Log(_Message, frozen=True):
     """One entry for the log; see `topology.runtime.telemetry.log_entries.LogEntry`. `at` is 0.0 if the supervisor's
-    time will do."""
+    time is good enough."""
 
     level: int
     text: str
@@ -193,21 +199,21 @@ class Log(_Message, frozen=True):
 
 
 class Broke(_Message, frozen=True):
-    """A source raised, or on_dead='stop' met a dead message (`text` is empty then): the run should drain and end."""
+    """A source raised, or on_dead='stop' met a dead message (then `text` is empty). The run should drain and end."""
 
     text: str
     code: str = ""  # of an error of ours
 
 
 class Lost(_Message, frozen=True):
-    """A session from this owner is lost: a frame never came."""
+    """A session from this owner is lost: a frame never arrived."""
 
     owner: int
     why: str
 
 
 class Refused(_Message, frozen=True):
-    """A hello that can't be welcomed: another version or plan. Both are in the text."""
+    """A hello is refused: another version or plan. The text has both."""
 
     owner: int
     text: str
@@ -227,22 +233,22 @@ class Failing(_Message, frozen=True):
 
 
 class TrialWanted(_Message, frozen=True):
-    """This worker has messages to try, one at a time (E7); answered by TrialTurn, each time anew."""
+    """This worker has messages to try, one at a time (E7). Each request is answered by a TrialTurn."""
 
 
 class TrialOver(_Message, frozen=True):
-    """Its turn is over."""
+    """The turn of this worker is over."""
 
 
 class Recovered(_Message, frozen=True):
-    """Of the messages that Fail has failed the first is done, and then the last: so many are left."""
+    """The first, or the last, of the messages that Fail has failed is done; `left` is the number of those left."""
 
     owner: int
     left: int
 
 
 class Status(_Message, frozen=True):
-    """Answer to Probe; see `topology.runtime.control.completion.Status`, which it is read into."""
+    """Answer to Probe. It is decoded to `topology.runtime.control.completion.WorkerStatus`."""
 
     number: int
     status: bytes
@@ -262,7 +268,7 @@ class Done(_Message, frozen=True):
 
 
 class Note(_Message, frozen=True):
-    """Keep this note, durably; the worker waits for Noted."""
+    """Store this note durably. The worker waits for Noted."""
 
     number: int
     name: str
@@ -270,13 +276,15 @@ class Note(_Message, frozen=True):
 
 
 class NeedIncarnation(_Message, frozen=True):
-    """One of the spare ones is used; more are wanted."""
+    """A spare incarnation is used; send another."""
 
 
 class Closed(_Message, frozen=True):
-    """The last message: the final snapshot, what was not done, what the components say, whether all that was done is
-    kept, and nothing known to be missing of what a life that has died had read; and whether the sources have caught up
-    with what an earlier run may have read."""
+    """The last message: the final snapshot, the number of unfinished messages, and the components' summaries.
+
+    `kept` is True if all that was done is stored, and nothing is known to be missing of what a dead life had read.
+    `caught_up` is True if the sources have caught up with what an earlier run may have read.
+    """
 
     snapshot: bytes
     aborted: int
@@ -328,7 +336,7 @@ Word: TypeAlias = (
 
 
 def packed_entry(entry: LogEntry) -> Log:
-    """As a worker tells it. The worker's number is left out: its supervisor knows."""
+    """Return an entry as a worker sends it. The worker's number is left out, because the supervisor knows it."""
     return Log(
         entry.level,
         entry.text,
@@ -342,7 +350,7 @@ def packed_entry(entry: LogEntry) -> Log:
 
 
 def unpacked_entry(log: Log, worker: int) -> LogEntry:
-    """As its supervisor hears it."""
+    """Return an entry as its supervisor receives it."""
     return LogEntry(log.text, log.trace, log.component, log.task, worker, log.fields, log.level, log.logger, log.at)
 
 
@@ -352,7 +360,7 @@ _words: Final = msgspec.msgpack.Decoder(Word)
 
 
 def packed(message: Order | Word) -> bytes:
-    """The byte form, its length in front. Raises ValueError where it would be too long."""
+    """Return the byte form, with its length in front. Raises ValueError if it would be too long."""
     data = _encoder.encode(message)
     if len(data) > MESSAGE_BYTES_MAX:
         raise ValueError(f"a {type(message).__name__} of {len(data):,} bytes is too long for the control socket")
@@ -360,14 +368,14 @@ def packed(message: Order | Word) -> bytes:
 
 
 class Unpacker:
-    """Bytes as they come → whole messages. `kind` is `orders` (what a worker reads) or `words` (the supervisor)."""
+    """Convert bytes to whole messages: orders, which a worker reads, or words, which the supervisor reads."""
 
     def __init__(self, *, orders: bool) -> None:
         self._decoder = _orders if orders else _words
         self._bytes = bytearray()
 
     def fed(self, data: bytes) -> list[Order | Word]:
-        """The messages that are whole now. Raises msgspec.DecodeError or ValueError for what is none of ours."""
+        """Return the messages that are complete now. Raises msgspec.DecodeError or ValueError for invalid bytes."""
         self._bytes += data
         messages: list[Order | Word] = []
         while len(self._bytes) >= 4:

@@ -1,11 +1,11 @@
-"""Buries dead messages: each letter is kept in one commit with the mark that passes its message (E2), within a bound.
+"""Store dead messages, within a bound: each letter is in the same commit as the mark that passes its message (E2).
 
-Until that commit is kept the message stays pending and is not done (E3), and nobody is told. While the letters are at
-their bound further dead messages wait, still pending, and the spouts pause: nothing is ever dropped (F16). Whose letter
-is replayed, dropped or served is told here too, and durable before anybody acts on it. A run that keeps no state buries
-at once; it keeps, in memory, only letters that somebody reads, and only until they are processed.
+Until that commit is stored, the message stays pending and not done (E3), and no reader gets the letter. At the bound,
+further dead messages wait, still pending, and the spouts pause: nothing is ever dropped (F16). Other parts report here
+when a letter is replayed, dropped or served; the change is durable before anything acts on it.
 
-Must not know spouts, nor how a letter is served or replayed.
+A run without a state directory buries at once. It keeps only letters that some bolt reads, in memory, until they are
+processed. Must not know spouts, nor how a letter is served or replayed.
 """
 
 import asyncio
@@ -20,13 +20,14 @@ from topology.runtime.dead_letters.letter import altered, size_of
 from topology.storage.values import Changes, Letter
 
 BYTES_MAX: Final = 256 << 20  # of the letters of one worker
-GROUP_BYTES_MAX: Final = 32 << 20  # of letters that become durable in one commit; further ones are in the next
+# of letters that become durable in one commit; further letters are in the next commit
+GROUP_BYTES_MAX: Final = 32 << 20
 
 
 @dataclass
 class Burial:
-    """A message that is dead and not yet buried. `numbers` are those of the message; `over` is called with the letter
-    once it is kept."""
+    """A message that is dead and not yet buried. `numbers` are the message's numbers. `over` is called with the letter
+    once it is stored."""
 
     letter: Letter
     tree: Tree
@@ -35,15 +36,16 @@ class Burial:
 
     @property
     def is_new(self) -> bool:
-        """Whether it has no letter yet; else it was replayed by hand, and its letter is replaced."""
+        """Return True if the message has no letter yet. Otherwise it was replayed by hand, and its letter is
+        replaced."""
         return not self.letter.name
 
 
 class LetterStore:
-    """Of one worker; a `keeping.Part`, which has to gather before the marks do. `serve` is called with the names of
-    letters that somebody reads.
+    """The letters of one worker; a `group_commit.CommitPart` that must gather before the marks do.
 
-    Spouts wait while it is `full`, and `why` says so; `has_room` is called when they may go on.
+    `serve` is called with the names of letters that some bolt reads. Spouts wait while the store is `full`, and `why`
+    is the reason that they show. `has_room` is called when they may resume.
     """
 
     def __init__(self, worker: int, group_commit: GroupCommit, max_dead: int, serve: Callable[[str], None]) -> None:
@@ -53,37 +55,41 @@ class LetterStore:
         self._max = max_dead
         self._serve = serve
         loaded = group_commit.store.loaded if group_commit.store is not None else None
-        self.letters = loaded.letters if loaded else 0  # those that are kept, and those on their way
+        self.letters = loaded.letters if loaded else 0  # letters that are stored or about to be
         self._bytes = loaded.letter_bytes if loaded else 0
         self._next = loaded.next_letter if loaded else 1
         self._waiting: deque[Burial] = deque()
         self._taken: list[Burial] = []  # there is room for them; gathered, or about to be
-        self._changed: dict[str, Letter] = {}  # letters to be kept, those of `_taken` too, as they are now
+        self._changed: dict[str, Letter] = {}  # letters to be stored as they are now, including those of `_taken`
         self._gone: dict[str, int] = {}  # name → the bytes that its letter had
-        self._held: list[frozenset[int]] = []  # numbers of messages that are done once the next commit is kept
+        self._held: list[frozenset[int]] = []  # numbers of messages that are done after the next commit
         self._waiters: list[asyncio.Future[None]] = []
         self._sent: tuple[int, dict[str, Letter], dict[str, int], list[frozenset[int]], list[asyncio.Future[None]]]
-        self._sent = 0, {}, {}, [], []  # what the commit under way has of all these
-        self._numbers: dict[str, frozenset[int]] = {}  # of this life's dead, while their letters are there (E1)
-        self._live: dict[str, tuple[Letter | None, int]] = {}  # letters under way, as they are now; by how many
-        self._memory: dict[str, Letter] = {}  # where nothing is kept
+        self._sent = 0, {}, {}, [], []  # the share of all these in the commit in progress
+        # of messages that died in this life, while their letters are there (E1)
+        self._numbers: dict[str, frozenset[int]] = {}
+        # letters in flight as they are now, and the number of their users
+        self._live: dict[str, tuple[Letter | None, int]] = {}
+        self._memory: dict[str, Letter] = {}  # for a run that stores nothing
         self.has_room: Callable[[], None] = lambda: None  # called when there is room again
-        self.left = {*loaded.unserved, *loaded.replaying} if loaded else set[str]()  # of earlier lives, not ended yet
-        self._origins = Counter[int](loaded.dead_origins if loaded else ())  # of the letters that are kept
-        self._removed: dict[str, int] = {}  # letters that go → their origins
+        # letters of earlier lives that are not finished
+        self.left = {*loaded.unserved, *loaded.replaying} if loaded else set[str]()
+        self._origins = Counter[int](loaded.dead_origins if loaded else ())  # of the letters that are stored
+        self._removed: dict[str, int] = {}  # letters that are being removed → their origins
         self._dead: frozenset[int] | None = None
 
-    # -- messages that are dead
+    # -- dead messages
 
     def bury(self, burial: Burial, *, read: bool) -> None:
-        """Keeps its letter, as soon as there is room. `read`: somebody reads the letters of its spout."""
+        """Store the letter of a dead message as soon as there is room. `read` is True if some bolt reads its spout's
+        letters."""
         if not self.keeps and not read:
             burial.over(burial.letter)
             return
         burial.letter = altered(burial.letter, served=not read)
         if burial.is_new:
             self._waiting.append(burial)
-        else:  # it needs no room, and waits for none
+        else:  # it needs no room, and does not wait
             self._bytes += size_of(burial.letter) - self._replaced(burial.letter)
             self._changed[burial.letter.name] = burial.letter
             self._update(burial.letter.name, burial.letter)
@@ -94,7 +100,7 @@ class LetterStore:
             self._remember()
 
     def _remember(self) -> None:
-        """Without a store: what there is room for is over at once, and is served from memory."""
+        """Without a store: bury at once what there is room for, and serve it from memory."""
         self._take()
         taken, self._taken = self._taken, []
         for burial in taken:
@@ -102,8 +108,8 @@ class LetterStore:
             self._over(burial)
 
     def _take(self) -> None:
-        """Names letters that there is room for, as many as one commit should have."""
-        size = sum(size_of(one.letter) for one in self._taken)
+        """Name letters that there is room for, as many as one commit should have."""
+        size = sum(size_of(burial.letter) for burial in self._taken)
         while self._waiting and size < GROUP_BYTES_MAX:
             if self.full:
                 break
@@ -131,10 +137,10 @@ class LetterStore:
         if not letter.served:
             self._serve(letter.name)
 
-    # -- letters that change
+    # -- changed letters
 
     def change(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
-        """Keeps the letter as it is now. `done`: numbers of messages that are done once it is kept."""
+        """Store the letter as it is now. `done` are numbers of messages that are done once it is stored."""
         if not self.keeps:
             if letter.served:
                 self._forget(letter.name, size_of(letter))
@@ -145,7 +151,8 @@ class LetterStore:
         self._keeper.want()
 
     def remove(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
-        """The letter is gone: replayed, or dropped."""
+        """Remove a letter that was replayed or dropped. `done` are numbers of messages that are done once that is
+        stored."""
         self._gone[letter.name] = size_of(letter)
         self._removed[letter.name] = letter.origin
         self._update(letter.name, None)
@@ -153,32 +160,33 @@ class LetterStore:
         self._keeper.want()
 
     def durable(self) -> asyncio.Future[None]:
-        """Done once all that was said here so far is kept; who waits no longer need not cancel it."""
+        """Return a future that is done once all changes so far are stored. A caller that no longer waits need not
+        cancel it."""
         self._waiters.append(future := asyncio.get_running_loop().create_future())
         self._keeper.want()
         return future
 
     def now(self, letter: Letter) -> Letter | None:
-        """A letter that was read from the store as it is now; None where it is gone."""
+        """Return the present form of a letter that was read from the store, or None if it is gone."""
         _, changed, gone, _, _ = self._sent
         name = letter.name
         if name in self._gone or name in gone:
             return None
         return self._changed.get(name) or changed.get(name) or letter
 
-    # -- letters under way: the one place where two of what changes them meet
+    # -- letters in flight: the one place where two parts that change a letter meet
 
     def take(self, letter: Letter) -> None:
-        """Somebody works on this letter, until `release`; meanwhile `current` knows it as it is then."""
+        """Note that a part works on this letter, until `release`. Meanwhile `current` returns its present form."""
         now, count = self._live.get(letter.name, (letter, 0))
         self._live[letter.name] = now, count + 1
 
     def current(self, name: str) -> Letter | None:
-        """A letter that was taken, as it is now; None where it is gone."""
+        """Return the present form of a letter that was taken, or None if it is gone."""
         return self._live[name][0]
 
     def release(self, name: str) -> None:
-        """Nobody works on it any more who has taken it once."""
+        """Note that a part that took the letter has finished with it."""
         letter, count = self._live.pop(name)
         if count > 1:
             self._live[name] = letter, count - 1
@@ -188,14 +196,14 @@ class LetterStore:
             self._live[name] = letter, self._live[name][1]
 
     async def load(self, names: Sequence[str]) -> list[Letter]:
-        """The letters of these names that are there, as they are now. Raises StoreBroken."""
+        """Return the present form of the letters with these names that exist. Raises StoreBroken."""
         if self._keeper.store is None:
             return [self._memory[name] for name in names if name in self._memory]
         store = self._keeper.store
         found = await self._keeper.call(lambda: store.letters(names, limit=len(names)))
         return [now for letter in found if (now := self.now(letter)) is not None]
 
-    # -- commits (`keeping.Part`)
+    # -- commits (`group_commit.CommitPart`)
 
     def gather(self, changes: Changes) -> None:
         if not self.keeps:
@@ -203,7 +211,7 @@ class LetterStore:
         self._take()
         changes.letters += (letter for name, letter in self._changed.items() if name not in self._gone)
         for burial in self._taken:
-            burial.tree.value = 0  # done, in this very commit: the marks are gathered next (E2)
+            burial.tree.value = 0  # done in this very commit: the marks are gathered next (E2)
         changes.gone += self._gone
         self._sent = len(self._taken), self._changed, self._gone, self._held, self._waiters
         self._changed, self._gone, self._held, self._waiters = {}, {}, [], []
@@ -249,38 +257,41 @@ class LetterStore:
                 self._remember()
             self.has_room()
 
-    # -- what others ask
+    # -- queries
 
     @property
     def full(self) -> bool:
-        """Whether the letters are at their bound: spouts pause then."""
+        """Return True if the letters are at their bound; spouts pause then."""
         return self.letters >= self._max or self._bytes >= BYTES_MAX
 
     @property
     def why(self) -> str:
-        """What spouts wait for, for people."""
+        """Return what spouts wait for, for people."""
         held = f"{self.letters:,}" if self.letters >= self._max else f"{self._bytes >> 20:,} MiB"
         if self.keeps:
             return f"the dead letters are full ({held}): `kedge dead list`, replay or drop some"
-        return f"the dead letters that nobody has processed yet are at their bound ({held})"
+        return f"the dead letters that no bolt has processed yet are at their bound ({held})"
 
     def trees(self) -> list[Any]:
-        """Those messages' trees."""
-        return [one.tree for one in (*self._waiting, *self._taken)]
+        """Return the trees of dead messages whose letters are not stored yet."""
+        return [burial.tree for burial in (*self._waiting, *self._taken)]
 
     @property
     def waiting(self) -> int:
-        """Messages that are dead, and whose letters are not kept yet."""
+        """Return the number of dead messages whose letters are not stored yet."""
         return len(self._waiting) + len(self._taken)
 
     @property
     def dead(self) -> frozenset[int]:
-        """The origins of all messages here that may be replayed by hand: what is remembered of them is kept (E1)."""
+        """Return the origins of all messages here that may be replayed by hand. What is remembered of them is kept
+        (E1)."""
         if self._dead is None:
             self._dead = frozenset(self._origins)
         return self._dead
 
     def unfinished(self) -> set[int]:
-        """Numbers of messages that count as not done: nothing of them may be forgotten (E1, D17)."""
+        """Return the numbers of messages that count as not done. Nothing of them may be forgotten (E1, D17)."""
         burials: Iterable[Burial] = (*self._waiting, *self._taken)
-        return set().union(*self._numbers.values(), *(one.numbers for one in burials), *self._held, *self._sent[3])
+        return set().union(
+            *self._numbers.values(), *(burial.numbers for burial in burials), *self._held, *self._sent[3]
+        )

@@ -1,8 +1,9 @@
-"""Dead letters under way: trees that are begun for letters, not for messages of a source, and replayed as those are.
+"""Deliveries of dead letters: trees that begin for letters and not for messages of a source, replayed as those are.
 
-What is common to the two kinds, letters that subscribers get (`serving`) and letters that are replayed by hand
-(`letter_replay`). Each tree is in the ledger of its own worker, and ends there (A16). So many letters are under way at
-once; the others stay in the store. Must not know stores, nor what becomes of a letter."""
+This is the common part of the two kinds: letters for subscribers (`subscribers`) and letters replayed by hand
+(`replay`). Each tree is in the ledger of its own worker, and ends there (A16). A bounded number of letters is in flight
+at once; the others stay in the store. Must not know stores, nor what becomes of a letter.
+"""
 
 import asyncio
 from abc import abstractmethod
@@ -19,9 +20,7 @@ from topology.errors import Reject
 from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.letter import altered
 from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
-from topology.runtime.links.peer import RemoteQueue
-from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.interfaces import DownstreamTask
+from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
 from topology.runtime.tasks.outbox import Outbox, Staged
 from topology.runtime.tasks.pending import Pending, Replays
 from topology.runtime.tasks.retry_policy import GivingUp
@@ -29,56 +28,57 @@ from topology.runtime.telemetry.failure_log import Reporter
 from topology.storage.values import Letter
 from topology.user_frames import described
 
-UNDER_WAY_MAX: Final = 64  # letters of one kind that are under way at once in one worker
-DEATHS_MAX: Final = 5  # of other workers while one letter was under way; then it is given up: it may be what kills them
-ALONE_MAX: Final = 2  # deaths of its own worker while it was under way alone; then it is what kills that
+UNDER_WAY_MAX: Final = 64  # letters of one kind that are in flight at once in one worker
+# deaths of other workers while one letter was in flight; then it is given up, because it may be what kills them
+DEATHS_MAX: Final = 5
+ALONE_MAX: Final = 2  # deaths of its own worker while it was in flight alone; then the letter is the cause
 
 
 @dataclass(frozen=True)
 class LetterRoute:
-    """How letters of one spout leave: their outbox, who reads it, and all tasks that what it emits can reach."""
+    """The way of letters of one spout: their outbox, their readers, and all tasks that their outputs can reach."""
 
     outbox: Outbox
     readers: Sequence[DownstreamTask]
-    below: Sequence[Executor | RemoteQueue]
+    below: Sequence[FedQueue]
 
 
 class Delivery(Pending, kw_only=True):
-    """A letter under way. `message.record` is what is emitted for it, as the pair says; `lost` counts the times that a
-    worker or a link was lost meanwhile."""
+    """A letter in flight. `message.record` is what is emitted for it, with `origin` and `identity`. `lost` counts how
+    often a worker or a link was lost meanwhile."""
 
     letter: Letter
     origin: int
     identity: int
     way: LetterRoute
-    first: int  # root
+    first: int  # the first root of its tree
     lost: int = 0
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The message numbers that it has had."""
+        """Return the message numbers that it has had."""
         return frozenset((message_of(self.root), *self.renamed))
 
 
 class DeliveryHost(Protocol):
-    """The worker, as far as it is seen from here."""
+    """The worker, as far as deliveries see it."""
 
     ledger: Ledger[Any]
     roots: RootSource
-    config: Config
     reporter: Reporter
-    dead_ways: dict[str, LetterRoute]
 
+    @property
+    def config(self) -> Config: ...
     def reported(self, failure: Failure) -> None: ...
     def recovered(self, trees: Sequence[Any]) -> None: ...
 
 
 class Deliveries:
-    """Letters of one kind. `add` names; `run` it as a task. Stands for the spout of its trees.
+    """Letters of one kind. Call `add` with names, and run `run` as a task. It takes the place of a spout for its trees.
 
-    `open` is how many are not finished; `waiting` how many of them are in no ledger. `trees` has the first roots of
-    those that have begun, of both kinds. While `careful` one letter is under way at a time, of both kinds (`alone`),
-    and says so durably before it begins: its worker has died, and a letter may be why (E7).
+    `open` is the number of unfinished letters; `waiting` is the number of those that are in no ledger. `trees` has the
+    first roots of trees that have begun, of both kinds. While `careful`, one letter of both kinds is in flight at a
+    time (`alone`), and is durably marked before it begins: its worker has died, and a letter may be the cause (E7).
     """
 
     component = "dead letters"
@@ -93,12 +93,12 @@ class Deliveries:
         self._trees = trees
         self.letter_store = letter_store
         self.draining = False
-        self.emitted = 0  # trees that were begun; only grows
+        self.emitted = 0  # trees that have begun; only grows
         self._names: deque[str] = deque()
         self._open: set[str] = set()
         self._once_more: set[str] = set()
         self._under_way: dict[str, Delivery] = {}
-        self._for_room: list[Delivery] = []  # the one that waits until its tuples have room
+        self._for_room: list[Delivery] = []  # the delivery that waits until its tuples have room
         self._replays = Replays(random, self._again)
         self._giving_up = GivingUp(home.config)
         self._ended_at: float | None = None  # loop time
@@ -106,29 +106,29 @@ class Deliveries:
         self._work = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    # -- what a kind of letters has of its own
+    # -- differs by the kind of letters
 
     @abstractmethod
     def delivery(self, letter: Letter) -> Delivery | None:
-        """The tree to be begun for this letter; None where there is nothing to do for it any more."""
+        """Return the tree to begin for this letter, or None if there is nothing left to do for it."""
 
     @abstractmethod
     def deadly(self, letter: Letter, why: str) -> None:
-        """The letter is what its worker has died of; it is not begun."""
+        """Handle a letter that kills its worker. It does not begin."""
 
     @abstractmethod
     def done(self, tree: Delivery) -> None:
-        """All of its tree was processed."""
+        """Handle a tree that was processed completely."""
 
     @abstractmethod
     def spent(self, tree: Delivery, failure: Failure) -> None:
-        """It was tried as often as it may be."""
+        """Handle a tree that has failed as often as it may."""
 
     def tried(self, tree: Delivery, failure: Failure) -> None:
-        """One attempt has failed, the last one or another."""
+        """Handle one failed attempt, the last or another."""
 
     def again(self, tree: Delivery) -> None:
-        """One more attempt begins."""
+        """Handle the beginning of one more attempt."""
 
     # -- the way of a letter
 
@@ -138,7 +138,7 @@ class Deliveries:
 
     @property
     def begun(self) -> int:
-        """Those that have begun and are not finished."""
+        """Return the number of letters that have begun and are not finished."""
         return len(self._under_way)
 
     @property
@@ -146,11 +146,11 @@ class Deliveries:
         return len(self._open) - len(self._under_way) + len(self._replays)
 
     def later(self) -> list[Pending]:
-        """Those that wait for another attempt, or for room: they have numbers, which are not done (D5)."""
+        """Return trees that wait for another attempt or for room. Their message numbers are not done (D5)."""
         return [*self._replays.trees(), *self._for_room]
 
     def add(self, name: str) -> None:
-        """Takes on the letter of this name; where it is under way, once more after that."""
+        """Accept the letter with this name. If it is in flight, it is delivered once more after that."""
         if name in self._under_way:
             self._once_more.add(name)
         elif name not in self._open:
@@ -159,7 +159,7 @@ class Deliveries:
             self._work.set()
 
     async def run(self) -> None:
-        """Begins one after the other, until cancelled. Raises StoreBroken."""
+        """Begin one delivery after the other, until cancelled. Raises StoreBroken."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -168,7 +168,8 @@ class Deliveries:
                 count = min(len(self._names), room)
                 names = [self._names.popleft() for _ in range(count)]
                 letters = await self.letter_store.load(names)
-                for letter in letters:  # taken at once: each may be changed or dropped while the one before it waits
+                # all are taken first: each may change or be dropped while the one before it waits
+                for letter in letters:
                     self.letter_store.take(letter)
                 self._open.difference_update({*names}.difference(letter.name for letter in letters))
                 for letter in letters:
@@ -178,8 +179,8 @@ class Deliveries:
         return (1 if self.careful else UNDER_WAY_MAX) - len(self._under_way)
 
     async def _charged(self, name: str) -> Letter | None:
-        """The letter; while careful, once it says durably that it is under way alone. None where it is gone, or has
-        killed."""
+        """Return the letter, or None if it is gone or has killed its worker. While careful, first store durably that it
+        is in flight alone."""
         letter = self.letter_store.current(name)
         if not self.careful or letter is None:
             return letter
@@ -194,7 +195,7 @@ class Deliveries:
         return self.letter_store.current(name)
 
     async def _begun(self, name: str) -> None:
-        """Begins one that was taken, once there is room for its tuples."""
+        """Begin the delivery of a letter that was taken, once there is room for its tuples."""
         letter = await self._charged(name)
         tree = self.delivery(letter) if letter is not None else None
         if tree is None:
@@ -205,7 +206,7 @@ class Deliveries:
         self._under_way[name] = tree
         self._trees.add(tree.root)
         self._for_room = [tree]
-        while (full := next((one for one in tree.way.below if one.full), None)) is not None:
+        while (full := next((queue for queue in tree.way.below if queue.full), None)) is not None:
             await full.room()
         self._for_room = []
         if self._held:
@@ -215,7 +216,7 @@ class Deliveries:
             self._hand_on(tree)
 
     def _emit(self, tree: Delivery) -> None:
-        """Chooses all targets, begins the tree, then lets its first tuples leave (A6)."""
+        """Choose all targets, begin the tree, then let its first tuples leave (A6)."""
         staged: Staged = []
         outbox = tree.way.outbox
         self.emitted += 1
@@ -227,7 +228,7 @@ class Deliveries:
             self.failed_tree(tree, failure)
             return
         outbox.emitted += 1
-        if not tree.value:  # a custom grouping chose nobody
+        if not tree.value:  # a custom grouping chose no task
             self.completed([tree])
             return
         self.home.ledger.begin(tree)
@@ -249,7 +250,7 @@ class Deliveries:
             self._emit(tree)
             self._hand_on(tree)
 
-    # -- what became of it (as a spout is told)
+    # -- results of trees, as a spout gets them
 
     def completed(self, trees: Sequence[Delivery]) -> None:
         for tree in trees:
@@ -272,7 +273,7 @@ class Deliveries:
         at_once = failure.reason in DEAD_AT_ONCE or isinstance(failure.error, Reject)
         if at_once or spent or tree.lost > DEATHS_MAX:
             self.home.recovered([tree])
-            self._finished(tree, lambda one: self.spent(one, failure))
+            self._finished(tree, lambda finished: self.spent(finished, failure))
         else:
             self._replays.add(tree)
 
@@ -295,10 +296,10 @@ class Deliveries:
             self._alone.release()
         self._work.set()
 
-    # -- while somebody else is to be alone (E7), and the end
+    # -- while a message must be alone (E7), and the end
 
     def hold(self) -> None:
-        """Nothing leaves until `release`."""
+        """Emit nothing until `release`."""
         self._held = True
         self._replays.hold()
 
@@ -308,17 +309,17 @@ class Deliveries:
         self._work.set()
 
     def ends(self) -> None:
-        """All sources have ended: what waits for another attempt need not wait for so long."""
+        """Note that all sources have ended: what waits for another attempt need not wait for so long."""
         if self._ended_at is None:
             self._ended_at = self._loop.time()
             if self._giving_up.timed:
                 self._replays.hurry()
 
     def drain(self) -> None:
-        """What waits for another attempt is tried now."""
+        """Try at once what waits for another attempt."""
         self.draining = True
         self._replays.all_now()
 
     def close(self) -> None:
-        """Tries nothing any more."""
+        """Try nothing any more."""
         self._replays.close()

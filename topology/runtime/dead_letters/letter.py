@@ -1,7 +1,7 @@
-"""Dead letters as values: a `Letter` of a message and its last failure, and the `DeadLetter` that its readers get.
+"""Dead letters as values: a `Letter` from a message and its last failure, and the `DeadLetter` that readers get.
 
-Pure. Texts are cut, and can be stored and sent whatever was in them; the record's bytes are whole. Must not know
-stores, nor when a message is dead.
+Pure. Texts are cut, and can always be stored and sent. The bytes of the record are complete. Must not
+know stores, nor when a message is dead.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from topology.storage.values import Letter
 from topology.text import escaped
 from topology.user_frames import shown
 
-TEXT_MAX: Final = 2_000  # characters of a record, for people,
-PROBLEM_MAX: Final = 2_000  # of what was raised,
-TRACEBACK_MAX: Final = 20_000  # and of the user's frames
+TEXT_MAX: Final = 2_000  # characters of a record, for people
+PROBLEM_MAX: Final = 2_000  # characters of an error's text
+TRACEBACK_MAX: Final = 20_000  # characters of the user's frames
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LetterProblem(Exception):
-    """Why a letter can't be replayed, in the middle of a sentence."""
+    """The reason why a letter can't be replayed, as part of a sentence."""
 
 
 def letter_of(
@@ -43,8 +43,8 @@ def letter_of(
     deaths: int,
     died_at: datetime,
 ) -> Letter:
-    """What is kept of a message that is dead; it has no name yet. Never raises: a record that has no byte form is
-    kept as text alone."""
+    """Return the letter of a dead message, without a name yet. Never raises: a record without a byte form is stored as
+    text only."""
     try:
         record = encode(message.record)
     except RecordError:
@@ -81,7 +81,7 @@ def letter_of(
 
 
 def told(letter: Letter, failure: Failure, *, attempts: int, deaths: int, died_at: datetime) -> Letter:
-    """The letter as it is after this failure: the last one of a message, or of one more life of it."""
+    """Return the letter after this failure: the last failure of a message, or of its replay by hand."""
     return altered(
         letter,
         failed_in=failure.component,
@@ -100,17 +100,18 @@ def told(letter: Letter, failure: Failure, *, attempts: int, deaths: int, died_a
 
 
 def altered(letter: Letter, **fields: Any) -> Letter:
-    """The letter with these fields."""
+    """Return the letter with these fields changed."""
     return msgspec.structs.replace(letter, **fields)
 
 
 def size_of(letter: Letter) -> int:
-    """About how many bytes it takes."""
+    """Return about how many bytes a letter takes."""
     return len(letter.record) + len(letter.text) + len(letter.problem) + len(letter.traceback)
 
 
 def news_of(letter: Letter, *, kept: bool) -> tuple[DeadLetter, int, int]:
-    """What subscribers get of it, with its origin and identity. `kept`: `kedge dead` knows it by its name."""
+    """Return what subscribers get for a letter, with its origin and identity. `kept` is True if `kedge dead` lists the
+    letter."""
     news = DeadLetter(
         letter.name if kept else "",
         letter.component,
@@ -132,12 +133,13 @@ def news_of(letter: Letter, *, kept: bool) -> tuple[DeadLetter, int, int]:
 
 
 def same_death(one: Letter, other: Letter) -> bool:
-    """Whether both tell of one death of the message."""
+    """Return True if both are about the same death of the message."""
     return (one.name, one.died_at, one.attempts) == (other.name, other.died_at, other.attempts)
 
 
 def message_of_letter(letter: Letter, classes: Mapping[str, type[Record]]) -> Message[Any]:
-    """The message as it was emitted. `classes`: those that its spout emits now, by name. Raises LetterProblem."""
+    """Return the message as it was emitted. `classes` are those that its spout emits now, by name. Raises
+    LetterProblem."""
     cls = classes.get(letter.record_class)
     if cls is None:
         named = ", ".join(classes) or "nothing"
@@ -152,10 +154,10 @@ def message_of_letter(letter: Letter, classes: Mapping[str, type[Record]]) -> Me
 
 
 def id_text(message_id: MessageId) -> str:
-    """A message's id for people, in one line."""
+    """Return a message's id for people, in one line."""
     return escaped(message_id) if isinstance(message_id, str) else str(message_id)
 
 
 def _plain(text: str) -> str:
-    """Text that has a byte form: lone surrogates are escaped."""
+    """Return a text that has a byte form: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Answers questions about the dead letters of one worker: lists and shows them, drops them, has them replayed.
+"""Answer questions about the dead letters of one worker: list, show, drop or replay them.
 
-What changes is durable before the answer, in groups, so that thousands of letters are never in memory at once. Must not
-know sockets, nor how a message is replayed.
+Changes are durable before the answer. They are made in groups, so that thousands of letters are never in memory at
+once. Must not know sockets, nor how a message is replayed.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from topology.storage.encoding.packing import packed_letter
 from topology.storage.store import StoreBroken
 from topology.storage.values import Letter
 
-GROUP_MAX: Final = 50  # letters that are in memory at once, with their records
-KEPT_S: Final = 10.0  # how long an answer waits for a store that can't be written
+GROUP_MAX: Final = 50  # letters in memory at once, with their records
+KEPT_S: Final = 10.0  # seconds that an answer waits for an unwritable store
 NO_STATE: Final = "this run keeps no state, so it keeps no dead letters; run it with a state directory"
 
 
 class Answering:
-    """`letter_replay` is given the names of letters that are to be replayed, once that is durable."""
+    """Answers questions. `letter_replay` gets the names of letters to replay, once the request is durable."""
 
     def __init__(self, letter_store: LetterStore, group_commit: GroupCommit, letter_replay: LetterReplay) -> None:
         self._burying = letter_store
@@ -33,7 +33,8 @@ class Answering:
         self._reviving = letter_replay
 
     async def answer(self, ask: DeadAsk) -> DeadAnswer:
-        """Does what is asked. Names that are not here are passed over; what can't be read is a problem."""
+        """Do what is asked. Names that are not here are skipped. An error while reading becomes the answer's
+        problem."""
         if self._keeper.store is None:
             return DeadAnswer(ask.number, problem=NO_STATE)
         try:
@@ -58,7 +59,7 @@ class Answering:
         return DeadAnswer(ask.number, tuple(showing.letters), total=self._burying.letters, problem=problem)
 
     async def _changed(self, ask: DeadAsk) -> DeadAnswer:
-        """Drops or replays, one group after the other."""
+        """Drop or replay letters, one group after the other."""
         names: list[str] = []
         problems: list[str] = []
         problem = ""
@@ -81,13 +82,14 @@ class Answering:
         return DeadAnswer(ask.number, (), tuple(names), self._burying.letters, problem_of([*problems, problem]))
 
     def _begin(self, names: Sequence[str], durable: asyncio.Future[None]) -> None:
-        """That these are to be replayed is kept, whether or not somebody waits for the answer still."""
+        """Begin the replay of these letters once the request is durable, even if the caller no longer waits for the
+        answer."""
         if not durable.cancelled():
             for name in names:
                 self._reviving.add(name)
 
     def _drop(self, letter: Letter) -> str:
-        """Why this letter can't be dropped; empty where it is as good as gone."""
+        """Drop a letter. Return the reason if it can't be dropped, else an empty text."""
         if letter.replaying:
             return "it is being replayed; wait until that is done, or has failed"
         self._burying.remove(letter)
@@ -101,9 +103,9 @@ class Answering:
         return ""
 
     async def _groups(self, names: tuple[str, ...]) -> AsyncIterator[list[Letter]]:
-        """The letters of these names, or all of them, as they are now; so many at once."""
+        """Yield the letters with these names, or all letters, in their present form, GROUP_MAX at a time."""
         store = self._keeper.store
-        assert store is not None, "without one there is nothing to ask"
+        assert store is not None, "a run without a store answers before this"
         wanted = list(dict.fromkeys(names)) or await self._keeper.call(store.names)
         for start in range(0, len(wanted), GROUP_MAX):
             yield await self._burying.load(wanted[start : start + GROUP_MAX])

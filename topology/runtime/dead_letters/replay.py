@@ -1,42 +1,27 @@
-"""Replays dead letters by hand: each message is emitted again under a new number, with the origin and the identity that
-it had, so that whoever has seen it knows it (E1).
+"""Replay dead letters by hand. Each message is emitted again under a new number, with its old origin and identity, so
+that bolts that have seen it recognise it (E1).
 
-It has as many attempts as a new message. Done, its letter is gone; dead again, its letter is replaced. A letter that
-was asked for says so durably, and the next life of its worker goes on with it. Must not know stores.
+It has as many attempts as a new message. When it is done, its letter is removed; if it dies again, its letter is
+replaced. A request is durable, and the next life of the worker resumes it. Must not know stores.
 """
 
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.deliveries import Deliveries, Delivery, DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import LetterProblem, altered, message_of_letter
 from topology.runtime.failures import Failure
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.values import Letter
 
 
-class ReplayedSpout(Protocol):
-    """A spout task, whose counters a replayed message is in as every message is. Here only what is asked of it."""
-
-    component: str
-    emitted: int
-    acked: int
-    failed: int
-    replayed: int
-    pending: int
-    outbox: Any
-    downstream: Any
-    below: Any
-
-    def wake(self) -> None: ...
-
-
 class Revival(Delivery, kw_only=True):
-    """A message that is replayed by hand; its numbers are counted by `spout`."""
+    """A message that is replayed by hand. `spout` counts it."""
 
-    spout: ReplayedSpout
+    spout: SpoutTask
 
     @property
     def attempts(self) -> int:
@@ -44,7 +29,8 @@ class Revival(Delivery, kw_only=True):
 
 
 class LetterReplay(Deliveries):
-    """`spout_of` finds the task that a letter belongs to now, or None; `dead_again` buries what has failed."""
+    """Replays letters. `spout_of` returns the task that a letter belongs to now, or None. `dead_again` buries a message
+    that has failed again."""
 
     def __init__(
         self,
@@ -54,7 +40,7 @@ class LetterReplay(Deliveries):
         trees: set[int],
         alone: asyncio.Lock,
         *,
-        spout_of: Callable[[Letter], ReplayedSpout | None],
+        spout_of: Callable[[Letter], SpoutTask | None],
         dead_again: Callable[[Revival, Failure], None],
     ) -> None:
         super().__init__(home, letter_store, random, trees, alone)
@@ -62,28 +48,28 @@ class LetterReplay(Deliveries):
         self._dead_again = dead_again
 
     def problem(self, letter: Letter) -> str:
-        """Why this letter can't be replayed, in a sentence; empty where it can."""
+        """Return the reason why this letter can't be replayed, as a sentence; empty if it can."""
         try:
             self._message(letter)
         except LetterProblem as error:
             return str(error)
         return ""
 
-    def _message(self, letter: Letter) -> tuple[Any, ReplayedSpout]:
+    def _message(self, letter: Letter) -> tuple[Any, SpoutTask]:
         spout = self._spout_of(letter)
         if spout is None:
             raise LetterProblem(f"there is no spout {letter.component!r} any more")
         return message_of_letter(letter, spout.outbox.classes), spout
 
     def delivery(self, letter: Letter) -> Delivery | None:
-        if not letter.replaying or self.draining:  # the next life goes on with it
+        if not letter.replaying or self.draining:  # the next life resumes it
             return None
         try:
             message, spout = self._message(letter)
         except LetterProblem as error:
             self.give_back(letter, str(error))
             return None
-        spout.emitted += 1
+        spout.counters.emitted += 1
         spout.pending += 1
         root, now = self.home.roots.next_root(), self._loop.time()
         way = LetterRoute(spout.outbox, spout.downstream, spout.below)
@@ -98,7 +84,7 @@ class LetterReplay(Deliveries):
         )
 
     def give_back(self, letter: Letter, why: str) -> None:
-        """The letter is not replayed, and stays."""
+        """Give up the replay of a letter. The letter stays."""
         self.home.reporter.not_replayed(letter, why)
         self.letter_store.change(altered(letter, replaying=False, begun=0))
 
@@ -107,15 +93,15 @@ class LetterReplay(Deliveries):
 
     def tried(self, tree: Delivery, failure: Failure) -> None:
         assert isinstance(tree, Revival)
-        tree.spout.failed += 1
+        tree.spout.counters.failed += 1
 
     def again(self, tree: Delivery) -> None:
         assert isinstance(tree, Revival)
-        tree.spout.replayed += 1
+        tree.spout.counters.replayed += 1
 
     def done(self, tree: Delivery) -> None:
         assert isinstance(tree, Revival)
-        tree.spout.acked += 1
+        tree.spout.counters.acked += 1
         tree.spout.pending -= 1
         tree.spout.wake()
         letter = self.letter_store.current(tree.letter.name)
@@ -128,7 +114,7 @@ class LetterReplay(Deliveries):
         self._dead_again(tree, failure)
 
     def drain(self) -> None:
-        """What was asked for and has not begun is left for the next run."""
+        """Leave what was requested and has not begun to the next run."""
         super().drain()
         for name in self._names:
             self._open.discard(name)

@@ -1,11 +1,17 @@
-"""Serves dead letters to the bolts that read them: each as a message of its own, once its letter is kept (E2).
+"""Serve dead letters to the bolts that read them: each as a message of its own, once its letter is stored (E2).
 
-A letter is served until all of its tree is processed, over restarts too; if its readers fail for it as often as bolts
-may fail for a message, it is given up, loudly: never a dead letter of a dead letter. Must not know stores or spouts.
+A letter is served until its whole tree is processed, also after restarts. If its readers fail as often as bolts may
+fail for a message, Kedge gives it up and logs an error. There is never a dead letter of a dead letter. Must not know
+stores or spouts.
 """
 
+import asyncio
+from collections.abc import Mapping
+from random import Random
+
 from topology.components import Message
-from topology.runtime.dead_letters.deliveries import Deliveries, Delivery
+from topology.runtime.dead_letters.bury import LetterStore
+from topology.runtime.dead_letters.deliveries import Deliveries, Delivery, DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import PROBLEM_MAX, altered, news_of, same_death
 from topology.runtime.failures import Failure, Reason
 from topology.storage.values import Letter
@@ -13,13 +19,26 @@ from topology.text import escaped
 
 
 class LetterSubscribers(Deliveries):
-    """Letters of spouts whose dead letters somebody reads: the worker's `dead_ways` say how these leave."""
+    """Letters of spouts whose dead letters a bolt reads. `routes`: spout → how its letters leave."""
+
+    def __init__(
+        self,
+        home: DeliveryHost,
+        letter_store: LetterStore,
+        random: Random,
+        trees: set[int],
+        alone: asyncio.Lock,
+        *,
+        routes: Mapping[str, LetterRoute],
+    ) -> None:
+        super().__init__(home, letter_store, random, trees, alone)
+        self._routes = routes
 
     def delivery(self, letter: Letter) -> Delivery | None:
         if letter.served:
             return None
-        way = self.home.dead_ways.get(letter.component)
-        if way is None:  # whoever read them has gone since, or the spout itself
+        way = self._routes.get(letter.component)
+        if way is None:  # no bolt reads them any more, or the spout is gone
             self.letter_store.change(altered(letter, served=True))
             return None
         news, origin, identity = news_of(letter, kept=self.letter_store.keeps)
@@ -48,7 +67,7 @@ class LetterSubscribers(Deliveries):
         self._is_served(tree, escaped(f"{failure}, in the last of {attempts} attempts"[:PROBLEM_MAX])[:PROBLEM_MAX])
 
     def _is_served(self, tree: Delivery, unheard: str) -> None:
-        """Keeps that it need not be served again, unless the message has died another time since."""
+        """Note that the letter need not be served again, unless the message has died once more since."""
         letter = self.letter_store.current(tree.letter.name)
         if letter is not None and same_death(letter, tree.letter):
             self.letter_store.change(altered(letter, served=True, unheard=unheard, begun=0), done=tree.numbers)

@@ -1,7 +1,7 @@
 """A thread beside the loop of a run in one process: says where the loop is blocked, and answers signals meanwhile.
 
-Worker processes have this from their supervisor (`pulse`, `restarts`); here nobody else is there, and whatever shows
-the run stands still with it. It changes nothing of the loop. Must not know what a run is made of, nor terminals.
+Worker processes have this from their supervisor (`heartbeat`, `restarts`); here there is no other process, and what
+shows the run is blocked with it. It changes nothing of the loop. Must not know what a run is made of, nor terminals.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Watchdog:
 
 
 def end_at_once(why: str) -> None:
-    """What `ends` may be: says so on stderr, and ends the process with status 1."""
+    """Write the reason to stderr and end the process with status 1. A value for `ends`."""
     with contextlib.suppress(OSError):
         os.write(2, f"ended now; {why}\n".encode(errors="backslashreplace"))
     os._exit(1)

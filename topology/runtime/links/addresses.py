@@ -1,7 +1,7 @@
-"""Where a worker may bind: what can be wrong with an address, and too few file descriptors, before libzmq meets it.
+"""Addresses that a worker may bind. Find errors in an address, and too few file descriptors, before libzmq does.
 
-libzmq ends the process where it can't have a descriptor, takes a path away from who has it, and knows few error texts.
-No sockets are made here.
+libzmq ends the process if it can't get a descriptor, takes a path away from its owner, and has few error texts. No
+sockets are made here.
 """
 
 import contextlib
@@ -17,17 +17,18 @@ from urllib.parse import urlsplit
 from topology.codes.startup import INVALID_LISTEN_ADDRESS, INVALID_SOCKET_PATH, TOO_FEW_FILE_DESCRIPTORS
 from topology.errors import StartError
 
-PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107  # of a Unix socket; sun_path less its end
-_LIBRARY_FDS: Final = 16  # a context, its threads, and a PULL with its doorman
-_PEER_FDS: Final = 4  # a PUSH, the connection it makes, the one that is accepted, and one that is being replaced
+PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107  # of a Unix socket's path; sun_path without its end
+_LIBRARY_FDS: Final = 16  # a context, its threads, and a PULL with its authenticator
+_PEER_FDS: Final = 4  # a PUSH, its own connection, an accepted one, and one that is being replaced
 _SPARE_FDS: Final = 32  # for the files of bolts and spouts
-RESERVE_FDS: Final = 1_024  # for connections of strangers, each of which is closed after some seconds: libzmq ends the
-# process where it can't accept one for want of a descriptor (S25)
+# For connections of strangers, each of which is closed after some seconds: libzmq ends the process if it has no
+# descriptor to accept one (S25).
+RESERVE_FDS: Final = 1_024
 _WRITE: Final = "write tcp://host or tcp://host:port"
 
 
 def check_path(path: str) -> str:
-    """The path of an ipc socket that can be made. Raises StartError."""
+    """Return the path of an ipc socket that can be made. Raises StartError."""
     length = len(os.fsencode(path))
     if length > PATH_BYTES_MAX:
         raise StartError(
@@ -35,7 +36,7 @@ def check_path(path: str) -> str:
             code=INVALID_SOCKET_PATH,
             next="set XDG_RUNTIME_DIR or TMPDIR to a shorter directory",
         )
-    if os.path.lexists(path):  # libzmq would take it away from who has bound it
+    if os.path.lexists(path):  # libzmq would take it away from its owner
         raise StartError(
             f"the socket's path {path!r} exists already",
             code=INVALID_SOCKET_PATH,
@@ -45,13 +46,13 @@ def check_path(path: str) -> str:
         raise StartError(
             f"the socket's path {path!r} is in no directory that exists",
             code=INVALID_SOCKET_PATH,
-            next="give one that does",
+            next="give a path in an existing directory",
         )
     return path
 
 
 def numeric(address: str) -> str:
-    """tcp://host[:port] → the same for libzmq: the host's number, and * for any free port. Raises StartError.
+    """Convert tcp://host[:port] to libzmq's form: the host's number, and * for any free port. Raises StartError.
 
     Blocks while the name is looked up.
     """
@@ -76,15 +77,17 @@ def numeric(address: str) -> str:
         raise StartError(
             f"{address!r} is no address that peers can connect to",
             code=INVALID_LISTEN_ADDRESS,
-            next="give the one of this machine",
+            next="give the address of this machine",
         )
     return f"tcp://{f'[{number}]' if ':' in number else number}:{port or '*'}"
 
 
 def check_room(peers: int) -> None:
-    """Raises StartError where there are too few file descriptors for links to so many peers. Raises the soft limit
-    first, if it may be, to what is needed and a reserve, or as far as the hard one goes; and no further: programs that
-    bolts start may go through all there could be."""
+    """Raise StartError if there are too few file descriptors for links to so many peers.
+
+    First raise the soft limit, if possible, to what is needed and a reserve, or to the hard limit; and no further,
+    because programs that bolts start may loop over all possible descriptors.
+    """
     try:
         open_now = len(os.listdir("/dev/fd"))
     except OSError as error:
@@ -109,11 +112,11 @@ def check_room(peers: int) -> None:
 
 
 def why_not(address: str, number: int) -> tuple[str, str]:
-    """Why an address could not be bound, by the error's number, and what to do about it."""
+    """Return why an address could not be bound, from the error's number, and what to do about it."""
     if number == errno.EADDRINUSE:
-        return f"{address!r} is in use by another program", "give another port, or none to have a free one"
+        return f"{address!r} is in use by another program", "give another port, or no port to use a free one"
     if number in (errno.EADDRNOTAVAIL, errno.ENODEV):
-        return f"{address!r} is not an address of this machine", "give one that it has, or 127.0.0.1"
+        return f"{address!r} is not an address of this machine", "give an address of this machine, or 127.0.0.1"
     if number in (errno.EACCES, errno.EPERM):
         return f"{address!r} may not be bound by this user", "give a port over 1023, or a directory of your own"
     return f"{address!r} can't be bound: {os.strerror(number)}", "give another address"

@@ -1,23 +1,24 @@
-"""Frames between processes: joins `wire`, which knows what the bytes mean, and `transport`, which moves them.
+"""Frames between processes: joins `codec`, which knows what the bytes mean, and `zeromq`, which moves them.
 
-What arrives and is no frame of this run is counted, logged and dropped. Must not know sessions, nor what frames hold.
+Anything that arrives and is no frame of this run is counted, logged and dropped. Must not know sessions, nor what
+frames hold.
 """
 
 from collections.abc import Callable
 
+from acker.roots import worker_of_owner
 from topology.runtime.links.codec import FRAME_BYTES_MAX, pack, unpack
 from topology.runtime.links.protocol import Dropped, Frame, FrameError
 from topology.runtime.links.zeromq import CurveKeys, Transport
 from topology.runtime.log_counter import LogCounter
 
-WORKER_SHIFT = 12  # of an owner: what is above it is its worker
-
 
 class WireCarrier:
-    """`links.Carrier` over ZeroMQ. To be made, used and closed on the loop of its worker.
+    """`links.Carrier` over ZeroMQ. Make, use and close it on the loop of its worker.
 
-    `received` is called with each frame of this run, `writable` with a worker when there is room again, and as soon as
-    a new connection stands. `peers`: how many will be connected to. Raises StartError, as `Transport` does.
+    `received` is called with each frame of this run. `writable` is called with a worker when there is room again, and
+    as soon as a new connection stands. `peers` is the number of workers to connect to. Raises StartError, as
+    `Transport` does.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class WireCarrier:
         peers: int,
         keys: CurveKeys | None = None,
     ) -> None:
-        self.malformed = 0  # frames that were none of ours
+        self.malformed = 0  # frames that were malformed
         self.foreign = 0  # frames of other runs
         self._run = run
         self._received = received
@@ -38,11 +39,11 @@ class WireCarrier:
 
     @property
     def at_hand(self) -> bool:
-        """Whether another frame is there, and comes within this turn of the loop."""
+        """Return True if another frame is there, and comes within this turn of the loop."""
         return self.transport.at_hand
 
     def bind(self, address: str) -> str:
-        """As `Transport.bind`."""
+        """Bind as `Transport.bind` does."""
         return self.transport.bind(address)
 
     def connect(self, worker: int, address: str) -> None:
@@ -52,7 +53,7 @@ class WireCarrier:
         self.transport.disconnect(worker)
 
     def send(self, frame: Frame) -> bool:
-        worker = frame.receiver >> WORKER_SHIFT
+        worker = worker_of_owner(frame.receiver)
         transport = self.transport
         return transport.has_room(worker) and transport.send(worker, pack(frame))
 
@@ -60,12 +61,12 @@ class WireCarrier:
         return Dropped(self.transport.strangers, self.malformed, self.foreign, self.transport.rescues)
 
     def check(self, now: float) -> None:
-        """As `Transport.check`; logs what was dropped, too. `now` in seconds of the loop."""
+        """Check as `Transport.check` does, and log what was dropped. `now` is in seconds of the loop."""
         self.transport.check(now)
         self._tally.tell(now)
 
     def close(self) -> None:
-        """As `Transport.close`."""
+        """Close as `Transport.close` does."""
         self.transport.close()
 
     def _arrived(self, data: bytes) -> None:

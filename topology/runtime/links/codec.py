@@ -1,9 +1,9 @@
 """The byte form of frames: a header of fixed size, and bodies of typed msgpack. Anything else raises FrameError.
 
-A header is read before anything behind it; a body is read by type only, within bounds that are checked first, so that
-garbage is cheap (S3). Numbers travel as columns, and the records of one stream as one array that one call makes; that
-array is opaque to the rest of the body, so a record that can't be read fails its own trees and nothing else (A12).
-Must not know sockets, sessions, ledgers, or what a worker does with a content.
+A header is read before anything after it. A body is read by type only, within bounds that are checked first, so that
+garbage is cheap (S3). Numbers travel as columns. The records of one stream are one array, made by one call. The array
+is opaque to the rest of the body, so an unreadable record fails its own trees and nothing else (A12). Must not know
+sockets, sessions, ledgers, or what a worker does with a content.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,13 +49,13 @@ from topology.runtime.links.protocol import FRAME_VERSION, Content, Failed, Fram
 from topology.text import printable
 from topology.user_frames import described, text_of
 
-MAGIC: Final = b"\xe5K"  # no text begins so, nor does a ZMTP greeting
-GREETING_BYTES_MAX: Final = 4096  # of a greeting's body: a fingerprint and a few versions
+MAGIC: Final = b"\xe5K"  # no text begins with this, nor does a ZMTP greeting
+GREETING_BYTES_MAX: Final = 4096  # bytes of a greeting's body: a fingerprint and a few versions
 
 
 _header: Final = Struct("<2sBBQIIQQ")
 
-# What a transport should take at most, and never meets: the parts of a body that are all as large as they can be.
+# The largest frame that a transport must accept: all parts of a body at their bounds. No real frame is as large.
 FRAME_BYTES_MAX: Final = (
     (RECORD_BYTES_MAX + TUPLE_BYTES + 16 * MAX_ROOTS + ENTRY_BYTES)  # one record
     + 8 * COLUMN_MAX * (2 + 1 + 1 + 2)  # acks, touches, queued, depths
@@ -70,14 +70,14 @@ _decode_greeting: Final = msgspec.msgpack.Decoder(Greeting).decode
 
 
 def pack(frame: Frame) -> bytes:
-    """The bytes of a frame, whose body is a Greeting, or bytes that a WireCodec has made."""
+    """Return the bytes of a frame. Its body is a Greeting, or bytes from a WireCodec."""
     kind, run, sender, receiver, session, number, body = msgspec.structs.astuple(frame)
     header = _header.pack(MAGIC, FRAME_VERSION, kind, run, sender, receiver, session, number)
     return header + (body if kind == Kind.CONTENT else _encode(body))
 
 
 def unpack(data: bytes | memoryview) -> Frame:
-    """The frame of these bytes; the body of a CONTENT stays as it is, a view of them. Raises FrameError."""
+    """Return the frame of these bytes. The body of a CONTENT stays a view of them. Raises FrameError."""
     size = len(data)
     if size < _header.size:
         raise FrameError(f"{size} bytes are too few for a frame")
@@ -114,7 +114,7 @@ _decode_parts: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 class _Reading:
-    """How the tuples of one subscription are read."""
+    """Reads the tuples of one subscription."""
 
     def __init__(self, subscription: Subscription) -> None:
         cls = subscription.cls
@@ -131,24 +131,29 @@ class _Reading:
 
 
 class WireCodec:
-    """`links.Codec` for the workers of one plan. Pure; made once, and usable for as long as one likes.
+    """`links.Codec` for the workers of one plan. Pure; made once, and usable without limit.
 
-    Tuples of one task and source keep their order, over several bodies too. Root 0 among what has failed stands for a
-    tuple that belongs to no tree, and so can only be told of.
+    Tuples of one task and source keep their order, also over several bodies. Root 0 among the failed roots stands for a
+    tuple that belongs to no tree, so it can only be reported.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._components = [component for component, _ in plan.placement]  # by address
-        self._readings = [_Reading(one) for one in plan.subscriptions]
+        self._readings = [_Reading(subscription) for subscription in plan.subscriptions]
         self._indexes = {
-            (one.source.component, one.source.stream, one.source.tag): index for index, one in enumerate(self._readings)
+            (reading.source.component, reading.source.stream, reading.source.tag): index
+            for index, reading in enumerate(self._readings)
         }
 
     # -- encoding
 
     def encode(self, content: Content) -> tuple[list[Any], Failed]:
-        """The bodies of one or more frames, at least of one, none above FRAME_BYTES_MAX with its header; and the trees
-        of tuples whose records have no byte form, or too long a one. Progress comes with the last body."""
+        """Return the bodies of one or more frames, and the trees of tuples whose records have no byte form or are too
+        long.
+
+        There is at least one body, and none is above FRAME_BYTES_MAX with its header. Progress comes with the last
+        body.
+        """
         failed: Failed = []
         groups: list[Group] = []
         for address, tuples in content.batches:
@@ -175,7 +180,7 @@ class WireCodec:
         if len(tuples) * TUPLE_BYTES < BODY_BYTES:
             try:
                 records = _encode([tup.record for tup in tuples])
-            except Exception:  # which record it was is found below
+            except Exception:  # the record is found below
                 pass
             else:
                 group = group_of(address, index, tuples, records)
@@ -188,11 +193,11 @@ class WireCodec:
         return groups
 
     def _encoded(self, source: Source, tuples: list[Tuple[Any]], failed: Failed) -> Iterator[tuple[Tuple[Any], bytes]]:
-        """The tuples whose records have a byte form, each with it; the trees of the others go into `failed`."""
+        """Yield each tuple whose record has a byte form, with its bytes. The trees of the others go into `failed`."""
         for tup in tuples:
             try:
                 data = _encode(tup.record)
-            except Exception as error:  # of msgspec, or of what a user's type does when it is looked at
+            except Exception as error:  # from msgspec, or from a user's type that is inspected
                 text = f"a record of {source.stream} can't be encoded: {described(error)[:TEXT_MAX]}"
                 failure = Failure(Reason.EMIT, source.component, text)
             else:
@@ -206,8 +211,11 @@ class WireCodec:
     # -- decoding
 
     def decode(self, body: Any) -> tuple[Content, Failed]:
-        """The content of one body; and the trees of records in it that can't be read, each record's alone where the
-        array that they stand in can be (A12). Raises FrameError for what no WireCodec of this plan makes."""
+        """Return the content of one body, and the trees of its unreadable records.
+
+        If the array of records can be split, only the trees of the unreadable record fail (A12). Raises FrameError for
+        a body that no WireCodec of this plan makes.
+        """
         try:
             read = _decode_body(body)
         except Exception as error:  # msgspec's own, UnicodeDecodeError, RecursionError
@@ -223,7 +231,7 @@ class WireCodec:
         reading = self._reading(group)
         values = numbers(group.columns)
         count, rest = divmod(len(values), 3)
-        if rest or not group.records.startswith(array_header(count)):  # so that what is read below is bounded, too
+        if rest or not group.records.startswith(array_header(count)):  # this bounds what is read below, too
             raise FrameError("the columns of a group of tuples disagree in length with one another or with its records")
         roots, origins, identities = values[:count], values[count : 2 * count], values[2 * count :]
         others = others_of(group.others, count) if group.others else repeat(())
@@ -235,7 +243,8 @@ class WireCodec:
         return list(map(Tuple, records, origins, identities, roots, others, repeat(reading.source)))
 
     def _reading(self, group: Group) -> _Reading:
-        """How this group is read. Raises FrameError where the plan has no such subscription or task of its bolt."""
+        """Return the reader of this group. Raises FrameError if the plan has no such subscription or task of its
+        bolt."""
         address, subscription = group.address, group.subscription
         if not 0 <= subscription < len(self._readings):
             raise FrameError(f"tuples are of subscription {subscription}; the plan has {len(self._readings)}")
@@ -248,7 +257,7 @@ class WireCodec:
 
 
 def _by_source(tuples: list[Tuple[Any]]) -> list[tuple[Source, list[Tuple[Any]]]]:
-    """The tuples by their source, in order within each."""
+    """Return the tuples by their source, in order within each."""
     sources = [tup.source for tup in tuples]
     if sources and sources.count(sources[0]) == len(sources):
         return [(sources[0], tuples)]
@@ -264,8 +273,8 @@ def _tuple_bytes(encoded: tuple[Tuple[Any], bytes]) -> int:
 
 
 def _readable(records: bytes, tuples: list[Tuple[Any]], reading: _Reading, failed: Failed) -> list[Tuple[Any]]:
-    """The tuples, which have no records yet, whose records can be read one by one; the trees of the others go into
-    `failed`: all of them where it can't be seen where one record ends."""
+    """Return the tuples whose records can be read one by one; they have no records yet. The trees of the others go into
+    `failed`: all trees, if the end of a record can't be found."""
     try:
         parts = _decode_parts(records)
     except Exception as error:  # msgspec's own, RecursionError
@@ -275,7 +284,7 @@ def _readable(records: bytes, tuples: list[Tuple[Any]], reading: _Reading, faile
     for tup, part in zip(tuples, parts, strict=True):
         try:
             found.append(msgspec.structs.replace(tup, record=reading.decode_one(part)))
-        except Exception as error:  # as above, or what a user's type raises when it is made
+        except Exception as error:  # the same, or what a user's type raises when it is made
             _fail([tup], reading.undecodable(error), failed)
     return found
 

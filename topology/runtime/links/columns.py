@@ -1,7 +1,7 @@
 """The parts of a frame's body: typed structs, numbers in columns, records in arrays, and the bounds of each.
 
-Columns are unsigned 64-bit numbers, little-endian whatever the host. `struct` makes them: as fast as `array` for 128
-numbers, faster for a few or a dict's, and nothing is swapped. Must not know a plan, nor where a body comes from.
+Columns are unsigned 64-bit numbers, little-endian on every host. `struct` makes them: it is as fast as `array` for 128
+numbers, faster for few numbers or a dict's, and nothing is swapped. Must not know a plan, nor where a body comes from.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,16 +19,16 @@ from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.protocol import Failed, FrameError
 
-COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; more go into the next frame
+COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; further ones go into the next frame
 UNFINISHED_MAX: Final = 524_288  # messages that one Progress lists: 4 MiB
-DEAD_MAX: Final = 65_536  # origins of dead messages that it lists
+DEAD_MAX: Final = 65_536  # origins of dead messages that one Progress lists
 
 RECORD_BYTES_MAX: Final = 16 << 20  # of one record; several wait in sockets' buffers, and each may be copied twice
-BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a record that is larger has more, and is alone
+BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a body with one larger record has more
 TUPLE_BYTES: Final = 3 * 8  # of a tuple's columns
 ENTRY_BYTES: Final = 64  # around a group or a failure; more than msgpack needs
 TEXT_MAX: Final = 2_000  # characters of a failure's text
-TRACE_MAX: Final = 10_000  # characters of a failure's traceback: its end, which names what was raised
+TRACE_MAX: Final = 10_000  # characters of a failure's traceback: its end, which names the exception
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Group(_Part):
 
     @property
     def cost(self) -> int:
-        """How many bytes it takes, at most."""
+        """Return how many bytes it takes, at most."""
         return ENTRY_BYTES + len(self.columns) + len(self.others) + len(self.records)
 
 
@@ -63,12 +63,14 @@ class Fails(_Part):
 
     @property
     def cost(self) -> int:
-        """As of a group."""
-        return ENTRY_BYTES + len(self.roots) + sum(len(one.encode()) for one in (self.component, self.text, self.trace))
+        """Return how many bytes it takes, at most."""
+        return (
+            ENTRY_BYTES + len(self.roots) + sum(len(text.encode()) for text in (self.component, self.text, self.trace))
+        )
 
 
 class Body(_Part):
-    """A Content, or a part of it."""
+    """A Content, or a part of one."""
 
     groups: Annotated[list[Group], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
     acks: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
@@ -84,19 +86,20 @@ class Body(_Part):
     settled: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
     number: Annotated[int, msgspec.Meta(ge=0, lt=NUMBERS)] = 0
     heard: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
-    refused: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)] = b""  # a worker keeps no more sub-trees
+    # each worker has at most this many sub-trees
+    refused: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)] = b""
 
 
 # -- columns
 
 
 def column(numbers: Sequence[int]) -> bytes:
-    """The bytes of these numbers."""
+    """Return the bytes of these numbers."""
     return pack(f"<{len(numbers)}Q", *numbers)
 
 
 def numbers(data: bytes) -> tuple[int, ...]:
-    """The numbers of a column. Raises FrameError where the bytes are none."""
+    """Return the numbers of a column. Raises FrameError for invalid bytes."""
     count, rest = divmod(len(data), 8)
     if rest:
         raise FrameError(f"{len(data)} bytes are no column of 64-bit numbers")
@@ -104,13 +107,13 @@ def numbers(data: bytes) -> tuple[int, ...]:
 
 
 def columns(values: Iterable[int]) -> list[bytes]:
-    """As few columns as the bound allows; none for nothing."""
+    """Return as few columns as the bound allows; none for no values."""
     following = iter(values)
     return [column(part) for part in iter(lambda: list(islice(following, COLUMN_MAX)), [])]
 
 
 def pair_columns(pairs: Mapping[int, int]) -> list[bytes]:
-    """As `columns`, for pairs: in each column the keys and then the values."""
+    """Return columns of pairs, as `columns` does: in each column the keys and then the values."""
     if not pairs:
         return []
     if len(pairs) <= COLUMN_MAX:
@@ -121,7 +124,7 @@ def pair_columns(pairs: Mapping[int, int]) -> list[bytes]:
 
 
 def pairs_of(data: bytes) -> dict[int, int]:
-    """The pairs of a column. Raises FrameError where the bytes are none."""
+    """Return the pairs of a column. Raises FrameError for invalid bytes."""
     if not data:
         return {}
     found = numbers(data)
@@ -132,7 +135,8 @@ def pairs_of(data: bytes) -> dict[int, int]:
 
 
 def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T]]:
-    """The items in order, in lists that cost at most so much together, where a single item does not cost more."""
+    """Return the items in order, in lists whose cost is at most `most`. A single item that costs more is a list of its
+    own."""
     found: list[list[T]] = []
     room = 0
     for item in items:
@@ -146,9 +150,11 @@ def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T
 
 
 def bounded(progress: Progress) -> Progress:
-    """The same progress, but up to an older message where more are unfinished than a frame may list: what is done
-    above it is forgotten later, and nothing too early. The same holds where more are dead: then nothing of earlier
-    lives is."""
+    """Return the same progress, but only up to an older message if more are unfinished than a frame may list.
+
+    Then what is done above that message is forgotten later, and nothing is forgotten too early. The same holds for too
+    many dead messages: then nothing of earlier lives is forgotten.
+    """
     if len(progress.dead) > DEAD_MAX:
         progress = progress._replace(dead=frozenset(), caught_up=False)
     if len(progress.unfinished) <= UNFINISHED_MAX:
@@ -156,7 +162,7 @@ def bounded(progress: Progress) -> Progress:
     current = progress.newest >> NUMBER_BITS
 
     def age(message: int) -> tuple[int, int]:
-        """Smaller is older: by incarnation, counted round, up to the newest message's; then by number."""
+        """Smaller is older: by incarnation, counted modulo, up to the newest message's; then by number."""
         return ((message >> NUMBER_BITS) - current - 1) % INCARNATIONS, message
 
     oldest = nsmallest(UNFINISHED_MAX, progress.unfinished, age)
@@ -164,7 +170,7 @@ def bounded(progress: Progress) -> Progress:
 
 
 def put_progress(body: Body, progress: Progress) -> None:
-    """Adds a bounded progress to a body."""
+    """Add a bounded progress to a body."""
     body.newest, body.unfinished = progress.newest, column([*progress.unfinished])
     body.first, body.caught_up = progress.first, progress.caught_up
     body.dead, body.settled = column([*progress.dead]), column([*progress.settled])
@@ -172,10 +178,10 @@ def put_progress(body: Body, progress: Progress) -> None:
 
 
 def progress_of(body: Body) -> Progress | None:
-    """The progress that it has, if any. Raises FrameError."""
+    """Return the progress of a body, if any. Raises FrameError."""
     if body.newest is None:
         return None
-    unfinished, dead, settled = (frozenset(numbers(one)) for one in (body.unfinished, body.dead, body.settled))
+    unfinished, dead, settled = (frozenset(numbers(data)) for data in (body.unfinished, body.dead, body.settled))
     heard, refused = frozenset(numbers(body.heard)), frozenset(numbers(body.refused))
     return Progress(body.newest, unfinished, body.first, body.caught_up, dead, settled, body.number, heard, refused)
 
@@ -184,7 +190,7 @@ def progress_of(body: Body) -> Progress | None:
 
 
 def group_of(address: int, subscription: int, tuples: list[Tuple[Any]], records: bytes) -> Group:
-    """These tuples, none of which is left out of `records`."""
+    """Return the group of these tuples. `records` has all of their records."""
     values = [tup.root for tup in tuples]
     values += [tup.origin for tup in tuples]
     values += [tup.identity for tup in tuples]
@@ -196,7 +202,7 @@ def group_of(address: int, subscription: int, tuples: list[Tuple[Any]], records:
 
 
 def others_of(data: bytes, count: int) -> list[tuple[int, ...]]:
-    """The further roots of each of `count` tuples. Raises FrameError."""
+    """Return the further roots of each of `count` tuples. Raises FrameError."""
     found: list[tuple[int, ...]] = [()] * count
     values = numbers(data)
     if len(values) % 2:
@@ -209,7 +215,7 @@ def others_of(data: bytes, count: int) -> list[tuple[int, ...]]:
 
 
 def array_header(count: int) -> bytes:
-    """How msgpack begins an array of so many."""
+    """Return the beginning of a msgpack array of so many items."""
     if count < 16:
         return bytes((0x90 | count,))
     return b"\xdc" + count.to_bytes(2, "big") if count < 65_536 else b"\xdd" + count.to_bytes(4, "big")
@@ -219,9 +225,9 @@ def array_header(count: int) -> bytes:
 
 
 def fails_of(failed: Failed) -> list[Fails]:
-    """Each failure once for all the roots that follow one another with it; its exception stays here, as text."""
+    """Return each failure once, for consecutive roots with that failure. Its exception stays here, as text."""
     found = []
-    for _, alike in groupby(failed, key=lambda one: id(one[1])):
+    for _, alike in groupby(failed, key=lambda pair: id(pair[1])):
         some = list(alike)
         failure = some[0][1]
         component, text = _told(failure.component)[:TEXT_MAX], _told(failure.text)[:TEXT_MAX]
@@ -231,14 +237,14 @@ def fails_of(failed: Failed) -> list[Fails]:
 
 
 def failed_of(fails: list[Fails]) -> Failed:
-    """The roots, each with its failure. Raises FrameError."""
+    """Return the roots, each with its failure. Raises FrameError."""
     found: Failed = []
-    for one in fails:
-        failure = Failure(one.reason, one.component, one.text, None, one.trace)
-        found += [(root, failure) for root in numbers(one.roots)]
+    for fail in fails:
+        failure = Failure(fail.reason, fail.component, fail.text, None, fail.trace)
+        found += [(root, failure) for root in numbers(fail.roots)]
     return found
 
 
 def _told(text: str) -> str:
-    """A text that has a byte form: a lone surrogate, which UTF-8 can't carry, becomes its escape."""
+    """Return a text that has a byte form: a lone surrogate, which UTF-8 can't carry, becomes its escape."""
     return text.encode(errors="backslashreplace").decode()

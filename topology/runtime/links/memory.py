@@ -1,25 +1,26 @@
-"""Links inside one process, with the same promises as those between processes: for several workers in one event loop.
+"""Links inside one process, with the same promises as between processes: for several workers in one event loop.
 
-Frames are handed over by reference at the next turn of the loop. What a network can do to them is passed in as a
-function, so that tests and the simulator lose, repeat, delay and reorder frames. Must not know what a frame means.
+Frames are passed by reference at the next turn of the loop. A function determines the network's faults, so that tests
+and the simulator lose, repeat, delay and reorder frames. Must not know what a frame means.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acker.roots import worker_of_owner
 from topology.runtime.links.protocol import Content, Dropped, Failed, Frame
 
-Faults = Callable[[Frame], Sequence[float]]  # for each copy of the frame that arrives, how many seconds later
+Faults = Callable[[Frame], Sequence[float]]  # the delay in seconds of each copy of the frame that arrives
 
 
 def faultless(frame: Frame) -> Sequence[float]:
-    """Each frame arrives once, at once."""
+    """Deliver each frame once, at once."""
     return (0.0,)
 
 
 class ByReference:
-    """`links.Codec` where nothing has to become bytes."""
+    """`links.Codec` for workers in one process, which need no bytes."""
 
     def encode(self, content: Content) -> tuple[list[Any], Failed]:
         return [content], []
@@ -38,15 +39,15 @@ class MemoryNetwork:
         self._loop = asyncio.get_running_loop()
 
     def attach(self, worker: int, receiver: Callable[[Frame], None]) -> None:
-        """Frames for this worker go to `receiver` from now on."""
+        """Deliver frames for this worker to `receiver` from now on."""
         self._receivers[worker] = receiver
 
     def detach(self, worker: int) -> None:
-        """Frames for this worker go nowhere, until another one is attached."""
+        """Drop frames for this worker until a receiver is attached again."""
         self._receivers.pop(worker, None)
 
     def send(self, frame: Frame) -> bool:
-        """Hands the frame over later, as often as the faults say."""
+        """Deliver the frame later, as often as the faults say."""
         for delay in self._faults(frame):
             if delay:
                 self._loop.call_later(delay, self._deliver, frame)
@@ -55,15 +56,15 @@ class MemoryNetwork:
         return True
 
     def connect(self, worker: int, address: str) -> None:
-        """Everybody can be reached already."""
+        """Do nothing: all workers can be reached already."""
 
     def disconnect(self, worker: int) -> None:
-        """What is under way still arrives, and is of a session that is over."""
+        """Do nothing: frames in flight still arrive, and belong to a session that is over."""
 
     def dropped(self) -> Dropped:
         return Dropped()
 
     def _deliver(self, frame: Frame) -> None:
-        receiver = self._receivers.get(frame.receiver >> 12)
+        receiver = self._receivers.get(worker_of_owner(frame.receiver))
         if receiver is not None:
             receiver(frame)

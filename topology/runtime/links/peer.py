@@ -15,6 +15,7 @@ from topology.components import Tuple
 from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Carrier, Codec, Content, Failed, Frame, Greeting, Kind, Session
 from topology.runtime.queue_limits import QUEUE_HIGH
+from topology.runtime.waiting_room import WaitingRoom
 
 HELLO_S: Final = 0.02  # between two hellos, until one is welcomed
 ACK_WAIT_S: Final = 0.001  # for tuples that acks may ride with
@@ -32,7 +33,7 @@ class RemoteQueue:
         self.address = address
         self.depth = 0
         self.queue: list[Tuple[Any]] = []  # always this list: outboxes have its `append`
-        self.waiting_room: list[asyncio.Future[None]] = []
+        self.waiting_room = WaitingRoom()
         self._peer = peer
 
     def wake(self) -> None:
@@ -45,15 +46,13 @@ class RemoteQueue:
 
     @property
     def full(self) -> bool:
-        """Whether the spouts that feed it should pause: it is long, or its worker is away."""
+        """True if the spouts that feed it should pause: it is long, or its worker is away."""
         return self.depth + len(self.queue) > QUEUE_HIGH or not self._peer.welcomed
 
     async def room(self) -> None:
         """Waits until it is not full any more."""
         if self.full:
-            future = asyncio.get_running_loop().create_future()
-            self.waiting_room.append(future)
-            await future
+            await self.waiting_room.future()
 
     def told(self, depth: int) -> None:
         """Takes note of what the peer says of its queue."""
@@ -62,22 +61,32 @@ class RemoteQueue:
 
     def let_in(self) -> None:
         """Wakes who waits for room, if there is some."""
-        if self.waiting_room and not self.full:
-            for future in self.waiting_room:
-                if not future.done():
-                    future.set_result(None)
-            self.waiting_room.clear()
+        if self.waiting_room.futures and not self.full:
+            self.waiting_room.let_in()
+
+
+class Notices:
+    """News that wait to leave for a peer, beside tuples and acks: of trees, of queues, of this home's progress."""
+
+    __slots__ = ("depths", "fails", "progress", "queued", "touches")
+
+    def __init__(self) -> None:
+        self.fails: list[tuple[int, Failure]] = []
+        self.touches: set[int] = set()
+        self.queued: set[int] = set()
+        self.depths: dict[int, int] = {}
+        self.progress: Progress | None = None
+
+    def __bool__(self) -> bool:
+        news = self.fails or self.touches or self.queued or self.depths or self.progress is not None
+        return bool(news)
 
 
 class Peer:
-    """One other worker: away, or joined under an owner; then in one session a direction at a time."""
+    """One other worker: away, or joined under an owner, and then in one session per direction at a time."""
 
-    acks: dict[int, int]
-    fails: list[tuple[int, Failure]]
-    touches: set[int]
-    queued: set[int]
-    depths: dict[int, int]
-    progress: Progress | None
+    acks: dict[int, int]  # root → the value that waits to leave
+    _notices: Notices
 
     def __init__(
         self,
@@ -178,23 +187,23 @@ class Peer:
             self.send_soon()
 
     def fail(self, root: int, failure: Failure) -> None:
-        self.fails.append((root, failure))
+        self._notices.fails.append((root, failure))
         self.send_soon()
 
     def touch(self, root: int) -> None:
-        self.touches.add(root)
+        self._notices.touches.add(root)
         self.send_soon()
 
     def tell_queued(self, root: int) -> None:
-        self.queued.add(root)
+        self._notices.queued.add(root)
         self.send_soon()
 
     def tell_progress(self, progress: Progress) -> None:
-        self.progress = progress
+        self._notices.progress = progress
         self.send_soon()
 
     def tell_depth(self, address: int, depth: int) -> None:
-        self.depths[address] = depth
+        self._notices.depths[address] = depth
         self.send_soon()
 
     def send_soon(self) -> None:
@@ -222,10 +231,11 @@ class Peer:
         """Makes frames of what waits, of so many tuples at once that a long backlog is not encoded in vain."""
         queues = [queue for queue in self.queues.values() if queue.queue]
         batches = [(queue.address, queue.queue[:TUPLES_MAX]) for queue in queues]
-        content = Content(batches, self.acks, self.fails, self.touches, self.progress, self.depths, self.queued)
+        news = self._notices
+        content = Content(batches, self.acks, news.fails, news.touches, news.progress, news.depths, news.queued)
         for queue in queues:
             del queue.queue[:TUPLES_MAX]
-        self._begin_anew()
+        self._start_empty()
         bodies, failed = self._codec.encode(content)
         for body in bodies:
             frame = self._frame(Kind.CONTENT, self.session, self.sent, body)
@@ -257,20 +267,18 @@ class Peer:
         for queue in self.queues.values():
             queue.queue.clear()
         self._unsent.clear()
-        self._begin_anew()
+        self._start_empty()
 
-    def _begin_anew(self) -> None:
-        self.acks, self.fails, self.depths, self.progress = {}, [], {}, None
-        self.touches, self.queued = set(), set()
+    def _start_empty(self) -> None:
+        self.acks, self._notices = {}, Notices()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits to leave, and it could."""
+        """True if nothing waits to leave, and it could."""
         return self.welcomed and not self._unsent and not self._sending and not self._waits()
 
     def _waits(self) -> bool:
-        told = self.acks or self.fails or self.touches or self.queued or self.depths or self.progress is not None
-        return bool(told) or any(queue.queue for queue in self.queues.values())
+        return bool(self.acks or self._notices) or any(queue.queue for queue in self.queues.values())
 
     def held_up(self) -> list[Tuple[Any]]:
         """The tuples that wait because the peer is away, or takes no more at the moment."""

@@ -1,6 +1,6 @@
-"""All links of one worker: joins and leaves peers, takes hellos, and gives what arrives to whom it is for.
+"""All links of one worker: join and leave peers, take hellos, and pass on what arrives.
 
-What a peer says acts on the worker through `LinkHost`. Must not know what carries a frame, nor how a tree is replayed.
+A peer's frames act on the worker through `LinkHost`. Must not know what carries a frame, nor how a tree is replayed.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from acker.floors import Floors
 from acker.ledger import Ledger
 from acker.progress import Progress
-from acker.roots import worker_of
+from acker.roots import worker_of, worker_of_owner
 from topology.components import Tuple
 from topology.plan import Plan
 from topology.runtime.failures import Failure
@@ -33,8 +33,8 @@ from topology.runtime.links.protocol import (
 from topology.runtime.tasks.executor import Executor, drive
 from topology.version import version
 
-BEAT_S: Final = 0.5  # between frames of a link that has nothing to say
-SILENT_S: Final = 3 * BEAT_S  # without any frame of a peer
+BEAT_S: Final = 0.5  # seconds between frames of a link that has nothing to send
+SILENT_S: Final = 3 * BEAT_S  # seconds without any frame of a peer
 
 logger = logging.getLogger("kedge")
 
@@ -55,11 +55,11 @@ class LinkHost(Protocol):
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a worker's links are made of, and who is told of them.
+    """The parts of a worker's links, and callbacks for errors.
 
-    run      This run, as all of its workers know it.
-    lost     Called with the owner of which a frame never came, and a sentence.
-    refused  Called with the owner of a hello that can't be welcomed, and a sentence.
+    run      Number of this run, known to all of its workers.
+    lost     Called with the owner whose frame never arrived, and a sentence.
+    refused  Called with the owner of an invalid hello, and a sentence.
     """
 
     run: int
@@ -70,7 +70,7 @@ class Wiring:
 
 
 def greeting_of(plan: Plan) -> Greeting:
-    """What the workers of a plan have to agree on."""
+    """Return what the workers of a plan must agree on."""
     program = f"Kedge {version()}, Python {platform.python_version()}"
     return Greeting(FRAME_VERSION, plan.fingerprint, program)
 
@@ -86,9 +86,9 @@ class Peers:
         wiring: Wiring,
     ) -> None:
         self.malformed = self.foreign = 0
-        self.on_linked: Callable[[], None] = lambda: None  # called when all that were joined have welcomed this worker
+        self.on_linked: Callable[[], None] = lambda: None  # called when all joined peers have welcomed this worker
         self._home = home
-        self._mine = mine
+        self.mine = mine
         self._addresses = list(plan.placement)
         self._run = wiring.run
         self._greeting = greeting = greeting_of(plan)
@@ -97,10 +97,11 @@ class Peers:
         self._lost = wiring.lost
         self._refused = wiring.refused
         self._refusals: set[tuple[int, int]] = set()
+        self._told_full: set[Executor] = set()  # those whose queues peers know to be full
         self._loop = asyncio.get_running_loop()
         self._beaten = self._loop.time()
         self._closed = False
-        self._progress: Progress | None = None  # told last
+        self._progress: Progress | None = None  # the last one that was sent
         self.by_worker = {
             worker: Peer(
                 worker,
@@ -112,25 +113,25 @@ class Peers:
                 failed=self._fail_all,
             )
             for worker in plan.workers
-            if worker != mine >> 12
+            if worker != worker_of_owner(mine)
         }
 
-    # -- who is there
+    # -- peers
 
     def join(self, worker: int, owner: int, address: str) -> None:
-        """Begins a session with a worker; what is for it leaves once it has welcomed this one. One that is joined under
-        another owner, or in another session, is left first."""
+        """Begin a session with a worker. What is for it leaves once it has welcomed this worker. If it was joined under
+        another owner, or in another session, that session ends first."""
         peer = self.by_worker[worker]
         if peer.owner is not None:
             self._leave(peer.owner)
         self._home.floors.begins(worker, owner)
         self._carrier.connect(worker, address)
         peer.join(owner)
-        if self._progress is not None:  # a new life has to know, and others say only what is news
+        if self._progress is not None:  # a new life must know it, and later only changes are sent
             peer.tell_progress(self._progress)
 
     def gone(self, owner: int) -> None:
-        """Closes the link to an owner that is dead; nothing happens where it was left before."""
+        """Close the link to a dead owner. Does nothing if the link was closed before."""
         self._home.floors.ends(owner)
         self._leave(owner)
 
@@ -142,17 +143,17 @@ class Peers:
 
     @property
     def linked(self) -> bool:
-        """Whether all peers that are there have welcomed this worker."""
+        """Return True if all joined peers have welcomed this worker."""
         return all(peer.welcomed for peer in self.by_worker.values() if peer.owner is not None)
 
     def writable(self, worker: int) -> None:
-        """The carrier has room again for frames to this worker."""
+        """Handle new room in the carrier for frames to this worker."""
         self.by_worker[worker].writable()
 
-    # -- what goes out
+    # -- outgoing
 
     def ack(self, worker: int, root: int, value: int) -> None:
-        """Sends an ack to a tree's home; to nobody where that worker is away: its trees are gone with it."""
+        """Send an ack to a tree's home. Send nothing if that worker is away: its trees are gone with it."""
         peer = self.by_worker.get(worker)
         if peer is not None and peer.owner is not None:
             peer.ack(root, value)
@@ -173,14 +174,14 @@ class Peers:
             peer.tell_queued(root)
 
     def tell_progress(self, progress: Progress) -> None:
-        """Tells all that are there, and whoever is joined later."""
+        """Send progress to all joined peers, and to each peer that is joined later."""
         self._progress = progress
         for peer in self.by_worker.values():
             if peer.owner is not None:
                 peer.tell_progress(progress)
 
     def queue(self, worker: int, at: tuple[str, int]) -> RemoteQueue:
-        """The queue of a task that runs on another worker."""
+        """Return the queue of a task that runs on another worker."""
         peer = self.by_worker[worker]
         address = self._addresses.index(at)
         if address not in peer.queues:
@@ -188,27 +189,28 @@ class Peers:
         return peer.queues[address]
 
     def touch_waiting(self) -> None:
-        """Touches the trees of what waits for a peer that is away, or takes no more: that is no loss either (A9)."""
+        """Touch the trees of tuples that wait for a peer that is away or takes no more: they are not lost either
+        (A9)."""
         for tup in self.held_up():
             for root in tup.roots:
                 self._home.touch(root)
 
     def held_up(self) -> list[Tuple[Any]]:
-        """The tuples that wait for a peer that is away, or takes no more."""
+        """Return the tuples that wait for a peer that is away or takes no more."""
         return [tup for peer in self.by_worker.values() for tup in peer.held_up()]
 
     def silent(self, now: float) -> bool:
-        """Whether a peer that is there has said nothing for so long that its loop must stand still: the time in which
-        it does counts for no deadline, as tuples may be in its queues (A9)."""
+        """Return True if a peer has sent nothing for so long that its loop must be stalled. That time counts for no
+        deadline, because tuples may be in its queues (A9)."""
         return any(
             now - peer.heard_at > SILENT_S for peer in self.by_worker.values() if peer.welcomed and peer.receiving
         )
 
     def check(self, now: float, stood_still_s: float) -> None:
-        """Notices sessions that wait for a frame that will not come. Called several times a second; `stood_still_s` is
-        for how long this worker's own loop did not turn before, which says nothing of others (A10).
+        """Find sessions that wait for a frame that will not come. Call it several times per second.
 
-        Sends a frame now and then, empty or not, so that a loss is noticed where nothing else would follow it.
+        `stood_still_s` is for how long this worker's own loop did not turn before, which says nothing about others
+        (A10). Sends a frame now and then, empty or not, so that a loss is noticed even if nothing else would follow it.
         """
         beat = now - self._beaten >= BEAT_S
         if beat:
@@ -224,26 +226,26 @@ class Peers:
             if session.overdue(now):
                 self._lost(session.sender, f"a frame from worker {peer.worker} never came")
         if self.by_worker:
-            self.tell_full()  # queues are filled by others than peers, too
+            self.tell_full()  # not only peers fill queues
 
     def dropped(self) -> Dropped:
-        """What was turned away so far, here and by the carrier."""
+        """Return what was rejected so far, here and by the carrier."""
         carried = self._carrier.dropped()
         return carried._replace(malformed=carried.malformed + self.malformed, foreign=carried.foreign + self.foreign)
 
     def close(self) -> None:
-        """Leaves everyone; nothing leaves any more."""
+        """Close all links; nothing leaves any more."""
         self._closed = True
         for peer in self.by_worker.values():
             if peer.owner is not None:
                 self._leave(peer.owner)
 
-    # -- what comes in
+    # -- incoming
 
     def received(self, frame: Frame) -> None:
         """Reads a frame, and those that waited for it. Drops, and counts, what is not for this session (A15)."""
-        peer = self.by_worker.get(frame.sender >> 12)
-        known = peer is not None and frame.sender == peer.owner and frame.receiver == self._mine
+        peer = self.by_worker.get(worker_of_owner(frame.sender))
+        known = peer is not None and frame.sender == peer.owner and frame.receiver == self.mine
         if peer is None or not known or frame.run != self._run:
             self.foreign += not self._is_usual(frame)
         elif frame.kind == Kind.HELLO:
@@ -255,10 +257,10 @@ class Peers:
             self._content(peer, frame)
 
     def _is_usual(self, frame: Frame) -> bool:
-        """Whether a healthy run drops such a frame, too: the hello of one that is not joined yet, which comes again;
-        and what a peer has sent before it has heard that this worker has left everyone."""
-        peer = self.by_worker.get(frame.sender >> 12)
-        if peer is None or (frame.run, frame.receiver) != (self._run, self._mine):
+        """Return whether a healthy run drops such a frame, too. Examples: the hello of a peer that is not joined yet
+        and will say hello again, or frames that a peer sent before it heard that this worker left all others."""
+        peer = self.by_worker.get(worker_of_owner(frame.sender))
+        if peer is None or (frame.run, frame.receiver) != (self._run, self.mine):
             return False
         return frame.sender == peer.newest if self._closed else frame.kind == Kind.HELLO and frame.sender > peer.newest
 
@@ -280,7 +282,7 @@ class Peers:
         if peer.receiving is not before:
             for address, at in enumerate(self._addresses):
                 executor = self._home.executors.get(at)
-                if executor is not None and executor.told_full:
+                if executor in self._told_full:
                     peer.tell_depth(address, executor.waiting)
 
     def _content(self, peer: Peer, frame: Frame) -> None:
@@ -292,7 +294,7 @@ class Peers:
             return
         try:
             content = self._codec.decode(frame.body)
-        except FrameError as error:  # its number stays open: what is missing is noticed, and replayed
+        except FrameError as error:  # its number stays open: the gap is noticed, and the messages are replayed
             self.malformed += 1
             if self.malformed == 1:
                 logger.warning("a malformed frame from worker %d is dropped: %s", peer.worker, error)
@@ -336,28 +338,27 @@ class Peers:
     def _fail_all(self, failed: Failed) -> None:
         for root, failure in failed:
             self._home.reported(failure)
-            if root:  # else it belonged to no tree
+            if root:  # otherwise it belonged to no tree
                 self._home.fail(root, failure)
 
     def tell_full(self) -> None:
-        """Tells all peers which queues are full now, whoever has filled them, and later that they have drained: spouts
-        that feed them, be it by way of others, pause meanwhile."""
+        """Report newly full queues to all peers, for any reason of fullness, and later that they have drained.
+        Meanwhile spouts pause that feed them, directly or through other bolts."""
         for executor in self._home.executors.values():
-            if not executor.told_full and executor.full:
-                executor.told_full = True
+            if executor not in self._told_full and executor.full:
+                self._told_full.add(executor)
                 self._tell_depth(executor)
                 self._wait_until_drained(executor)
 
     def _wait_until_drained(self, executor: Executor) -> None:
-        drained = self._loop.create_future()
-        executor.waiting_room.append(drained)
+        drained = executor.waiting_room.future()
         drained.add_done_callback(lambda _: self._drained(executor))
 
     def _drained(self, executor: Executor) -> None:
-        if executor.full:  # again, since it was seen to have drained
+        if executor.full:  # full again, since it was seen to have drained
             self._wait_until_drained(executor)
         else:
-            executor.told_full = False
+            self._told_full.discard(executor)
             self._tell_depth(executor)
 
     def _tell_depth(self, executor: Executor) -> None:

@@ -1,10 +1,9 @@
-"""Links between workers: what they promise, whatever carries them. Frames, and the receiving end of a session.
+"""The promises of links between workers, for every carrier. Frames, and the receiving end of a session.
 
-Promises: frames of one session arrive once and in order, or the session is lost and both ends are told; nothing is sent
-again (A11). A lost session fails every tree, and replays do the rest. A session begins with a hello, which names
-versions, owners and the plan, and a welcome; only then does content leave.
-
-Pure: carriers (`memory`, `carrying`) bring bytes and time in. Must not know what a frame's content does to a worker.
+Frames of one session arrive once and in order, or the session is lost and both ends learn of it. Nothing is sent again
+(A11). A lost session fails every tree, and replays do the rest. A session begins with a hello, which names versions,
+owners and the plan, and a welcome; only then does content leave. Pure: carriers (`memory`, `carrier`) bring bytes and
+time in. Must not know what a frame's content does to a worker.
 """
 
 import enum
@@ -16,10 +15,10 @@ from acker.progress import Progress
 from topology.components import Tuple
 from topology.runtime.failures import Failure
 
-FRAME_VERSION: Final = 1  # of what frames look like, bytes and meaning; both ends have to speak the same
-EARLY_MAX: Final = 256  # frames that may wait for one that is missing
-EARLY_BYTES_MAX: Final = 64 * 1024 * 1024  # that they may have
-EARLY_S: Final = 1.0  # how long they may; then what is missing is lost
+FRAME_VERSION: Final = 1  # version of frames, their bytes and meaning; both ends must have the same
+EARLY_MAX: Final = 256  # frames that may wait for a missing one
+EARLY_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes of the frames that wait
+EARLY_S: Final = 1.0  # seconds that they may wait; then the missing frame is lost
 
 
 class FrameError(Exception):
@@ -27,15 +26,15 @@ class FrameError(Exception):
 
 
 class Kind(enum.IntEnum):
-    """What a frame is for."""
+    """The purpose of a frame."""
 
     HELLO = 1  # the sender begins a session; body: a Greeting
-    WELCOME = 2  # the receiver of a hello has taken it; body: a Greeting
-    CONTENT = 3  # numbered from 0 within its session; body: what a Codec has made of a Content
+    WELCOME = 2  # the receiver accepts a hello; body: a Greeting
+    CONTENT = 3  # numbered from 0 within its session; body: a Content, encoded by a Codec
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What both ends have to agree on before anything else is read."""
+    """The facts that both ends must agree on before anything else is read."""
 
     version: int  # of frames
     plan: str  # `Plan.fingerprint`
@@ -43,11 +42,11 @@ class Greeting(msgspec.Struct, frozen=True):
 
 
 class Frame(msgspec.Struct, frozen=True, eq=False):
-    """What leaves a worker for another. Owners are (worker, incarnation) packed, so that a superseded one is recognised
-    (A15); `session` is drawn by the sender, and names the session that the frame belongs to."""
+    """One unit that leaves a worker for another. Owners are (worker, incarnation) packed, so that a superseded one is
+    recognised (A15). `session` is drawn by the sender, and names the session that the frame belongs to."""
 
     kind: int
-    run: int  # this run, as all of its workers know it
+    run: int  # number of this run, known to all of its workers
     sender: int
     receiver: int
     session: int
@@ -56,57 +55,61 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
 
 
 class Content(msgspec.Struct, eq=False):
-    """What leaves for one peer at the end of a turn of the loop. Tasks go by their address: their index in the plan's
-    placement."""
+    """Everything that leaves for one peer at the end of a turn of the loop.
+
+    Tasks are named by their address: their index in the plan's placement.
+    """
 
     batches: list[tuple[int, list[Tuple[Any]]]]  # address → tuples, in order
-    acks: dict[int, int]  # root → value, merged: one pair a root
+    acks: dict[int, int]  # root → value, merged: one pair per root
     fails: list[tuple[int, Failure]]
     touches: set[int]
-    progress: Progress | None  # which of the sender's messages are done; None: as before
-    depths: dict[int, int]  # address → how many tuples wait there, where that has changed what a spout should do
+    progress: Progress | None  # which of the sender's messages are done; None if unchanged
+    depths: dict[int, int]  # address → how many tuples wait there, if a spout should react to the change
     queued: set[int] = msgspec.field(default_factory=set)  # touches of trees that wait in a queue which moves (A9)
 
 
-Failed = list[tuple[int, Failure]]  # roots of trees that have to fail, and why
+Failed = list[tuple[int, Failure]]  # roots of trees that must fail, and why
 
 
 class Codec(Protocol):
-    """Content ↔ the bodies of frames. Pure."""
+    """Convert content to the bodies of frames, and back. Pure."""
 
     def encode(self, content: Content) -> tuple[list[Any], Failed]:
-        """The bodies of one or more frames, each within the bounds; and the trees of tuples that no frame can carry."""
+        """Return the bodies of one or more frames, each within the bounds, and the trees of tuples that no frame can
+        carry."""
         ...
 
     def decode(self, body: Any) -> tuple[Content, Failed]:
-        """The content of one body; and the trees of records in it that can't be read (A12). Raises FrameError."""
+        """Return the content of one body, and the trees of its unreadable records (A12). Raises FrameError."""
         ...
 
 
 class Dropped(NamedTuple):
-    """What a carrier has turned away so far, and what it has overlooked."""
+    """Numbers of frames and connections that a carrier has rejected or overlooked so far."""
 
     strangers: int = 0  # connections that did not become a peer's
-    malformed: int = 0  # frames that were none of ours
+    malformed: int = 0  # malformed frames
     foreign: int = 0  # frames of other runs
-    overlooked: int = 0  # frames that were found late: more than 0 is a mistake of ours
+    overlooked: int = 0  # frames that were found late: more than 0 is an error in Kedge
 
 
 class Carrier(Protocol):
-    """Moves frames to other workers. Nothing of it blocks or raises; a frame that can't arrive ends its session."""
+    """Moves frames to other workers. No method blocks or raises; a frame that can't arrive ends its session."""
 
     def send(self, frame: Frame) -> bool:
-        """Takes the frame; False where there is no room for it now: then `Peers.writable(worker)` is called later."""
+        """Take the frame. Return False if there is no room for it now; then `Peers.writable(worker)` is called
+        later."""
         ...
 
     def connect(self, worker: int, address: str) -> None:
-        """Frames for this worker go to that address from now on."""
+        """Send frames for this worker to that address from now on."""
 
     def disconnect(self, worker: int) -> None:
-        """Drops what is under way to this worker, and takes no more for it."""
+        """Drop what is in flight to this worker, and take no more for it."""
 
     def dropped(self) -> Dropped:
-        """What was turned away so far. It only grows."""
+        """Return what was rejected so far. It only grows."""
         ...
 
 
@@ -130,11 +133,11 @@ class Session(Generic[T]):
 
     @property
     def read(self) -> int:
-        """How many frames of the session were read: all below this number."""
+        """Return how many frames of the session were read: all below this number."""
         return self._expected
 
     def takes(self, frame: Frame) -> bool:
-        """Whether this frame belongs to the session and was not read yet. Called before its body is parsed."""
+        """Return True if this frame belongs to the session and was not read yet. Call it before the body is parsed."""
         if self.lost or (frame.sender, frame.receiver, frame.session) != (self.sender, self.receiver, self.session):
             self.foreign += 1
             return False
@@ -144,10 +147,10 @@ class Session(Generic[T]):
         return True
 
     def accept(self, number: int, content: T, now: float, size: int = 0) -> list[T]:
-        """What may be read now, in order; nothing for a frame that came early. `takes` was asked before; `size` in
+        """Return what may be read now, in order; nothing for a frame that came early. Call `takes` first. `size` is in
         bytes.
 
-        Sets `lost` where too much has come early; from then on nothing is taken.
+        Sets `lost` if too much has come early; from then on nothing is accepted.
         """
         if not self._early:
             self._since = now
@@ -164,10 +167,10 @@ class Session(Generic[T]):
         return ready
 
     def shift(self, seconds: float) -> None:
-        """Time in which the receiver itself stood still is none in which a frame was waited for (A10)."""
+        """Exclude the time for which this receiver was stalled from the wait for a missing frame (A10)."""
         self._since += seconds
 
     def overdue(self, now: float) -> bool:
-        """Whether a missing frame has been waited for long enough: it is lost, and with it the session."""
+        """Return True if a missing frame has been waited for long enough. Then it is lost, and the session with it."""
         self.lost = self.lost or (bool(self._early) and now - self._since >= EARLY_S)
         return self.lost

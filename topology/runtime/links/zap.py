@@ -1,6 +1,6 @@
-"""Who may come in: answers libzmq's questions (ZAP, RFC 27) for the PULL of `transport`, and counts who may not.
+"""Admission of connections: answer libzmq's questions (ZAP, RFC 27) for the transport's PULL, and count who is refused.
 
-On ipc the directory's mode is the lock, and one process has a bounded number of connections; on tcp each worker of the
+On ipc the directory's mode is the lock, and one process has a bounded number of connections. On tcp each worker of the
 run is known by its CURVE key. Must not know frames.
 """
 
@@ -19,15 +19,17 @@ from topology.runtime.log_counter import LogCounter
 _ZAP: Final = "inproc://zeromq.zap.01"
 _MONITOR: Final = "inproc://kedge.monitor"
 _EVENT: Final = struct.Struct("=HI")  # what has happened, and to which descriptor, or why
-_CALM_MS: Final = 1_000  # without any event a crowd is over
-_DOMAIN: Final = b"kedge"  # of ZAP; a domain also has libzmq refuse ZMTP 1 and 2, which take random bytes for frames
+_CALM_MS: Final = 1_000  # milliseconds without any event after which a crowd is over
+# the domain of ZAP; with a domain, libzmq also refuses ZMTP 1 and 2, which take random bytes for frames
+_DOMAIN: Final = b"kedge"
 
 
 class ZapAuthenticator(threading.Thread):
-    """Of one PULL: `keys` are the public ones that may come in, in Z85; None on ipc, where `path` is its socket's. A
-    thread, as loops may be busy.
+    """The authenticator of one PULL. `keys` are the admitted public keys, in Z85; None on ipc, where `path` is the
+    socket's.
 
-    Make it before the PULL is bound, and `start` it then. It ends with its context, or by `close` if it never started.
+    It is a thread because loops may be busy. Make it before the PULL is bound, and then call `start`. It ends with its
+    context, or by `close` if it never started.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class ZapAuthenticator(threading.Thread):
         self.tally = LogCounter("a connection to this worker was refused")
         self._allowed = None if keys is None else {z85.decode(key) for key in keys}
         self._unsettled = 0  # connections whose handshake has neither succeeded nor failed
-        self._failed = False  # whether the last event was a handshake that failed; its disconnection follows
+        self._failed = False  # True if the last event was a failed handshake; its disconnection follows
         self._crowd = Crowd(path) if path else None
         self._zap = context.socket(zmq.REP)
         self._events = context.socket(zmq.PAIR)
@@ -55,7 +57,7 @@ class ZapAuthenticator(threading.Thread):
             pull.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
             pull.monitor(_MONITOR, _WATCHED)
             self._events.set(zmq.LINGER, 0)
-            self._events.set(zmq.RCVHWM, 0)  # or libzmq would stand still while there is no room for an event
+            self._events.set(zmq.RCVHWM, 0)  # otherwise libzmq would stand still while there is no room for an event
             self._events.connect(_MONITOR)
         except zmq.ZMQError:
             self.close()
@@ -67,10 +69,10 @@ class ZapAuthenticator(threading.Thread):
         poller.register(self._events, zmq.POLLIN)
         try:
             while True:
-                there = poller.poll(_CALM_MS if self._crowd is not None else None)
-                if not there and self._crowd is not None:
+                ready = poller.poll(_CALM_MS if self._crowd is not None else None)
+                if not ready and self._crowd is not None:
                     self._crowd.calm()
-                for socket, _ in there:
+                for socket, _ in ready:
                     if socket is self._zap:
                         self._zap.send_multipart(self._answer(self._zap.recv_multipart()))
                     else:
@@ -87,14 +89,14 @@ class ZapAuthenticator(threading.Thread):
         return [version, number, b"200" if welcome else b"400", b"", b"", b""]
 
     def _take_notes(self) -> None:
-        """Of all that has happened: while many come at once there is no time for a look at each."""
+        """Read all events: while many come at once, there is no time to look at each alone."""
         receive, take = self._events.recv_multipart, self._take_note
         with contextlib.suppress(zmq.Again):
             while True:
                 take(*_EVENT.unpack(receive(zmq.NOBLOCK)[0]))
 
     def _take_note(self, event: int, value: int) -> None:
-        """Counts by what libzmq tells of connections. A ZMTP that is too old is not told: it is just disconnected."""
+        """Count by libzmq's events of connections. A ZMTP that is too old raises no event: it is just disconnected."""
         failed = False
         if event == zmq.EVENT_DISCONNECTED and self._crowd is not None:
             self._crowd.gone(value)
@@ -104,7 +106,7 @@ class ZapAuthenticator(threading.Thread):
                 self.tally.count(f"a process has {CONNECTIONS_MAX} connections already")
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._unsettled -= 1
-            if self._unsettled < 0:  # a peer's end, while this one was at the door, was taken for a stranger's
+            if self._unsettled < 0:  # the end of a peer, during another handshake, was counted as a stranger's
                 self._unsettled = 0
                 self.strangers -= 1
         elif event in _FAILURES:

@@ -77,7 +77,7 @@ def check_library(*, tcp: bool) -> None:
 
 
 class _Link:
-    """The PUSH to one peer. `waits`: there was no room, and nobody has been told since that there is."""
+    """The PUSH to one peer. `waits`: there was no room, and `writable` was not called since."""
 
     def __init__(self, worker: int, socket: "zmq.Socket[bytes]") -> None:
         self.worker = worker
@@ -87,6 +87,57 @@ class _Link:
         self.fd = int(socket.get(_FD))
         self.waits = False
         self.waitings = self.waitings_seen = 0  # how often it had to wait, now and at the last check
+
+
+class _SocketPath:
+    """The path of the PULL's ipc socket. Made again if it was deleted, as by a program that removes temporary files."""
+
+    def __init__(self, pull: "zmq.Socket[bytes]", path: str) -> None:
+        self._pull, self._path = pull, path
+        self._file = _file_at(path)
+        self._rebinds = 0  # how often it was bound again since its links were cut
+        self._seen_at = 0.0  # loop time of the last look
+        self._reported = False  # it was logged that it can't be made again
+
+    def check(self, now: float) -> None:
+        """Look whether the path is there, once in PATH_S; bind the socket again if it is not.
+
+        Peers that are connected stay so, and peers that come later find it. If it can't be bound, that is logged once,
+        and tried again (F70).
+        """
+        if now - self._seen_at >= PATH_S:
+            self._seen_at = now
+            if _file_at(self._path) != self._file:
+                self._bind_again()
+
+    def _bind_again(self) -> None:
+        endpoint = f"ipc://{self._path}"
+        if not is_private(os.path.dirname(self._path)):  # the supervisor makes it again, unless a stranger has
+            return
+        try:
+            if self._rebinds >= REBINDS_MAX:  # each bind leaves a descriptor, until they are all given back
+                self._pull.unbind(endpoint)  # cuts links, and has their senders replaced
+                self._rebinds = 0
+            self._pull.bind(endpoint)
+        except zmq.ZMQError as error:
+            if not self._reported:
+                self._reported = True
+                logger.warning(
+                    "this worker's socket %s is gone, and can't be made again: %s; it is tried again (%s)",
+                    *(printable(self._path), error, WORKER_SOCKET_DELETED),
+                )
+            return
+        self._rebinds += 1
+        self._file = _file_at(self._path)
+        self._reported = False
+        logger.warning(
+            "this worker's socket %s was gone, and is made again (%s)", printable(self._path), WORKER_SOCKET_DELETED
+        )
+
+    def remove(self) -> None:
+        """Remove the path, which libzmq leaves."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
 
 
 class Transport:
@@ -119,14 +170,10 @@ class Transport:
         self._links: dict[int, _Link] = {}
         self._unconnected: dict[int, str] = {}  # worker → its address, of those that could not be connected to yet
         self._pull: zmq.Socket[bytes] | None = None
-        self._path = ""  # of it, where it is an ipc socket,
-        self._file = (0, 0)  # which file is there,
-        self._rebinds = 0  # how often it was bound again since its links were cut,
-        self._path_seen = 0.0  # when that was looked at last,
-        self._path_told = False  # and whether it was told that it can't be made again
+        self._socket_path: _SocketPath | None = None  # of the PULL, if it is an ipc socket
         self._doorman: ZapAuthenticator | None = None
         self.at_hand = False  # whether `received` is called again within this turn
-        self._more: asyncio.Handle | None = None  # the turn that goes on with reading
+        self._more: asyncio.Handle | None = None  # the turn that continues reading
         self._turns = self._turns_seen = 0
         self._closed = False
 
@@ -160,8 +207,7 @@ class Transport:
                 self._doorman.close()
             why, instead = why_not(address, error.errno or 0)
             raise StartError(why, code=ADDRESS_BIND_FAILED, next=instead) from error
-        self._path = "" if tcp else address
-        self._file = _file_at(self._path)
+        self._socket_path = None if tcp else _SocketPath(pull, address)
         self._doorman.start()
         self._pull, self._recv = pull, pull.recv
         self._get: Callable[[int], Any] = pull.get
@@ -171,8 +217,8 @@ class Transport:
         return str(pull.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
 
     def connect(self, worker: int, address: str) -> None:
-        """What is sent to this worker goes to that address from now on. Where it can't, for want of descriptors say,
-        the log says why, once, and `check` tries again."""
+        """Send what is for this worker to that address from now on. If that fails, for example for want of descriptors,
+        the reason is logged once, and `check` tries again."""
         self.disconnect(worker)
         if self._closed:
             return
@@ -301,9 +347,8 @@ class Transport:
         for worker, address in [*self._unconnected.items()]:
             if not self._connected(worker, address):
                 del self._unconnected[worker]
-        if self._path and now - self._path_seen >= PATH_S:
-            self._path_seen = now
-            self._bind_again()
+        if self._socket_path is not None:
+            self._socket_path.check(now)
         if self._pull is not None:
             if (
                 self._turns == self._turns_seen
@@ -318,34 +363,6 @@ class Transport:
             link.waitings_seen = link.waitings
         if self._doorman is not None:
             self._doorman.tally.tell(now)
-
-    def _bind_again(self) -> None:
-        """Makes the socket's path anew where it was deleted, by who tidies up temporary files say: who is connected
-        stays so, and who comes later finds it. Where that can't be done it is told once, and tried again (F70)."""
-        if self._pull is None or _file_at(self._path) == self._file:
-            return
-        endpoint = f"ipc://{self._path}"
-        if not is_private(os.path.dirname(self._path)):  # the supervisor makes it again, unless somebody else has
-            return
-        try:
-            if self._rebinds >= REBINDS_MAX:  # each bind leaves a descriptor, until they are all given back
-                self._pull.unbind(endpoint)  # cuts links, and has their senders replaced
-                self._rebinds = 0
-            self._pull.bind(endpoint)
-        except zmq.ZMQError as error:
-            if not self._path_told:
-                self._path_told = True
-                logger.warning(
-                    "this worker's socket %s is gone, and can't be made again: %s; it is tried again (%s)",
-                    *(printable(self._path), error, WORKER_SOCKET_DELETED),
-                )
-            return
-        self._rebinds += 1
-        self._file = _file_at(self._path)
-        self._path_told = False
-        logger.warning(
-            "this worker's socket %s was gone, and is made again (%s)", printable(self._path), WORKER_SOCKET_DELETED
-        )
 
     def _overlooked(self, fd: int, get: Callable[[int], Any], event: int) -> bool:
         poller = select.poll()
@@ -370,13 +387,12 @@ class Transport:
         ending = threading.Thread(target=self._context.term, name="kedge links ending", daemon=True)
         ending.start()  # ends the doorman, too
         ending.join(CLOSE_S)
-        if self._path:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)  # libzmq leaves it
+        if self._socket_path is not None:
+            self._socket_path.remove()
 
 
 def _file_at(path: str) -> tuple[int, int]:
-    """Which file is there; (0, 0) for none."""
+    """Return which file is there; (0, 0) for none."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):

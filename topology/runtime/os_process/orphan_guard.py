@@ -1,12 +1,13 @@
-"""The guard of a run's workers: a small process that outlives the supervisor, and ends what would outlive it otherwise.
+"""The guard of a run's workers: a small process that outlives the supervisor, and ends workers that would outlive it
+too.
 
-A worker whose supervisor is gone reads that and ends by itself; one that is stopped, or hangs in C with the
-interpreter's lock, reads nothing, and would keep its store from every later run. A script of its own, in a session of
-its own, which imports nothing of ours. PR_SET_PDEATHSIG alone would not do: it leaves a worker no time to close, and
-each end of a supervisor would count as a death of its workers. Must not know what a worker is for.
+A worker whose supervisor is gone reads that from its socket and ends by itself. A worker that is stopped, or stuck in C
+with the interpreter's lock, reads nothing, and would block its store for every later run. The guard is a script of its
+own, in a session of its own, which imports nothing of ours. PR_SET_PDEATHSIG alone would not do: it leaves a worker no
+time to close, and each end of a supervisor would count as a death of its workers. Must not know what a worker is for.
 
-    the supervisor → guard     one byte a worker, with the descriptor of its process (pidfd_open), which names no other
-                               one, however often its number is used again; the end of file when the run is over
+    the supervisor → guard     one byte per worker, with the descriptor of its process (pidfd_open); it names no other
+                               process, even if its number is used again. The end of file means that the run is over.
 """
 
 import contextlib
@@ -20,19 +21,19 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-GRACE_S: Final = 2.5  # for workers to end by themselves, once their supervisor is gone
-LOOK_S: Final = 1.0  # between two looks at who the parent is: what the supervisor has forked may have the socket still
-END_S: Final = 2.0  # how long killed ones may take; one in the kernel's hands can take for ever
-SOCKETS_MAX: Final = 1_000  # that are removed
+GRACE_S: Final = 2.5  # seconds for workers to end by themselves, once their supervisor is gone
+LOOK_S: Final = 1.0  # seconds between two looks at the parent: a fork of the supervisor may still have the socket
+END_S: Final = 2.0  # seconds that killed workers may take; one inside the kernel can take for ever
+SOCKETS_MAX: Final = 1_000  # sockets that are removed
 AT_ONCE: Final = 64  # workers that one message may name
 
 
 def main(control: socket.socket, directory: str, clock: Callable[[], float]) -> NoReturn:
-    """Waits for the end of the supervisor, then for that of its workers, and ends the process. `directory` is where
-    their sockets are: the last one to leave it removes it."""
+    """Wait for the end of the supervisor, then for that of its workers, and end the process. `directory` has their
+    sockets: the last worker to leave removes it."""
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # as long as a worker lives, it has to be there
+        signal.signal(number, signal.SIG_IGN)  # the guard must be there as long as a worker lives
     control.set_inheritable(False)
     workers: set[int] = set()
     while _listened(control, workers, parent):
@@ -41,30 +42,31 @@ def main(control: socket.socket, directory: str, clock: Callable[[], float]) -> 
     if not _ended(workers, GRACE_S, clock):
         for worker in workers:
             with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(worker, signal.SIGKILL)  # reaches those that are stopped, too
+                signal.pidfd_send_signal(worker, signal.SIGKILL)  # reaches stopped processes too
         if _ended(workers, END_S, clock):
             _remove(directory)
     sys.exit(0)
 
 
 def _listened(control: socket.socket, workers: set[int], parent: int) -> bool:
-    """Takes what is said and forgets who has ended; False once the supervisor is gone and all that it said is taken."""
+    """Read new workers and forget those that have ended. Return False once the supervisor is gone and all its messages
+    are read."""
     ready = _readable({control.fileno(), *workers}, LOOK_S)
     for worker in workers & ready:
         workers.discard(worker)
         os.close(worker)
     if control.fileno() in ready:
         try:
-            said, descriptors, _, _ = socket.recv_fds(control, AT_ONCE, AT_ONCE)
+            message, descriptors, _, _ = socket.recv_fds(control, AT_ONCE, AT_ONCE)
         except OSError:
             return False
         workers.update(descriptors)
-        return bool(said)
+        return bool(message)
     return os.getppid() == parent
 
 
 def _ended(workers: set[int], within_s: float, clock: Callable[[], float]) -> bool:
-    """Waits for all of them; whether they have ended."""
+    """Wait for all of them. Return True if they have ended."""
     until = clock() + within_s
     while workers:
         ready = _readable(workers, max(0.0, until - clock()))
@@ -75,7 +77,7 @@ def _ended(workers: set[int], within_s: float, clock: Callable[[], float]) -> bo
 
 
 def _remove(directory: str) -> None:
-    """What killed workers could not take away. The directory is of this run alone, and for its user only."""
+    """Remove what killed workers could not. The directory is only of this run, and for its user only."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory)[:SOCKETS_MAX]:
             if name.endswith(".sock"):
@@ -84,7 +86,7 @@ def _remove(directory: str) -> None:
 
 
 def _readable(descriptors: set[int], within_s: float) -> set[int]:
-    """Of these; the descriptor of a process is readable once that has ended."""
+    """Return those that are readable. The descriptor of a process is readable once the process has ended."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

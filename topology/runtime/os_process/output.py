@@ -1,4 +1,4 @@
-"""What a process writes to a pipe, line by line, for who shows it. Must not know what it says."""
+"""Lines that a process writes to a pipe, for the part that shows them. Must not know what they say."""
 
 import asyncio
 import os
@@ -6,22 +6,25 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import IO, Final
 
-LINE_BYTES_MAX: Final = 64 * 1024  # a longer line is told in pieces
+LINE_BYTES_MAX: Final = 64 * 1024  # a longer line is passed on in pieces
 _READ_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where the lines of workers go: `told` is given the worker, the stream and each line of `streams`. What is not in
-    `streams` is inherited."""
+    """The target for lines of workers: `told` gets the worker, the stream and each line of `streams`. Other streams are
+    inherited."""
 
     told: Callable[[int, str, str], None]
     streams: Collection[str] = ("stdout", "stderr")
 
 
 class OutputLines:
-    """Reads a pipe on the loop and calls `told` with each line, without its end. A process that writes more than is
-    read waits, as it would for a slow terminal. `ended` is set at the pipe's end, or when `end_soon` says so."""
+    """Read a pipe on the loop and call `told` with each line, without its end.
+
+    A process that writes more than is read waits, as for a slow terminal. `ended` is set at the pipe's end, or some
+    time after `end_soon`.
+    """
 
     def __init__(self, pipe: IO[bytes], told: Callable[[str], None]) -> None:
         self.ended = asyncio.Event()
@@ -34,7 +37,8 @@ class OutputLines:
         self._loop.add_reader(pipe, self._read)
 
     def end_soon(self, within_s: float) -> None:
-        """The process is gone. Its children may have the pipe still: they are listened to for so long, and no more."""
+        """Stop `within_s` after the process is gone. Its children may still have the pipe; they are read for so
+        long."""
         if not self.ended.is_set():
             self._timer = self._loop.call_later(within_s, self._end)
 

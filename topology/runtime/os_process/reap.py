@@ -1,4 +1,4 @@
-"""Waits for the end of a child process, and names how it ended.
+"""Wait for the end of a child process, and name how it ended.
 
 Knows the operating system's calls. Must not know what the process was for, nor what its end means.
 """
@@ -14,7 +14,7 @@ UNKNOWN: Final = 255  # the exit status if the system could not report one
 
 
 def until_dead(pid: int) -> None:
-    """Waits until this child is dead, and leaves it to be reaped."""
+    """Wait until this child is dead, and leave it to be reaped."""
     if sys.platform == "darwin":  # has no waitid in Python 3.11
         exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
         with contextlib.closing(select.kqueue()) as queue, contextlib.suppress(ProcessLookupError):
@@ -24,7 +24,7 @@ def until_dead(pid: int) -> None:
 
 
 def how_it_ended(status: int) -> str:
-    """An exit status in words, as `subprocess` counts them: negative for signals."""
+    """Return an exit status in words. It is counted as `subprocess` counts it: negative for signals."""
     if status >= 0:
         return f"ended with status {status}"
     try:

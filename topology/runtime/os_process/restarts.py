@@ -1,4 +1,4 @@
-"""Decisions about worker processes: whether one lives, when one that has died begins again, and when it is too often.
+"""Decisions about worker processes: which one is healthy, when a dead one starts again, and when it has died too often.
 
 Pure: times come in, words and numbers go out. Must not know processes, sockets or a plan.
 """
@@ -8,17 +8,19 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-WINDOW_S: Final = 60.0  # in which restarts are counted
-BACKOFF_S: Final = 0.1  # before a worker's second restart within the window; the first is at once
+WINDOW_S: Final = 60.0  # seconds in which restarts are counted
+BACKOFF_S: Final = 0.1  # seconds before a worker's second restart within the window; the first is at once
 BACKOFF_MAX_S: Final = 5.0
-OUTSIDE_S: Final = 0.5  # before the first new try where something outside is away; doubled up to the same
+# seconds before the first new attempt if something outside is missing; doubled up to BACKOFF_MAX_S
+OUTSIDE_S: Final = 0.5
 
-LOOK_S: Final = 0.25  # between two looks at all workers
-PAUSED_S: Final = 1.0  # a look that is later than this: the supervisor itself stood still
-SILENT_S: Final = 3.0  # without a beat; then a worker hangs
-STARTING_S: Final = 30.0  # before its tasks run: an interpreter has to start, and an import may hold up all its threads
-BLOCKED_S: Final = 5.0  # of a loop; then it is worth a word,
-AGAIN_S: Final = 30.0  # and another one after each of these
+LOOK_S: Final = 0.25  # seconds between two looks at all workers
+PAUSED_S: Final = 1.0  # seconds: a look that is later than this shows that the supervisor itself was paused
+SILENT_S: Final = 3.0  # seconds without a beat after which a worker counts as stuck
+# seconds before its tasks run: an interpreter has to start, and an import may hold up all its threads
+STARTING_S: Final = 30.0
+BLOCKED_S: Final = 5.0  # seconds for which a loop is blocked before that is reported
+AGAIN_S: Final = 30.0  # seconds between two reports of it
 
 
 class Restarts:
@@ -28,11 +30,15 @@ class Restarts:
         self.total = 0
         self._most = most
         self._deaths: deque[tuple[float, int]] = deque()
-        self._outside: dict[int, tuple[float, int]] = {}  # worker → when it was last held up so, and how often
+        # worker → when it was last held up by something outside, and how often
+        self._outside: dict[int, tuple[float, int]] = {}
 
     def died(self, worker: int, now: float, *, outside: bool = False) -> float | None:
-        """Takes note of a death. Returns after how many seconds the worker may begin again; None where it may not.
-        `outside`: it could not begin for want of room or descriptors. That is waited for, and spends nothing."""
+        """Note a death. Return after how many seconds the worker may start again, or None if it may not.
+
+        `outside` is True if it could not start for lack of space or descriptors. Such an attempt is repeated and not
+        counted.
+        """
         if outside:
             at, times = self._outside.get(worker, (now, 0))
             times = times if now - at < WINDOW_S else 0
@@ -44,44 +50,45 @@ class Restarts:
         self._deaths.append((now, worker))
         if len(self._deaths) > self._most:
             return None
-        before = sum(one == worker for _, one in self._deaths) - 1
+        before = sum(other == worker for _, other in self._deaths) - 1
         return min(BACKOFF_S * 2.0 ** min(before - 1, 32), BACKOFF_MAX_S) if before else 0.0
 
     def verdict(self, why: str) -> str:
-        """The sentence for the death that was one too many. `why`: how that worker died, "was killed by SIGSEGV"."""
+        """Return the sentence for the death that was one too many. `why` is how that worker died, "was killed by
+        SIGSEGV"."""
         worker = self._deaths[-1][1]
         count = len(self._deaths)
         if count == 1:
             return f"worker {worker} {why}, and max_restarts = {self._most} allows no restart"
-        if all(one == worker for _, one in self._deaths):
+        if all(other == worker for _, other in self._deaths):
             return f"worker {worker} died {count} times within a minute; the last time it {why}"
         return f"workers died {count} times within a minute; the last one, worker {worker}, {why}"
 
 
 class Health(enum.Enum):
-    """What a look finds."""
+    """The result of a look at a worker."""
 
     WELL = enum.auto()
-    SLOW = enum.auto()  # its loop is blocked, and it is time to say so
+    SLOW = enum.auto()  # its loop is blocked, and it is time to report it
     SILENT = enum.auto()  # no beat: kill it
     BLOCKED = enum.auto()  # its loop is blocked for longer than allowed: kill it
 
 
 @dataclass
 class BeatRecord:
-    """What is known of one worker's beats. Times are the supervisor's."""
+    """The known beats of one worker. Times are the supervisor's."""
 
     beaten_at: float  # the last beat, or since when one is expected
     turned_at: float  # when its loop was known to turn last
     told_at: float | None = None
-    started: bool = False  # only a worker that has started its tasks hangs, or is blocked for too long
+    started: bool = False  # only a worker that has started its tasks is stuck, or blocked for too long
     blocked_s: float = 0.0
     where: str = ""
 
 
 class Vigil:
-    """Judges the beats of all workers. Call `look` each LOOK_S: one that comes late tells that the supervisor was
-    paused itself, and then everybody is given their time anew (F4, F5)."""
+    """Judge the beats of all workers. Call `look` each LOOK_S. A late call shows that the supervisor itself was paused;
+    then all workers get their full time again (F4, F5)."""
 
     def __init__(self, blocked_timeout_s: float, now: float) -> None:
         self.pauses = 0
@@ -90,30 +97,31 @@ class Vigil:
         self._pulses: dict[int, BeatRecord] = {}
 
     def expect(self, worker: int, now: float) -> None:
-        """A process was begun for this worker."""
+        """Note that a process was started for this worker."""
         self._pulses[worker] = BeatRecord(now, now)
 
     def forget(self, worker: int) -> None:
-        """It has ended."""
+        """Note that it has ended."""
         self._pulses.pop(worker, None)
 
     def started(self, worker: int, now: float) -> None:
-        """Its tasks run from now on, so its loop has to turn."""
+        """Note that its tasks run from now on, so its loop must turn."""
         pulse = self._pulses[worker]
         pulse.started, pulse.beaten_at, pulse.turned_at = True, now, now
 
     def beat(self, worker: int, blocked_s: float, where: str, now: float) -> None:
-        """The worker says that it lives."""
+        """Note a beat of the worker."""
         pulse = self._pulses[worker]
         pulse.beaten_at = now
         if not blocked_s:
             pulse.turned_at = now
         pulse.where = where
-        # What it says counts only as far as it was watched: it may have been paused, together with the supervisor.
+        # Its report counts only for the time in which it was watched: it may have been paused, together with the
+        # supervisor.
         pulse.blocked_s = min(blocked_s, now - pulse.turned_at)
 
     def look(self, now: float) -> list[tuple[int, Health, str]]:
-        """Who is not well, and how so: "its loop has been blocked for 7 s, in …"."""
+        """Return the workers that are not well, with a sentence: "its loop has been blocked for 7 s, in …"."""
         late_s = now - self._looked_at - LOOK_S
         self._looked_at = now
         if late_s > PAUSED_S:
@@ -123,10 +131,10 @@ class Vigil:
                 pulse.blocked_s = 0.0
             return []
         found = ((worker, *self._judged(pulse, now)) for worker, pulse in self._pulses.items())
-        return [one for one in found if one[1] is not Health.WELL]
+        return [judged for judged in found if judged[1] is not Health.WELL]
 
     def blocked(self) -> dict[int, str]:
-        """worker → "its loop has been blocked for 7 s, in …", of those that the last beat said so of."""
+        """Return worker → "its loop has been blocked for 7 s, in …", for workers whose last beat said so."""
         return {worker: _described(pulse) for worker, pulse in self._pulses.items() if _is_blocked(pulse)}
 
     def _judged(self, pulse: BeatRecord, now: float) -> tuple[Health, str]:

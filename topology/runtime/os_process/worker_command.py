@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-HOME: Final = Path(__file__).resolve().parents[3]  # where our packages are
+HOME: Final = Path(__file__).resolve().parents[3]  # the directory with our packages
 
 _BOOTSTRAP: Final = (
     "import sys; sys.path.append(sys.argv[2]); import kedge; "
@@ -15,18 +15,18 @@ _BOOTSTRAP: Final = (
 
 
 def command(fd: int) -> list[str]:
-    """Starts a worker that is served through the inherited descriptor `fd`, its end of a socket pair.
+    """Return the command that starts a worker, which uses the inherited descriptor `fd`, its end of a socket pair.
 
-    Nothing secret is in it, as everybody can read it (S15); last is whose worker it is, for `supervisor_of`. HOME comes
-    last on the import path, and only matters where Kedge is not installed; -P keeps the current folder off it until
-    `Begin` says what the topology's own path is (S21).
-    With `kedge` imported before that, nothing on that path takes the place of a package of ours.
+    It contains nothing secret, because every user can read it (S15). Its last item is the supervisor's process id, for
+    `supervisor_of`. HOME is the last entry of the import path, and matters only if Kedge is not installed. -P keeps the
+    current folder off that path until `Begin` brings the topology's own path (S21). `kedge` is imported before that, so
+    nothing on the topology's path replaces a package of ours.
     """
     return [sys.executable, "-P", "-c", _BOOTSTRAP, str(fd), str(HOME), str(os.getpid())]
 
 
 def supervisor_of(arguments: Sequence[str]) -> int | None:
-    """The id of the process that has started a worker with this command line; None for what is no worker."""
+    """Return the id of the process that started a worker with this command line, or None if it is not a worker's."""
     if len(arguments) < 4 or arguments[-4] != _BOOTSTRAP or not arguments[-1].isdecimal():
         return None
     return int(arguments[-1])

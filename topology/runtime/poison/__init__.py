@@ -1,5 +1,5 @@
-"""Finds the message that takes its worker down: suspects are tried one at a time, and the guilty one is given up.
+"""Find the message that takes its worker down: try suspects one at a time, and give up the guilty one.
 
-`trials` runs the trials of one worker, `suspects` decides who is tried, `turns` lets one worker try at a time. Must not
-know how a process dies.
+`trials` runs the trials of one worker, `suspects` decides which messages are tried, and `turns` lets one worker try at
+a time. Must not know how a process dies.
 """

@@ -1,40 +1,34 @@
-"""After a death of this worker its marks are kept often, and its spouts stay close to them: at the next death they have
-to say what was under way, or nobody could be suspected (E7). A part of the keeper.
+"""After a death of this worker: store its marks often, and keep its spouts close to them (E7). A part of the group
+commit.
 
-Must not know who is suspected, nor how a mark is made.
+At the next death, the marks must say what was in flight; otherwise no message could be suspected. Must not know which
+messages are suspects, nor how a mark is made.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.poison.records import TrialNotes
 from topology.runtime.poison.suspects import PartitionEpoch, Task, beyond, under_way
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.values import Changes, Loaded, Mark
 
-HURRY_S: Final = 5.0  # how long after a death of this worker commits are hurried at least,
-HURRY_MOST_S: Final = 60.0  # and at most, where what was under way then is so still,
-HURRIED_S: Final = 0.02  # and between two of them
-AHEAD_MAX: Final = 128  # messages that a task may then be ahead of what is kept, when it begins to poll
-UNKEPT_MAX: Final = 2 * AHEAD_MAX  # so as many may have been given since: a poll gives at most as many
-
-
-class MarkReader(Protocol):
-    """A spout task, as far as it is seen from here."""
-
-    emitted: int
-    holds: list[Callable[[], str]]
-
-    def wake(self) -> None: ...
+HURRY_S: Final = 5.0  # seconds after a death of this worker for which commits are hurried at least
+HURRY_MOST_S: Final = 60.0  # seconds for which they are hurried at most, if what was in flight at the death still is
+HURRIED_S: Final = 0.02  # seconds between two hurried commits
+AHEAD_MAX: Final = 128  # messages that a task may then be ahead of its stored mark when it begins to poll
+# messages that may have been emitted since the mark: one poll returns at most AHEAD_MAX more
+UNKEPT_MAX: Final = 2 * AHEAD_MAX
 
 
 class CloseMarks:
-    """A `keeping.Part`, added after that of the marks. `window`: how many messages of one task may be under way at a
-    time."""
+    """A `group_commit.CommitPart`; add it after the part of the marks. `window` is how many messages of one task may be
+    in flight."""
 
     def __init__(
-        self, readers: Sequence[MarkReader], group_commit: GroupCommit, notes: TrialNotes, *, window: int
+        self, readers: Sequence[SpoutTask], group_commit: GroupCommit, notes: TrialNotes, *, window: int
     ) -> None:
         self._marks: dict[tuple[Task, PartitionEpoch], Mark] = {}
         self._readers = readers
@@ -43,15 +37,15 @@ class CloseMarks:
         self._ahead_max = min(window, AHEAD_MAX)
         self._hurried = False
         self._next: asyncio.TimerHandle | None = None
-        self._unkept = False  # whether the first commit of this life is still to come, which others wait for
-        self._reached: dict[int, int] = {}  # reader → messages that it had given when its marks were kept last
-        self._given: dict[int, int] = {}  # the same, of the commit under way,
-        self._sent: list[Mark] = []  # and its marks
+        self._unkept = False  # True until the first commit of this life, which others wait for
+        self._reached: dict[int, int] = {}  # reader → messages that it had emitted when its marks were stored last
+        self._given: dict[int, int] = {}  # the same for the commit in progress
+        self._sent: list[Mark] = []  # the marks of the commit in progress
         group_commit.add(self)
 
     def begin(self, loaded: Loaded) -> None:
-        """Takes up what an earlier life has left; what the notes say of that is kept before anything is read."""
-        self._marks = {_place(one): one for one in loaded.marks}
+        """Load what an earlier life left. Its notes are stored again before anything is read."""
+        self._marks = {_place(mark): mark for mark in loaded.marks}
         self._unkept = self._notes.waiting
         if loaded.deaths:
             loop = asyncio.get_running_loop()
@@ -65,43 +59,43 @@ class CloseMarks:
             self._next = loop.call_later(HURRIED_S, self._hurry, loop, since)
 
     def close(self) -> None:
-        """Hurries nothing any more."""
+        """Stop hurrying commits."""
         if self._next is not None:
             self._next.cancel()
 
     def _behind(self) -> bool:
-        """Whether something is under way still that was so when this worker died."""
+        """Return True if something is still in flight that was in flight when this worker died."""
         for row in self._notes.rows.values():
             mark = self._marks.get(((row.component, row.task), (row.partition, row.epoch)))
             if not row.running and mark is not None and under_way(mark) and not beyond(mark.position, row.id):
                 return True
         return False
 
-    def holds(self, reader: MarkReader) -> str:
-        """Why this one reads nothing; empty where it may."""
-        if self._unkept:  # or the next death could not be compared with the last one
-            why = "it is not kept yet how far it was when its worker died"
-        elif self._hurried and reader.emitted - self._reached.get(id(reader), 0) >= self._ahead_max:
-            why = "it is not kept yet how far it is, and its worker has died a moment ago"
+    def holds(self, reader: SpoutTask) -> str:
+        """Return the reason why this spout task must not read, or an empty text."""
+        if self._unkept:  # otherwise the next death could not be compared with the last one
+            why = "its position at the death of its worker is not stored yet"
+        elif self._hurried and reader.counters.emitted - self._reached.get(id(reader), 0) >= self._ahead_max:
+            why = "its position is not stored yet, and its worker has died a moment ago"
         else:
             return ""
         self._keeper.want()
         return self._keeper.why_full or why
 
     def gather(self, changes: Changes) -> None:
-        self._given = {id(one): one.emitted for one in self._readers}
+        self._given = {id(reader): reader.counters.emitted for reader in self._readers}
         self._sent = list(changes.marks)
 
     def kept(self) -> None:
-        self._marks.update({_place(one): one for one in self._sent})
+        self._marks.update({_place(mark): mark for mark in self._sent})
         self._reached = self._given
         if self._unkept:
             self._unkept = False
-            for one in self._readers:
-                one.wake()
+            for reader in self._readers:
+                reader.wake()
 
     def not_kept(self) -> None:
-        """The next commit has it as it is by then."""
+        """Do nothing: the next commit has the marks as they are by then."""
 
 
 def _place(mark: Mark) -> tuple[Task, PartitionEpoch]:

@@ -1,6 +1,6 @@
-"""What the store has of trials and suspects, and what of that changes: a part of the keeper (E7).
+"""The stored rows about trials and suspects, and their changes: a part of the group commit (E7).
 
-Must not know who is suspected, nor what is tried when.
+Must not know which messages are suspects, nor what is tried when.
 """
 
 from collections.abc import Iterable
@@ -11,25 +11,25 @@ from topology.storage.values import Changes, Trial
 
 
 class TrialNotes:
-    """A `keeping.Part`. `rows` is what is kept now."""
+    """A `group_commit.CommitPart`. `rows` is what is stored now."""
 
     def __init__(self, group_commit: GroupCommit) -> None:
         self.rows: dict[Key, Trial] = {}
-        self._changed: dict[Key, Trial | None] = {}  # None: not kept any more
-        self._sent: dict[Key, Trial | None] = {}  # what the commit under way has of that
+        self._changed: dict[Key, Trial | None] = {}  # None: to be removed
+        self._sent: dict[Key, Trial | None] = {}  # the changes in the commit in progress
         group_commit.add(self)
 
     def load(self, trials: Iterable[Trial]) -> None:
-        """What an earlier life has left."""
-        self.rows = {key_of(one): one for one in trials}
+        """Take over what an earlier life left."""
+        self.rows = {key_of(trial): trial for trial in trials}
 
     @property
     def waiting(self) -> bool:
-        """Whether something has changed that no commit has yet."""
+        """Return True if there is a change that is in no commit yet."""
         return bool(self._changed)
 
     def note(self, key: Key, trial: Trial | None) -> None:
-        """From the next commit on this is kept of it; None: nothing."""
+        """Store this row with the next commit; None removes it."""
         if trial is not None or key in self.rows or self._sent.get(key) is not None:
             self._changed[key] = trial
         else:

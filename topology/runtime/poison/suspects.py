@@ -1,9 +1,9 @@
-"""What the deaths of a worker say about the messages of its spouts, by what its store has of them (E7). Pure.
+"""Find suspects: what the deaths of a worker say about the messages of its spouts, from its store (E7). Pure.
 
-A mark says what was under way when a worker died: from its position up to about the newest message. If the position
-after one death is not beyond what was the newest at the death before, there are messages that were under way in both:
-suspects, as for a home that has survived. For each partition one row says how far it was at the last death, and for
-how many deaths in a row that has been so. Must not know who keeps what, nor what becomes of a suspect.
+A mark says what was in flight when a worker died: from its position up to about the newest message. The next death may
+find the position not beyond the newest message of the death before. Then some messages were in flight in both. These
+are suspects, as they are for a home that survived. For each partition, one row stores how far it was at the last death,
+and for how many deaths in a row that has been so. Must not know which part stores what, nor what becomes of a suspect.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from typing import Final
 from acker.identity import MessageId
 from topology.storage.values import Loaded, Mark, Trial
 
-SUSPECT: Final = 2.0  # deaths while a message was under way with others; more of those make it no more suspect
+SUSPECT: Final = 2.0  # deaths while a message was in flight with others; further deaths make it no more suspect
 GUILTY: Final = 3.0  # deaths, the last one while it was alone; then it is dead
-KILLED: Final = 0.5  # what a death by SIGKILL counts
-NOTHING_KEPT: Final = "", ""  # in place of partition and epoch, where a task has no mark yet
+KILLED: Final = 0.5  # weight of a death by SIGKILL
+NOTHING_KEPT: Final = "", ""  # in place of partition and epoch, for a task without a mark
 
 Key = tuple[str, int, str, str, MessageId]  # a message: component, task, partition, epoch, id
 Task = tuple[str, int]
@@ -25,16 +25,18 @@ PartitionEpoch = tuple[str, str]  # partition and epoch
 
 @dataclass
 class SuspectRange:
-    """Messages of one lane that a source gives again, and that are suspects: those up to `newest`, which the mark had
-    when the worker died, and the few behind that which it can have given without their being kept. `left` bounds
-    both, as a name that never comes again would have no end."""
+    """Messages of one lane that are suspects, and that a source emits again.
+
+    They are those up to `newest`, which the mark had when the worker died, and a few later ones that may have been
+    emitted without being stored. `left` bounds both, because a name that never comes again would have no end.
+    """
 
     newest: MessageId | None
     left: int
     unkept: int
 
     def take(self, message_id: MessageId) -> bool:
-        """Counts the next message that is given again; whether it was the last one."""
+        """Count the next message that is emitted again. Return True if it was the last one."""
         newest = self.newest
         later = isinstance(newest, int) and isinstance(message_id, int) and message_id > newest  # names have no order
         if newest is not None and (message_id == newest or later):
@@ -45,8 +47,12 @@ class SuspectRange:
 
 @dataclass
 class Suspects:
-    """`lanes`: where messages of these tasks are suspects, from the mark on. `tried`: messages whose trial was under
-    way, with the deaths that are laid to them now. `rows`: what is to be kept, or, where it is None, not any more."""
+    """Messages to try.
+
+    lanes  Task → lanes in which messages are suspects, from the mark on.
+    tried  Messages whose trial was in progress, with the deaths that they are blamed for now.
+    rows   Rows to store; None for a row to remove.
+    """
 
     lanes: dict[Task, set[PartitionEpoch]] = field(default_factory=dict)
     tried: dict[Key, float] = field(default_factory=dict)
@@ -54,9 +60,10 @@ class Suspects:
 
 
 def suspicion(loaded: Loaded, tasks: Iterable[Task], *, killed: bool) -> Suspects:
-    """What to make of the last death; nothing, where the worker had ended in order. `killed`: how it died."""
+    """Return the suspects after the last death; none if the worker had a clean end. `killed` is True for a death by
+    SIGKILL."""
     found = Suspects()
-    known = {key_of(one): one for one in loaded.trials}
+    known = {key_of(trial): trial for trial in loaded.trials}
     if not loaded.deaths:
         found.rows = dict.fromkeys(known)
         return found
@@ -73,7 +80,7 @@ def suspicion(loaded: Loaded, tasks: Iterable[Task], *, killed: bool) -> Suspect
         if trial.running and key[:2] in here:
             found.tried[key] = trial.deaths + (KILLED if killed else 1.0)
             found.lanes.setdefault(key[:2], set()).add(key[2:4])
-        found.rows.setdefault(key, None)  # a trial, too: the next death is not laid to it, unless it is tried again
+        found.rows.setdefault(key, None)  # also a trial: it is not blamed for the next death, unless it is tried again
     return found
 
 
@@ -81,23 +88,23 @@ Reached = tuple[Task, PartitionEpoch, Mark | None]
 
 
 def _reached(loaded: Loaded, here: set[Task]) -> list[Reached]:
-    """Where each task of this worker stands."""
-    marks = [one for one in loaded.marks if (one.component, one.task) in here]
-    none = here - {(one.component, one.task) for one in marks}
-    reached: list[Reached] = [((one.component, one.task), (one.partition, one.epoch), one) for one in marks]
+    """Return the position of each task of this worker."""
+    marks = [mark for mark in loaded.marks if (mark.component, mark.task) in here]
+    none = here - {(mark.component, mark.task) for mark in marks}
+    reached: list[Reached] = [((mark.component, mark.task), (mark.partition, mark.epoch), mark) for mark in marks]
     reached += [(task, NOTHING_KEPT, None) for task in sorted(none)]
     return reached
 
 
 def _before(at: Reached, known: Mapping[Key, Trial]) -> int:
-    """For how many deaths in a row messages have been under way in one as in the one before."""
+    """Return for how many deaths in a row messages have been in flight at one death and at the one before it."""
     task, lane, mark = at
-    rows = [one for key, one in known.items() if (key[:2], key[2:4]) == (task, lane) and not one.running]
-    return max((one.deaths for one in rows if mark is None or not beyond(mark.position, one.id)), default=0)
+    rows = [trial for key, trial in known.items() if (key[:2], key[2:4]) == (task, lane) and not trial.running]
+    return max((trial.deaths for trial in rows if mark is None or not beyond(mark.position, trial.id)), default=0)
 
 
 def beyond(position: MessageId, newest: MessageId) -> bool:
-    """Whether nothing that was given up to `newest` is under way any more. Names have no order."""
+    """Return True if nothing that was emitted up to `newest` is in flight any more. Names have no order."""
     return position > newest if isinstance(position, int) and isinstance(newest, int) else position != newest
 
 
@@ -107,10 +114,10 @@ def _row(at: Reached, before: int) -> Trial:
 
 
 def under_way(mark: Mark | None) -> bool:
-    """Whether a mark says that something was: a partition with nothing to do stands still as well."""
+    """Return True if a mark says that something was in flight. An idle partition stands still too."""
     return mark is None or not (mark.position == mark.newest and any(mark.newest in span for span in mark.done))
 
 
 def key_of(trial: Trial) -> Key:
-    """The message, or the place, that it is about."""
+    """Return the message, or the place, that a row is about."""
     return trial.component, trial.task, trial.partition, trial.epoch, trial.id

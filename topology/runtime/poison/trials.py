@@ -1,29 +1,30 @@
-"""Trials: which message takes workers down is found out by replaying the suspects one at a time (E7, F12).
+"""Trials: find the message that takes workers down by replaying the suspects one at a time (E7, F12).
 
-With a thousand messages under way, a death says nothing about any of them, so the first one has them all replayed at
-once. A message under way in two deaths is a suspect. Suspects are replayed alone, the oldest first, each noted in the
-store before it leaves: a death then is laid to it, and after three it is dead. What ends well, or fails in any other
-way, is free.
+With a thousand messages in flight, one death says nothing about any of them, so all are replayed at once after the
+first death. A message in flight at two deaths is a suspect. Suspects are replayed alone, the oldest first, and each is
+noted in the store before it leaves. A death during a trial is blamed on the message, and after three deaths it is dead.
+A trial that ends well, or fails in any other way, clears its message.
 
-Why no innocent is blamed: at most one home of the whole run has a trial under way (`turns`), only while all workers
-run, and have for a second, in which one that has died of a message of its own does so again; no home that has suspects
-has anything else under way; and what a trial has ended with is kept before the next one begins. A home without suspects
-had nothing under way in both of the deaths, so what it has now can't have caused both. What is left is another death at
-the very moment of a trial: by another home's first meeting with what is deadly, or from outside. The latter is by
-SIGKILL mostly (kill -9, memory, a supervisor that replaces who hangs), so that counts half, and has to hit the same
-message's trial twice in a row.
+Why no innocent message is blamed: at most one home of the whole run has a trial in progress (`turns`). A trial runs
+only while all workers run and have done so for a second; a worker that has died of a message of its own dies again
+within that time. A home with suspects has nothing else in flight. The result of a trial is stored before the next one
+begins. A home without suspects had nothing in flight at both deaths, so its messages can't have caused both.
 
-What takes long is let go. A death while it is under way still, which it may have caused, counts half, and the next
-trials may take twice as long.
+What remains is another death at the very moment of a trial. One cause is another home that meets a deadly message for
+the first time. The other cause is outside, and then it is mostly SIGKILL (kill -9, memory, a supervisor that replaces a
+stuck worker). So SIGKILL counts half, and has to hit the same message's trial twice in a row.
 
-A home that dies itself can't count: by its marks it finds out who was under way in two of its deaths (`suspicion`),
-and after one it keeps them close (`close_marks`). Must not know what the store has of all this, nor how a message is
-emitted.
+A trial that takes too long is let go. A death while its message is still in flight counts half, because the message may
+have caused it, and the next trials may take twice as long.
+
+A home that dies itself can't count. From its marks it finds which messages were in flight at two of its deaths
+(`suspects`), and after one death it keeps its marks close (`frequent_marks`). Must not know what the store has of all
+this, nor how a message is emitted.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import Any, Final, NamedTuple, Protocol
@@ -45,15 +46,17 @@ from topology.runtime.poison.suspects import (
     suspicion,
 )
 from topology.runtime.poison.turns import Alone, TrialTurns
-from topology.runtime.tasks.pending import Pending, Replays
+from topology.runtime.tasks.pending import Pending
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.values import Loaded, Mark, Trial
 
-ALONE_S: Final = 5.0  # how long a trial may take: what a bolt holds until others come would wait for ever.
-ALONE_LEAST_S: Final = 0.1  # Each one that takes as long halves it, down to this,
-ALONE_MOST_S: Final = 40.0  # and a death while one of those is under way still doubles it, up to this
-ARRIVE_S: Final = 2.0  # how long a source may take to give the next of its suspects again
+# seconds that a trial may take; a bolt that holds inputs until others arrive would hold it for ever
+ALONE_S: Final = 5.0
+ALONE_LEAST_S: Final = 0.1  # seconds: each trial that takes too long halves its limit, down to this
+ALONE_MOST_S: Final = 40.0  # seconds: a death while such a message is in flight doubles the limit, up to this
+ARRIVE_S: Final = 2.0  # seconds that a source may take to emit the next of its suspects again
 TURN_MAX: Final = 100  # trials in one turn
-REMEMBERED_MAX: Final = 100  # deaths that may be told of again
+REMEMBERED_MAX: Final = 100  # deaths that may be reported again
 
 logger = logging.getLogger("kedge")
 
@@ -62,64 +65,51 @@ class Fallen(NamedTuple):
     """A dead worker."""
 
     owner: int
-    killed: bool  # by SIGKILL, whoever sent it; else it has ended by itself
-    ran: bool = True  # False: its tasks were not started, so its death is nobody's fault
-
-
-class Suspected(Protocol):
-    """A spout task, as far as trials see it."""
-
-    component: str
-    task: int
-    emitted: int
-    replays: Replays
-    holds: list[Callable[[], str]]
-
-    def epoch_of(self, tree: Pending) -> str: ...
-    def failed_tree(self, tree: Any, failure: Failure) -> None: ...
-    def wake(self) -> None: ...
+    killed: bool  # True for SIGKILL from any sender; otherwise the process has ended by itself
+    ran: bool = True  # False if its tasks were not started, so that no message caused its death
 
 
 class PausedTrees(Protocol):
-    """What else begins trees here: it stands still while the trials are on."""
+    """Something else that begins trees here. It pauses while trials are on."""
 
     def hold(self) -> None: ...
     def release(self) -> None: ...
 
 
 class Trials:
-    """Of one worker; make it after the part that keeps marks. While `on`, nothing of this home leaves but the message
-    that is tried, and its spouts give what they read to `take`. `begin` it before they read, and have `run` run as a
-    task. `window`: how many messages of one task may be under way at a time.
+    """The trials of one worker. Make it after the part that stores marks.
+
+    While `on`, nothing of this home leaves but the message that is tried, and its spouts pass what they read to `take`.
+    Call `begin` before they read, and run `run` as a task. `window` is how many messages of one task may be in flight.
     """
 
-    def __init__(self, spout_tasks: Mapping[Any, Suspected], group_commit: GroupCommit, *, window: int) -> None:
+    def __init__(self, spout_tasks: Mapping[Any, SpoutTask], group_commit: GroupCommit, *, window: int) -> None:
         self.on = False
         self.turns: TrialTurns = Alone()
         self.others: list[PausedTrees] = []
-        self._spoutings = [*spout_tasks.values()]
+        self._spout_tasks = [*spout_tasks.values()]
         self._keeper = group_commit
         self._notes = TrialNotes(group_commit)
-        self._close_marks = CloseMarks(self._spoutings, group_commit, self._notes, window=window)
+        self._close_marks = CloseMarks(self._spout_tasks, group_commit, self._notes, window=window)
         self._window = window
         self._suspects: list[Pending] = []
         self._running: Pending | None = None
         self._alone_s = self._longest_s = ALONE_S
-        self._let_go: list[Pending] = []  # whose trials took too long, since the last death
+        self._let_go: list[Pending] = []  # messages whose trials took too long, since the last death
         self._ended: asyncio.Future[None] | None = None
         self._fallen: list[int] = []  # owners whose deaths have been counted
         self._deaths = 0  # of other workers, in this life
         self._wake = asyncio.Event()
         self._noted: dict[Key, float] = {}  # messages whose trial was under way when this worker died → deaths
         self._zones: dict[Task, dict[PartitionEpoch, SuspectRange]] = {}  # suspects that are still to come
-        for spout_task in self._spoutings:
-            spout_task.holds.append(partial(self._holds, spout_task))
+        for spout_task in self._spout_tasks:
+            spout_task.pauses.checks.append(partial(self._holds, spout_task))
 
     # -- after a death of this worker
 
     def begin(self, *, killed: bool) -> None:
         """Looks at what the deaths of this worker have left. `killed`: how it died last."""
-        if self._keeper.store is not None and self._spoutings:
+        if self._keeper.store is not None and self._spout_tasks:
             loaded = self._keeper.loaded
             self._look_back(loaded, killed)
             self._close_marks.begin(loaded)
@@ -128,8 +118,8 @@ class Trials:
 
     def _look_back(self, loaded: Loaded, killed: bool) -> None:
         self._notes.load(loaded.trials)
-        found = suspicion(loaded, [(one.component, one.task) for one in self._spoutings], killed=killed)
-        marks = {((one.component, one.task), (one.partition, one.epoch)): one for one in loaded.marks}
+        found = suspicion(loaded, [(spout.component, spout.task) for spout in self._spout_tasks], killed=killed)
+        marks = {((mark.component, mark.task), (mark.partition, mark.epoch)): mark for mark in loaded.marks}
         self._zones = {
             task: {lane: self._zone(marks.get((task, lane))) for lane in lanes} for task, lanes in found.lanes.items()
         }
@@ -141,16 +131,16 @@ class Trials:
         most = UNKEPT_MAX if mark is None else 2 * self._window
         return SuspectRange(mark.newest if mark is not None else None, most, min(UNKEPT_MAX, most))
 
-    def _holds(self, spout_task: Suspected) -> str:
-        """Why this spout reads nothing: while the trials are on, only suspects are to come again."""
+    def _holds(self, spout_task: SpoutTask) -> str:
+        """Return the reason why this spout must not read, or an empty text: during trials only suspects come again."""
         if why := self._close_marks.holds(spout_task):
             return why
         if not self.on or (spout_task.component, spout_task.task) in self._zones:
             return ""
-        return "messages are replayed one at a time, as workers have died while they were under way"
+        return "messages are replayed one at a time, because workers have died while they were in flight"
 
-    def take(self, spout_task: Suspected, trees: Sequence[Pending]) -> None:
-        """What a spout has read while `on`: each is emitted in its turn, or after the trials."""
+    def take(self, spout_task: SpoutTask, trees: Sequence[Pending]) -> None:
+        """Take what a spout has read while `on`. Each message is emitted in its turn, or after the trials."""
         zones = self._zones.get((spout_task.component, spout_task.task), {})
         guilty: list[Pending] = []
         for tree in trees:
@@ -169,7 +159,7 @@ class Trials:
         if not zones:
             self._zones.pop((spout_task.component, spout_task.task), None)
         spout_task.replays.put([tree for tree in trees if tree not in guilty])
-        for tree in guilty:  # found: the others are replayed at once, as after a first death
+        for tree in guilty:  # the cause is found: the others are replayed at once, as after a first death
             self._condemn(tree)
             self._zones.clear()
             self._suspects.clear()
@@ -178,7 +168,8 @@ class Trials:
     # -- after a death of another worker
 
     def died(self, fallen: Fallen | None, trees: Sequence[Any], failure: Failure) -> None:
-        """Another worker is dead, and all these trees fail by it. May be told of one death again, which counts once."""
+        """Fail all these trees, because another worker is dead. A death may be reported more than once, and counts
+        once."""
         counts = 0.0
         if fallen is not None and fallen.owner not in self._fallen:
             self._fallen = [*self._fallen, fallen.owner][-REMEMBERED_MAX:]
@@ -186,9 +177,10 @@ class Trials:
         self._deaths += 1
         messages = [tree for tree in trees if type(tree) is Pending]
         let_go, self._let_go = {id(tree) for tree in self._let_go}, []
-        if not let_go.isdisjoint(map(id, messages)):  # who is tried now was not alone: that may have been it,
+        # the message that is tried now was not alone: the other one may be the cause
+        if not let_go.isdisjoint(map(id, messages)):
             counts = min(counts, KILLED)
-            self._longest_s = min(ALONE_MOST_S, 2 * self._longest_s)  # and has more time now
+            self._longest_s = min(ALONE_MOST_S, 2 * self._longest_s)  # and the next trials may take longer
         elif counts:
             self._longest_s = ALONE_S
         self._alone_s = self._longest_s
@@ -206,23 +198,23 @@ class Trials:
             if tree is guilty:
                 self._condemn(tree)
             else:
-                tree.spout_task.failed_tree(tree, failure)
+                tree.owner.failed_tree(tree, failure)
         known = {id(tree) for tree in self._suspects}
-        replayed = {id(tree) for one in self._spoutings for tree in one.replays.trees()}  # the others are dead by now
+        replayed = {id(tree) for spout in self._spout_tasks for tree in spout.replays.trees()}  # others are dead
         self._suspects += [tree for tree in suspects if id(tree) in replayed - known]
         self._suspects.sort(key=lambda tree: tree.root)
         self._wake.set()
 
     def _condemn(self, tree: Pending) -> None:
-        """It is dead; its row goes with the commit that has its letter."""
-        text = f"workers have died {ceil(tree.deaths)} times while it was under way, the last time while it was alone"
+        """Make a message dead. The commit that has its letter removes its row."""
+        text = f"workers have died {ceil(tree.deaths)} times while it was in flight, the last time while it was alone"
         self._notes.note(self._key_of(tree), None)
-        tree.spout_task.failed_tree(tree, Failure(Reason.DEADLY, tree.spout_task.component, text))
+        tree.owner.failed_tree(tree, Failure(Reason.DEADLY, tree.owner.component, text))
 
     # -- one at a time
 
     async def run(self) -> None:
-        """Tries suspects whenever there are some, until cancelled. Raises StoreBroken."""
+        """Try suspects whenever there are some, until cancelled. Raises StoreBroken."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -234,37 +226,44 @@ class Trials:
                     await self._try_some()
                 finally:
                     self.turns.over()
-            await self._keep()  # the letter of who was found by a death of this worker: what comes now may be the next
+            # the letter of a message that was found by a death of this worker; a later one may be deadly too
+            await self._keep()
             self._end()
 
     def close(self) -> None:
-        """The worker ends; `run` was cancelled, or is about to be."""
+        """Stop. `run` was cancelled, or is about to be."""
         self._close_marks.close()
 
     async def _try_some(self) -> None:
-        """Tries suspects one after the other, until a worker dies; at most so many that others have their turns. One
-        commit has both what a trial has ended with and that the next one begins."""
+        """Try suspects one after the other, until a worker dies; at most TURN_MAX, so that other workers have their
+        turns.
+
+        One commit has both the result of a trial and the beginning of the next one.
+        """
         deaths, alone_s = self._deaths, self._alone_s
         for tree in self._suspects[:TURN_MAX]:
             key = self._key_of(tree)
             self._notes.note(key, Trial(*key, ceil(tree.deaths), running=True))
             await self._keep()
-            if self._deaths == deaths and self._suspects[:1] == [tree]:  # nobody has died meanwhile, nor is it dead
+            # no worker has died meanwhile, and this message is not dead
+            if self._deaths == deaths and self._suspects[:1] == [tree]:
                 self._suspects.pop(0)
                 self._running, self._ended = tree, asyncio.get_running_loop().create_future()
-                tree.spout_task.replays.alone(tree)
+                tree.owner.replays.alone(tree)
                 await asyncio.wait({self._ended}, timeout=alone_s)
-                if not self._ended.done():  # it is under way still, and free
+                if not self._ended.done():  # it is still in flight, and is let go
                     alone_s = self._alone_s = max(ALONE_LEAST_S, alone_s / 2)
                     self._let_go.append(tree)
                 self._running = self._ended = None
             self._notes.note(key, None)
             if self._deaths != deaths:
                 break
-        await self._keep()  # before anybody has the next turn, or it would be blamed for what comes of that
+        # before another worker's turn; otherwise this message would be blamed for what happens in it
+        await self._keep()
 
     async def _arrived(self) -> bool:
-        """Whether there is a suspect; waits for those that a source has to give again, within a bound."""
+        """Return True if there is a suspect. Waits, at most ARRIVE_S each, for those that a source has to emit
+        again."""
         while not self._suspects and self._zones:
             self._wake.clear()
             try:
@@ -284,7 +283,7 @@ class Trials:
         await granted.wait()
 
     def ended(self, trees: Iterable[Any]) -> None:
-        """These are done, dead, or have failed."""
+        """Note that these trees are done, dead, or have failed."""
         gone = {id(tree) for tree in trees}
         if self._ended is not None and id(self._running) in gone and not self._ended.done():
             self._ended.set_result(None)
@@ -292,12 +291,12 @@ class Trials:
 
     def _begin(self) -> None:
         self.on = True
-        for spout_task in self._spoutings:
+        for spout_task in self._spout_tasks:
             spout_task.replays.hold()
         for other in self.others:
             other.hold()
         logger.warning(
-            "workers have died again and again while the same messages were under way: these are replayed one at a "
+            "workers have died repeatedly while the same messages were in flight: these are replayed one at a "
             "time, and new ones wait (%s)",
             REPLAYING_ONE_BY_ONE,
         )
@@ -306,13 +305,13 @@ class Trials:
     def _end(self) -> None:
         self.on = False
         self._noted.clear()
-        for spout_task in self._spoutings:
+        for spout_task in self._spout_tasks:
             spout_task.replays.release()
             spout_task.wake()
         for other in self.others:
             other.release()
-        logger.warning("the messages that were replayed one at a time are done, or dead; the others go on")
+        logger.warning("the messages that were replayed one at a time are done or dead; the others resume")
 
     def _key_of(self, tree: Pending) -> Key:
-        spout_task, message = tree.spout_task, tree.message
+        spout_task, message = tree.owner, tree.message
         return spout_task.component, spout_task.task, message.partition, spout_task.epoch_of(tree), message.id

@@ -1,4 +1,4 @@
-"""Turns: at most one worker of a run has a trial under way (`trials`): who decides it, and who asks.
+"""Turns: at most one worker of a run has a trial in progress (`trials`). Here a turn is requested and granted.
 
 Pure. Must not know messages, processes or sockets.
 """
@@ -7,19 +7,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-# How long all workers have to run before a turn: one that has died of a message of its own reads that again at once,
-# and would die of it while another one's message is tried.
+# Seconds for which all workers have to run before a turn. A worker that died of a message of its own reads it again at
+# once, and would otherwise die of it while another worker's message is tried.
 SETTLED_S: Final = 1.0
 
 
 class TrialTurns(Protocol):
-    """Whose turn it is for a trial, over all workers of the run, as one of them sees it."""
+    """Turns for trials, over all workers of the run, as one worker sees them."""
 
     def want(self, granted: Callable[[], None]) -> None:
-        """`granted` is called once it is this worker's turn, at once or later."""
+        """Request a turn. `granted` is called once it is this worker's turn, at once or later."""
 
     def over(self) -> None:
-        """It is not any more."""
+        """End this worker's turn."""
 
 
 class Alone:
@@ -33,10 +33,11 @@ class Alone:
 
 
 class TurnsOfAll:
-    """Owners ask and give back; `grant` is called with the one whose turn it is, in the order in which they asked.
+    """Turns of all owners. They request turns and give them back. `grant` is called with the owner whose turn it is, in
+    the order of the requests.
 
-    `ready`: whether all workers run, and everybody knows of every death. A turn begins only then, and SETTLED_S after
-    the last of them has `begun`. Call `look` now and then, as nobody tells when that has become so.
+    `ready` returns True if all workers run and each knows of every death. A turn begins only then, and SETTLED_S after
+    the last worker has `begun`. Call `look` now and then, because nothing reports when `ready` changes.
     """
 
     def __init__(self, grant: Callable[[int], None], ready: Callable[[], bool], now: Callable[[], float]) -> None:
@@ -44,25 +45,25 @@ class TurnsOfAll:
         self._ready = ready
         self._now = now
         self._begun_at = now()
-        self._waiting: deque[int] = deque()  # one entry an owner, so as many as there are workers
+        self._waiting: deque[int] = deque()  # one entry per owner, so at most as many as there are workers
         self._holder: int | None = None
 
     def of(self, owner: int) -> "TurnsOfOne":
-        """The turns of one owner that lives in the same process."""
+        """Return the turns of one owner that lives in the same process."""
         return TurnsOfOne(lambda: self.wanted(owner), lambda: self.over(owner))
 
     def begun(self) -> None:
-        """A worker's tasks are started."""
+        """Note that a worker's tasks have started."""
         self._begun_at = self._now()
 
     def wanted(self, owner: int) -> None:
-        """This one asks for its turn."""
+        """Note that this owner requests its turn."""
         if owner not in self._waiting:
             self._waiting.append(owner)
         self.look()
 
     def over(self, owner: int) -> None:
-        """Its turn is over, or it does not want one any more."""
+        """Note that the owner's turn is over, or that it needs none any more."""
         if owner in self._waiting:
             self._waiting.remove(owner)
         if owner == self._holder:
@@ -70,14 +71,14 @@ class TurnsOfAll:
         self.look()
 
     def look(self) -> None:
-        """Begins the next turn, if it can."""
+        """Begin the next turn, if possible."""
         if self._holder is None and self._waiting and self._ready() and self._now() - self._begun_at >= SETTLED_S:
             self._holder = self._waiting.popleft()
             self._grant(self._holder)
 
 
 class TurnsOfOne:
-    """`TrialTurns` of one worker of several: `asks` and `gives_back` tell whoever sees all, who calls `granted`."""
+    """`TrialTurns` of one of several workers. `asks` and `gives_back` tell the supervisor, which calls `granted`."""
 
     def __init__(self, asks: Callable[[], None], gives_back: Callable[[], None]) -> None:
         self._asks = asks
@@ -89,7 +90,7 @@ class TurnsOfOne:
         self._asks()
 
     def granted(self) -> None:
-        """It is this worker's turn."""
+        """Begin this worker's turn."""
         self._granted()
 
     def over(self) -> None:

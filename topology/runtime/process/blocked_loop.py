@@ -1,6 +1,6 @@
-"""Says where a thread stands at this moment: the component, and the line of user code that keeps the loop (F8).
+"""Find where a thread is at this moment: the component, and the line of user code that blocks the loop (F8).
 
-For another thread to call while the loop does not turn. Reads frames and changes nothing; must not know what is done
+Another thread calls this while the loop does not turn. Reads frames and changes nothing. Must not know what is done
 about a blocked loop.
 """
 
@@ -21,22 +21,22 @@ _ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
 _LIBRARIES: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 _CALLS: Final = os.path.join(
     _RUNTIME, "worker", "user_calls.py"
-)  # its functions have the component's name as a parameter
-_TASK: Final = re.compile(r"([A-Za-z0-9_-]{1,64})\.[0-9]+(?: .*)?")  # what the runtime calls its asyncio tasks
+)  # the first parameter of its functions is the component's name
+_TASK: Final = re.compile(r"([A-Za-z0-9_-]{1,64})\.[0-9]+(?: .*)?")  # the runtime's names of asyncio tasks
 
 
 def where(thread_id: int, loop: asyncio.AbstractEventLoop | None = None) -> str:
-    """Like "component 'parse', examples/x.py:17 in process"; empty where nothing can be told. Never raises.
+    """Return for example "component 'parse', examples/x.py:17 in process"; empty if nothing can be found. Never raises.
 
-    `loop` is that thread's: it knows the running task's name, where an awaited call has no frame of ours around it.
+    `loop` is that thread's loop: it knows the running task's name, if no frame of ours is around an awaited call.
     """
     try:
         frame = sys._current_frames().get(thread_id)
         frames = list(_outwards(frame))
-        component = next((name for one in frames if (name := _component(one))), "") or _of_task(loop)
+        component = next((name for outer in frames if (name := _component(outer))), "") or _of_task(loop)
         parts = [f"component {component!r}"] if component else []
         return ", ".join([*parts, *_lines(frames)])
-    except Exception:  # the thread goes on meanwhile, and a beat has to leave whatever its frames are like
+    except Exception:  # the thread runs on meanwhile, and a beat must leave whatever the frames look like
         return ""
 
 
@@ -47,7 +47,8 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _component(frame: FrameType) -> str:
-    """Asks for locals of the runtime's own frames alone: what is asked for is kept until the frame ends."""
+    """Return the component of a frame. Asks only our own frames for locals, because locals are kept until the frame
+    ends."""
     code = frame.f_code
     if not code.co_filename.startswith(_RUNTIME):
         return ""
@@ -68,11 +69,11 @@ def _of_task(loop: asyncio.AbstractEventLoop | None) -> str:
 
 
 def _lines(frames: list[FrameType]) -> list[str]:
-    """The innermost line that is neither ours nor asyncio's; where that is in a library, the user's line before it."""
-    outside = [one for one in frames if not one.f_code.co_filename.startswith((_RUNTIME, _ASYNCIO, "<"))]
+    """Return the innermost line outside the runtime and asyncio. If it is in a library, return the user's line too."""
+    outside = [place for place in frames if not place.f_code.co_filename.startswith((_RUNTIME, _ASYNCIO, "<"))]
     if not outside:
         return [_line(frames[0])] if frames else []
-    user = next((one for one in outside if not one.f_code.co_filename.startswith(_LIBRARIES)), None)
+    user = next((place for place in outside if not place.f_code.co_filename.startswith(_LIBRARIES)), None)
     if user is None or user is outside[0]:
         return [_line(outside[0])]
     return [_line(user), f"which runs {_line(outside[0])}"]

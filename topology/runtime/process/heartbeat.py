@@ -1,8 +1,8 @@
-"""A worker's end of the control socket: a thread that reads orders, and one that says what there is to say.
+"""A worker's end of the control socket: one thread reads orders, and one sends messages.
 
-Threads, because a loop that is busy or blocked must starve neither (F8): the writer sends beats, which tell whether the
-loop turns, and snapshots. Nothing here waits for the loop, and the loop never waits for the socket. It must not know
-what orders mean.
+They are threads because a busy or blocked loop must starve neither (F8). The writer sends beats, which show if the loop
+turns, and snapshots. Nothing here waits for the loop, and the loop never waits for the socket. Must not know what
+orders mean.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from topology.runtime.control.messages import (
 )
 from topology.user_frames import described
 
-LOGS_MAX: Final = 10_000  # entries of the log that may wait to be sent; all other words are answers, and so few
+LOGS_MAX: Final = 10_000  # log entries that may wait to be sent; all other messages are answers, so there are few
 TEXT_MAX: Final = 10_000  # characters of one text
-BLOCKED_S: Final = 1.0  # a loop that has not turned for so long is called blocked
-SNAPSHOT_TRIES: Final = 5  # of one snapshot, which is taken while the loop changes what it reads
-# A busy loop lets go of the interpreter's lock at each turn, for microseconds, and has it again before a thread that
-# waits for it is awake; and as that one was woken, it does not ask to be let in. So it may starve for seconds. The loop
-# gives way so often, and for so long: a thousandth of its time.
+BLOCKED_S: Final = 1.0  # seconds without a turn after which a loop is called blocked
+SNAPSHOT_TRIES: Final = 5  # attempts at one snapshot, which is taken while the loop changes what it reads
+# A busy loop releases the interpreter's lock at each turn for microseconds, and takes it back before a waiting thread
+# is awake. The thread was woken, so it does not ask for the lock again. So it may starve for seconds. Therefore the
+# loop yields every TURN_S seconds for GIVE_WAY_S: a thousandth of its time.
 TURN_S: Final = 0.1
 GIVE_WAY_S: Final = 0.0001
 _READ_BYTES: Final = 64 * 1024
@@ -47,19 +47,19 @@ _ERROR: Final = 40
 
 
 def safe(text: str) -> str:
-    """Text that can be sent: a lone surrogate is escaped, and what is too long is cut."""
+    """Return a text that can be sent: lone surrogates are escaped, and a long text is cut."""
     if len(text) > TEXT_MAX:
         text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX:,} more characters)"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Heartbeat:
-    """Both threads. `say`, `log` and `sent` may be called by any thread.
+    """Both threads. Any thread may call `say`, `log` and `sent`.
 
     clock     Monotonic seconds; any thread may ask.
-    where     What the loop's thread is doing, in a few words; asked by the writer, where the loop is blocked.
-    answered  Is given Noted and Incarnations by the reader, since the loop may wait for them.
-    gone      Called by the reader, once, where the supervisor is gone: with why, for people.
+    where     Returns what the loop's thread is doing, in a few words. The writer asks if the loop is blocked.
+    answered  Gets Noted and Incarnations from the reader, because the loop may wait for them.
+    gone      Called by the reader once, if the supervisor is gone, with the reason for people.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Heartbeat:
         answered: Callable[[Noted | Incarnations], None],
         gone: Callable[[str], None],
     ) -> None:
-        self.snapshot: Callable[[], bytes] | None = None  # makes what Metrics carries; None: there is nothing yet
+        self.snapshot: Callable[[], bytes] | None = None  # makes the content of Metrics; None before there is any
         self.commits: Callable[[], int] = lambda: 0  # of the store
         self._connection = connection
         self._clock = clock
@@ -80,18 +80,19 @@ class Heartbeat:
         self._gone = gone
         self._unpacker = Unpacker(orders=True)
         self._waiting: queue.SimpleQueue[Word | threading.Event] = queue.SimpleQueue()
-        self._dropped = 0  # entries of the log that found no room
-        self._left = False  # whether the reader has met the end
-        self._over = False  # whether the last word was sent
+        self._dropped = 0  # log entries that found no room
+        self._left = False  # True after the reader has met the end
+        self._over = False  # True after the last message was sent
         self._told_problem = False
         self._lock = threading.Lock()
-        self._early: list[Order] = []  # orders that came before there was a loop to obey them
+        self._early: list[Order] = []  # orders that came before a loop could obey them
         self._deliver: Callable[[Order], None] | None = None
-        self._turned = clock()  # when the loop turned last, or was begun to be waited for
+        self._turned = clock()  # when the loop turned last, or when the wait for its first turn began
         self._woke = self._turned
 
     def begin(self) -> Begin | None:
-        """The first message; blocks until it is there. None where the supervisor is gone. Called before `start`."""
+        """Return the first message. Blocks until it arrives. Returns None if the supervisor is gone. Call it before
+        `start`."""
         while not self._early:
             try:
                 data = self._connection.recv(_READ_BYTES)
@@ -106,14 +107,14 @@ class Heartbeat:
         return first
 
     def start(self) -> None:
-        """Starts both threads; they end with the process."""
+        """Start both threads; they end with the process."""
         self._turned = self._woke = self._clock()
         threading.Thread(target=self._read, name="kedge control reader", daemon=True).start()
         threading.Thread(target=self._write, name="kedge control writer", daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, received: Callable[[Order], None]) -> None:
-        """From now on orders are given to `received` on this loop, in order, and it is watched whether it turns. The
-        loop gives way to threads now and then: see GIVE_WAY_S."""
+        """Pass orders to `received` on this loop, in order, from now on, and watch if the loop turns. The loop yields
+        to threads now and then: see GIVE_WAY_S."""
 
         def deliver(order: Order) -> None:
             try:
@@ -135,26 +136,26 @@ class Heartbeat:
             self._early.clear()
             self._deliver = deliver
 
-    # -- what is said
+    # -- messages
 
     def say(self, word: Word) -> None:
-        """Puts a word behind those that wait to be sent."""
+        """Queue a message."""
         if isinstance(word, Log | Refused) and self._waiting.qsize() >= LOGS_MAX:
             self._dropped += 1
             return
         self._waiting.put(word)
 
     def log(self, level: int, text: str) -> None:
-        """Says an entry of the log; counts it where too many wait. How many were not sent is told later."""
+        """Queue a log entry. If too many wait, only count it; a later entry says how many were not sent."""
         self.say(Log(level, safe(text)))
 
     def say_alone(self, word: Word) -> None:
-        """Sends a word from the calling thread, where the writer was not started. It is the last one."""
-        with contextlib.suppress(OSError):  # nobody listens
+        """Send the last message from the calling thread, if the writer was not started."""
+        with contextlib.suppress(OSError):  # no process listens
             self._send(word)
 
     def sent(self, timeout_s: float) -> bool:
-        """Waits until all that was said so far is in the socket, at most so long. Whether it is."""
+        """Wait until all messages so far are in the socket, at most `timeout_s`. Return True if they are."""
         mark = threading.Event()
         self._waiting.put(mark)
         return mark.wait(timeout_s)
@@ -170,7 +171,7 @@ class Heartbeat:
             while data := self._connection.recv(_READ_BYTES):
                 for order in self._orders(data):
                     self._take(order)
-        except OSError as error:  # a reset, where it has died with words of ours unread
+        except OSError as error:  # a reset: the supervisor died with unread messages of ours
             why = f"the supervisor is gone ({described(error)})"
         except Exception as error:
             why = f"the control socket can't be read: {described(error)}"
@@ -190,7 +191,7 @@ class Heartbeat:
     # -- the writer
 
     def _write(self) -> None:
-        """Ends where nobody listens any more; what that means is for the reader to say."""
+        """Send messages until no process listens any more; the reader reports that."""
         beat_at = metrics_at = self._clock()
         try:
             while not self._left:
@@ -219,7 +220,7 @@ class Heartbeat:
             self._over = True
         elif self._dropped and self._waiting.qsize() < LOGS_MAX // 2:
             dropped, self._dropped = self._dropped, 0
-            self._send(Log(_WARNING, f"{dropped:,} entries of this worker's log had no room, and are left out"))
+            self._send(Log(_WARNING, f"{dropped:,} entries of this worker's log had no room and were left out"))
 
     def _send(self, word: Word) -> None:
         if self._over:
@@ -227,11 +228,12 @@ class Heartbeat:
         try:
             data = packed(word)
         except (ValueError, TypeError, OverflowError) as error:
-            data = packed(Log(_ERROR, f"a {type(word).__name__} can't be said: {described(error)}"))
+            data = packed(Log(_ERROR, f"a {type(word).__name__} can't be sent: {described(error)}"))
         self._connection.sendall(data)
 
     def _note_stall(self, now: float) -> None:
-        """Where this thread was held up too, it was not the loop that stood still but the process (A10)."""
+        """Shift the loop's last turn if this thread was late too: then the whole process was paused, not the loop
+        (A10)."""
         late_s = now - self._woke
         if late_s > BLOCKED_S:
             self._turned += late_s
@@ -242,7 +244,7 @@ class Heartbeat:
         return Beat(blocked_s, safe(self._where())) if blocked_s > BLOCKED_S else Beat()
 
     def _send_snapshot(self) -> None:
-        """Made here, beside the loop, which goes on changing what is read."""
+        """Make and send a snapshot here, beside the loop, which changes meanwhile what is read."""
         problem: Exception | None = None
         for _ in range(SNAPSHOT_TRIES):
             if self.snapshot is None:

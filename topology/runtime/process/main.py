@@ -1,7 +1,7 @@
-"""A worker process, from its first line to its last: makes the topology anew, runs its tasks, does what it is told.
+"""A worker process, from its first line to its last: build the topology again, run its tasks, and obey the supervisor.
 
-`spawning.command` starts it; `pulse` brings the supervisor's orders and takes away what is said. The order of start-up
-and of every way to end is written here. Must not know how a supervisor decides.
+`worker_command.command` starts it. `heartbeat` brings the supervisor's orders and sends messages to it. This module has
+the order of start-up and of every way to end. Must not know how a supervisor decides.
 """
 
 import asyncio
@@ -46,32 +46,35 @@ from topology.storage.store import StoreBroken
 from topology.text import open_standard_streams, write_line
 from topology.user_frames import described, text_of
 
-GONE_S: Final = 2.0  # how long a worker whose supervisor is gone may take to close
-SWITCH_S: Final = 0.0005  # as long as half a slice: threads of sinks get their turn beside a loop that is busy
-END_S: Final = 2.0  # how long the interpreter may take to end: threads of the user's may be left
+GONE_S: Final = 2.0  # seconds that a worker whose supervisor is gone may take to close
+SWITCH_S: Final = 0.0005  # seconds: threads of sinks get their turn beside a busy loop
+END_S: Final = 2.0  # seconds that the interpreter may take to end: threads of the user may be left
 DONE, GONE, NO_START, DIED = 0, 1, 3, 70  # exit statuses
-_BROKEN: Final = (StoreBroken, WorkerError)  # what is around a process, and no part of ours
+_BROKEN: Final = (StoreBroken, WorkerError)  # failures around a process, not in our code
 
 logger = logging.getLogger("kedge")
 
 
 def main(fd: int) -> NoReturn:
-    """Lives the whole life of a worker. Ends the process."""
+    """Live the whole life of a worker. Ends the process."""
     _leave_signals_to_the_supervisor()
     open_standard_streams()
     sys.setswitchinterval(SWITCH_S)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Several processes share it: none breaks into another's line, with PYTHONUNBUFFERED neither.
+            # Several processes share it: none breaks into another's line, even with PYTHONUNBUFFERED.
             stream.reconfigure(line_buffering=True, write_through=False)
     connection = socket.socket(fileno=fd)
-    connection.set_inheritable(False)  # a bolt's children must neither read keys nor keep the socket open (S15)
+    connection.set_inheritable(False)  # a bolt's children must not read keys, nor keep the socket open (S15)
     sys.exit(WorkerProcess(connection).run())
 
 
 def _leave_signals_to_the_supervisor() -> None:
-    """They come to the whole process group, blocked so far. Handlers that do nothing, since programs that bolts start
-    inherit SIG_IGN, and get the default back in place of a handler; what they fork gets it here."""
+    """Ignore the signals that end a run: they reach the whole process group, and have been blocked so far.
+
+    The handlers do nothing. They are not SIG_IGN, which programs that bolts start would inherit; instead of a handler
+    such programs get the default. A fork of this process gets the default here.
+    """
     both = (signal.SIGINT, signal.SIGTERM)
     for number in both:
         signal.signal(number, lambda *_: None)
@@ -80,31 +83,32 @@ def _leave_signals_to_the_supervisor() -> None:
 
 
 def _take_signals_back() -> None:
-    """In a copy of this process, `multiprocessing`'s say: whoever has made it may want to end it."""
+    """Restore the default handlers in a fork of this process, for example by `multiprocessing`. Its maker may want to
+    end it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end_soon(status: int) -> None:
-    """Lets the interpreter end as interpreters do, so that what users have registered runs; but not for ever: tasks and
-    threads of theirs may be left."""
+    """Let the interpreter end in its usual way, so that what users have registered runs. End the process after END_S,
+    because the user's tasks and threads may be left."""
     last = threading.Timer(END_S, os._exit, (status,))
     last.daemon = True
     last.start()
 
 
 class WorkerProcess:
-    """One life. Everything runs in the main thread, but for `_supervisor_gone` and what `Heartbeat` says of its
-    threads.
+    """One life. Everything runs in the main thread, except `_supervisor_gone` and the threads that `Heartbeat`
+    describes.
 
-    The socket's end of file is how it learns that the supervisor is gone, however that died. PR_SET_PDEATHSIG would
-    not do: it fires when the *thread* that has started this process ends, and on Linux only.
+    The socket's end of file shows that the supervisor is gone, however it died. PR_SET_PDEATHSIG would not do: it fires
+    when the *thread* that has started this process ends, and on Linux only.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life: WorkerLoop | None = None
-        self._over = False  # whether the end of file means nothing any more
+        self._over = False  # True if the end of file means nothing any more
         self._thread = threading.get_ident()
         self.pulse = Heartbeat(
             connection,
@@ -115,7 +119,7 @@ class WorkerProcess:
         )
 
     def run(self) -> int:
-        """Returns the exit status; ends the process itself where there is nothing to wait for."""
+        """Return the exit status. Ends the process itself if there is nothing to wait for."""
         begin = self.pulse.begin()
         if begin is None:
             os._exit(GONE)
@@ -166,19 +170,19 @@ class WorkerProcess:
         self.pulse.sent(END_S)
 
     def _cannot_start(self, error: BaseException) -> int:
-        """Says so, with the traceback of what user code has raised."""
+        """Report the error, with the traceback of what user code raised."""
         if not isinstance(error, KedgeError):
             made = StartError(f"the topology could not be made: {described(error)}", code=WORKER_TOPOLOGY_RAISED)
             made.trace = Failure(Reason.RAISED, "", "", error).traceback()
             error = made
-        kind = next(one.__name__ for one in type(error).__mro__ if one.__module__ == KedgeError.__module__)
+        kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == KedgeError.__module__)
         code = str(error.code or "")
         self._last_word(CannotStart(kind, safe(text_of(error)), code, safe(error.next), safe(error.users_trace())))
         _end_soon(NO_START)
         return NO_START
 
     def _no_threads(self, error: Exception) -> NoReturn:
-        """Says so from here, as no thread can, and ends the process: libzmq would abort it."""
+        """Report the error from here, because no thread can, and end the process: libzmq would abort it."""
         refused = error if isinstance(error, StartError) else no_room(described(error))
         self.pulse.say_alone(CannotStart("StartError", safe(text_of(refused)), str(refused.code), safe(refused.next)))
         os._exit(NO_START)
@@ -187,8 +191,10 @@ class WorkerProcess:
         self.lent.answered(order)
 
     def _supervisor_gone(self, why: str) -> None:
-        """Called by the reader's thread: closes what it can, and ends the process whatever the loop does; but not while
-        an extension in C keeps the interpreter's lock to itself."""
+        """Close what can be closed, and end the process, whatever the loop does. The reader's thread calls this.
+
+        It does not work while an extension in C keeps the interpreter's lock.
+        """
         if self._over:
             return
         life = self._life
@@ -202,7 +208,7 @@ class WorkerProcess:
         os._exit(GONE)
 
     def _callback_raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of the runtime that raises is as dead as a task of it (A14); others are the user's."""
+        """Treat a callback of the runtime that raises like a task that dies (A14). Other callbacks are the user's."""
         error = context.get("exception")
         callback = getattr(context.get("handle"), "_callback", None)
         module = getattr(getattr(callback, "func", callback), "__module__", None) or ""
@@ -211,14 +217,15 @@ class WorkerProcess:
         loop.default_exception_handler(context)
 
     def die(self, error: BaseException) -> NoReturn:
-        """Ends the process at once for what is wrong in the runtime: what it had is lost, and others are told to replay
-        (A14, F7). Says why first, where the socket takes it."""
+        """End the process at once, because something in the runtime is wrong. What it had is lost, and the other
+        workers replay (A14, F7). Reports the reason first, if the socket accepts it."""
         frames = Failure(Reason.RAISED, "", "", error).traceback()
         text = f"a part of the runtime has died: {described(error)} ({RUNTIME_FAILED})"
-        if isinstance(error, WorkerError) and error.code is not None:  # what user code depends on, and no part of ours
+        # user code depends on it, and it is no part of ours
+        if isinstance(error, WorkerError) and error.code is not None:
             text = f"{error} ({error.code})"
-        told = self._life is not None and error is self._life.worker.broken and isinstance(error, _BROKEN)
-        if not told:
+        reported = self._life is not None and error is self._life.worker.broken and isinstance(error, _BROKEN)
+        if not reported:
             self.pulse.say(Log(logging.ERROR, cut(text), cut(frames.rstrip())))
         self.pulse.sent(END_S / 2)
         if self._life is not None:
@@ -227,7 +234,7 @@ class WorkerProcess:
 
 
 def planned_from(begin: Begin) -> Plan:
-    """The plan of the topology that the loader makes. Raises what its code raises, and DeclarationError."""
+    """Return the plan of the topology that the loader builds. Raises what its code raises, and DeclarationError."""
     sys.path[:] = begin.sys_path
     module, _, function = begin.loader.partition(":")
     load: Callable[..., Any] = getattr(importlib.import_module(module), function)
@@ -237,8 +244,11 @@ def planned_from(begin: Begin) -> Plan:
 
 
 class _Heard(logging.Handler):
-    """Sends entries of the log to the supervisor, which shows them. Never blocks and never raises. In a copy of this
-    process, `multiprocessing`'s say, no thread is there that would send them: they go to stderr as text."""
+    """A log handler that sends entries to the supervisor, which shows them. Never blocks and never raises.
+
+    A fork of this process, for example by `multiprocessing`, has no thread that would send them. There, entries go to
+    stderr as text.
+    """
 
     def __init__(self, pulse: Heartbeat) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""What a worker process does on its loop: builds, opens, and obeys its supervisor's orders, one after the other.
+"""The loop of a worker process: build, open, and obey the supervisor's orders, one after the other.
 
-Orders come from `pulse`, and answers go back through it. Must not know threads, signals, or how the process ends.
+Orders come from `heartbeat`, and answers go back through it. Must not know threads, signals, or how the process ends.
 """
 
 import asyncio
@@ -64,6 +64,7 @@ from topology.runtime.run import run_dir
 from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.telemetry import metrics
 from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.context import RunContext
 from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.shutdown import CLOSE_S
 from topology.runtime.worker.worker import Worker
@@ -72,17 +73,17 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken
 from topology.user_frames import described
 
-CHECK_S: Final = 0.25  # between two looks at whether the links have overlooked something
+CHECK_S: Final = 0.25  # seconds between two looks for something that the links have overlooked
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class WorkerLoop:
-    """One worker between Begin and its last word. Make it in a running loop. Raises StartError where its address can't
-    be bound, and whatever the making of the worker raises; nothing is left bound then.
+    """One worker between Begin and its last message. Make it in a running loop.
 
-    `die` is called with what has broken in the runtime, and ends the process. `unlink` and `leave` may be called by any
-    thread, and `closed` be waited for by any.
+    Raises StartError if its address can't be bound, and what the making of the worker raises; then nothing is left
+    bound. `die` is called with an error in the runtime, and ends the process. Any thread may call `unlink` and `leave`,
+    and wait for `closed`.
     """
 
     def __init__(
@@ -94,10 +95,9 @@ class WorkerLoop:
         die: Callable[[BaseException], NoReturn],
     ):
         self.closed = threading.Event()
-        self.ready = False  # whether all is open, and the supervisor knows
-        self.abandoned = False  # whether there is nobody any more who could be answered
-        self._pulse = pulse
-        self._die = die
+        self.ready = False  # True if all is open, and the supervisor knows it
+        self.abandoned = False  # True if no process is left to answer
+        self._pulse, self._die = pulse, die
         self.loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -120,14 +120,9 @@ class WorkerLoop:
                 plan,
                 worker=begin.worker,
                 incarnation=begin.incarnations[0],
-                renew=lent.renew,
-                topology_id=begin.topology_id or plan.topology,
+                context=_context_of(begin, plan, lent, self.loop),
                 store=store,
-                folder=ComponentFolder(Path(begin.folder)) if begin.folder else no_folder,
-                clock=LoopClock(self.loop),
                 random=random,
-                notes=lent,
-                key=begin.key,
                 reporter=Reporter(),
                 wiring=Wiring(
                     begin.run,
@@ -153,7 +148,7 @@ class WorkerLoop:
         self._check()
 
     async def live(self) -> None:
-        """Opens, runs, and closes everything. Raises what keeps it from starting, once that is closed."""
+        """Open, run and close everything. Raises what keeps the worker from starting, after everything is closed."""
         try:
             await self._open()
             if not self._closing.is_set():
@@ -166,12 +161,12 @@ class WorkerLoop:
                     self._summaries = self.worker.summaries()
         finally:
             await self._close()
-        if isinstance(self.worker.broken, StoreBroken):  # found at its last commit: nobody may take this for done
+        if isinstance(self.worker.broken, StoreBroken):  # found at its last commit: this must not count as done
             self._die(self.worker.broken)
 
     async def _open(self) -> None:
-        """Opens every component, unless it is told to close meanwhile. An `open` that ignores its cancellation is left
-        behind after CLOSE_S."""
+        """Open every component, unless the worker is closed meanwhile. An `open` that ignores its cancellation is
+        abandoned after CLOSE_S."""
         opening = self.loop.create_task(self.worker.open(), name="open")
         closing = self.loop.create_task(self._closing.wait())
         try:
@@ -196,30 +191,30 @@ class WorkerLoop:
         self.loop.call_later(CHECK_S, self._check)
 
     def last_word(self) -> Closed:
-        """What there is to say once all is closed."""
-        said = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
+        """Return the last message, after all is closed."""
+        summaries = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
         worker, caught_up = self.worker, self.worker.markings.caught_up
         kept = worker.kept and (caught_up or not worker.group_commit.loaded.deaths)
-        return Closed(metrics.packed(worker.snapshot()), worker.aborted, said, kept, caught_up)
+        return Closed(metrics.packed(worker.snapshot()), worker.aborted, summaries, kept, caught_up)
 
     def abandon(self) -> None:
-        """Closes without a word: nobody listens any more."""
+        """Close without a message, because no process listens any more."""
         self.abandoned = True
         self._closing.set()
 
     def unlink(self) -> None:
-        """Takes this worker's socket away; the directory stays, as another may come. May be called twice."""
+        """Remove this worker's socket. The directory stays, because another worker may come. May be called twice."""
         with contextlib.suppress(OSError):
             os.unlink(self._address.removeprefix("ipc://"))
 
     def leave(self) -> None:
-        """Takes this worker's files away, and the run's directory with the last of them: nobody else will."""
+        """Remove this worker's files, and the run's directory with the last of them, because no other process will."""
         run_dir.leave(self._directory, self._address)
 
     # -- orders
 
     def _obey(self, order: Order) -> None:
-        """Does what it is told; called on the loop, in order. What takes its time is a task of its own."""
+        """Obey an order. Called on the loop, in order. Slow work gets a task of its own."""
         match order:
             case Probe(number):
                 self._pulse.say(Status(number, _encode(self.worker.status())))
@@ -248,13 +243,13 @@ class WorkerLoop:
             case Close():
                 self._closing.set()
             case _:
-                raise ValueError(f"a {type(order).__name__} is no order for a worker that has begun")
+                raise ValueError(f"unexpected order for a running worker: {type(order).__name__}")
 
     def _join(self, order: Join) -> None:
         for at in order.peers:
             self._joined.add(at.worker)
             self.worker.peers.join(at.worker, at.owner, at.address)
-        if not order.peers and self.worker.peers.linked:  # nobody is going to welcome it
+        if not order.peers and self.worker.peers.linked:  # no peer is going to welcome it
             self._linked()
 
     def _linked(self) -> None:
@@ -263,7 +258,7 @@ class WorkerLoop:
     def _recovered(self, owner: int, left: int) -> None:
         self._pulse.say(Recovered(owner, left))
 
-    # -- what takes its time
+    # -- slow work
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.loop.create_task(work, name=name)
@@ -287,8 +282,8 @@ class WorkerLoop:
         self._pulse.say(SourcesEnded())
 
     async def _tell_broken(self) -> None:
-        """A source that has raised ends the run, and so does a sink whose file is damaged, as it would be for this
-        one's successor; a dead task of the runtime ends this process, at once (A14)."""
+        """Report what ends the run: a source that raised, or a sink whose file is damaged, as it would be for a
+        successor too. A dead task of the runtime ends this process at once (A14)."""
         await self.worker.stopping.wait()
         broken = self.worker.broken
         code = str(broken.code or "") if isinstance(broken, KedgeError) else ""
@@ -298,14 +293,25 @@ class WorkerLoop:
 
 
 def _address_of(begin: Begin, random: Random) -> str:
-    """Where this life binds."""
+    """Return the address that this life binds."""
     if begin.links != "ipc":
         return begin.links
     return run_dir.socket_path(begin.directory, begin.worker, begin.incarnations[0], random)
 
 
+def _context_of(begin: Begin, plan: Plan, lent: SupervisorNotes, loop: asyncio.AbstractEventLoop) -> RunContext:
+    return RunContext(
+        topology_id=begin.topology_id or plan.topology,
+        key=begin.key,
+        renew=lent.renew,
+        clock=LoopClock(loop),
+        notes=lent,
+        folder=ComponentFolder(Path(begin.folder)) if begin.folder else no_folder,
+    )
+
+
 def _store_of(begin: Begin) -> SqliteStore | None:
-    """The store of this life, which the supervisor has found to be sound. Raises StartError."""
+    """Return the store of this life, which the supervisor has checked. Raises StartError."""
     if not begin.store:
         return None
     return SqliteStore(DiskFiles(), Path(begin.store), owner=(begin.worker, begin.incarnations[0]), checked=True)

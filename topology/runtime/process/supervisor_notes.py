@@ -1,6 +1,6 @@
-"""What a supervisor keeps for a worker process: notes, and the incarnations that it may take next.
+"""Notes and incarnations that a supervisor keeps for a worker process.
 
-Asked for by the loop, which waits here, and answered by the thread that reads the control socket. Must not know either.
+The loop asks for them and waits here; the thread that reads the control socket answers. Must not know either.
 """
 
 import itertools
@@ -14,19 +14,18 @@ from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnati
 
 
 class SupervisorNotes:
-    """Satisfies `topology.components.Notes`; `renew` is what a `RootSource` wants. Any thread may call."""
+    """A `topology.components.Notes`. `renew` fits a `RootSource`. Any thread may call."""
 
     def __init__(self, begin: Begin, say: Callable[[Word], None]) -> None:
         self._say = say
         self._spare = deque(begin.incarnations[1:])
         self._notes = dict(begin.notes)
         self._numbers = itertools.count(1)
-        self._asked: dict[
-            int, tuple[threading.Event, list[Noted]]
-        ] = {}  # number → until it is answered, and the answer
+        # Number → the event of the answer, and the answer if it is a problem.
+        self._asked: dict[int, tuple[threading.Event, list[Noted]]] = {}
 
     def renew(self) -> int:
-        """The next incarnation, which is durably counted already. Blocks for nothing. Raises StartError where none is
+        """Return the next incarnation, which is already durably counted. Does not block. Raises StartError if none is
         left."""
         try:
             incarnation = self._spare.popleft()
@@ -39,10 +38,12 @@ class SupervisorNotes:
         return self._notes.get(name)
 
     def set(self, name: str, text: str) -> None:
-        """Blocks until the supervisor has made it durable. Raises NotesAway where it can't now, and
-        StartError where it never can. One that is stopped, or
-        whose terminal takes nothing, is waited for: what bounds that is that its process is there, as the end of the
-        control socket's file ends this one (F68)."""
+        """Store a note. Blocks until the supervisor has made it durable.
+
+        Raises NotesAway if the supervisor can't store it now, and StartError if it never can. Waits for a supervisor
+        that is stopped, or whose terminal accepts nothing. The wait ends with the supervisor's process, because the end
+        of the control socket's file ends this process too (F68).
+        """
         number = next(self._numbers)
         event, problems = threading.Event(), list[Noted]()
         self._asked[number] = event, problems
@@ -56,7 +57,7 @@ class SupervisorNotes:
         self._notes[name] = text
 
     def answered(self, order: Noted | Incarnations) -> None:
-        """Takes an answer. Called by the reader's thread; never blocks."""
+        """Take an answer. The reader's thread calls this; never blocks."""
         if isinstance(order, Incarnations):
             self._spare.extend(order.spare)
             return

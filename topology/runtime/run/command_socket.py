@@ -1,8 +1,9 @@
-"""How commands reach a run that is under way: a socket in its state directory, for its user only (S16, S17).
+"""Commands to a run in progress, over a socket in its state directory, for its user only (S16, S17).
 
-Here is what they say to each other, where the socket is, and the run's end of it. Each message is one msgpack object of
-a known type behind its length: nothing is unpickled, and whoever says anything else is hung up on. Every connection,
-message and wait has a bound, so that no client holds up the run. Must not know what draining or a dead letter is.
+This module has the messages, the place of the socket, and the run's end of it. Each message is one msgpack object of a
+known type after its length. Nothing is unpickled, and a client that sends anything else is disconnected. Every
+connection, message and wait has a bound, so that no client holds up the run. Must not know what draining or a dead
+letter is.
 """
 
 import asyncio
@@ -25,20 +26,21 @@ from topology.runtime.run.run_dir import RunDir
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.user_frames import described
 
-SOCKET: Final = "socket"  # its name in the state directory,
-ELSEWHERE: Final = "socket.at"  # and that of a file with its path, where it can't be there
-PATH_MAX: Final = 103  # bytes of a socket's path, on every system
+SOCKET: Final = "socket"  # its name in the state directory
+# the name of a file with the socket's path, if the socket can't be in the state directory
+ELSEWHERE: Final = "socket.at"
+PATH_MAX: Final = 103  # bytes of a socket's path that every system accepts
 SOCKET_IN_RUNDIR: Final = "0-0-00000000.sock"  # a name that a sweep of run directories knows
-CLIENTS_MAX: Final = 16  # at once; others are told so, and hung up on
-ACCEPTED_MAX: Final = 8  # in one turn of the loop
+CLIENTS_MAX: Final = 16  # at once; further clients get an error and are disconnected
+ACCEPTED_MAX: Final = 8  # connections accepted in one turn of the loop
 REQUEST_BYTES_MAX: Final = 1024 * 1024
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
-ASK_S: Final = 10.0  # how long a client may take to ask,
-READ_S: Final = 10.0  # and to read an answer
-GOING_S: Final = 0.5  # between two accounts of a run that is about to end
-LAST_S: Final = 2.0  # how long clients may take to hear how it ended
-AGAIN_S: Final = 1.0  # until connections are taken again, once there was no descriptor for one
-LETTERS_MAX: Final = 1_000  # that one answer lists
+ASK_S: Final = 10.0  # seconds that a client may take to send its request
+READ_S: Final = 10.0  # seconds that a client may take to read an answer
+GOING_S: Final = 0.5  # seconds between two reports of a run that is about to end
+LAST_S: Final = 2.0  # seconds that clients may take to read how the run ended
+AGAIN_S: Final = 1.0  # seconds until connections are accepted again, after there was no descriptor for one
+LETTERS_MAX: Final = 1_000  # letters that one answer lists
 
 logger = logging.getLogger("kedge")
 
@@ -56,33 +58,34 @@ class _Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Stop(_Said, frozen=True):
-    """End the run: drain for its drain_timeout_s, drain however long that takes, or at once. Answered by Going, again
-    and again, and then by Ended."""
+    """End the run: drain for its drain_timeout_s, drain for as long as it takes, or end at once. Answered by Going,
+    repeatedly, and then by Ended."""
 
     how: How
 
 
 class Going(_Said, frozen=True):
-    """The run is about to end: what is under way, in a sentence."""
+    """The run is about to end: what is in flight, in a sentence."""
 
     text: str
 
 
 class Ended(_Said, frozen=True):
-    """The run has ended and has given its state directory back. As in its Report; `problem` is why it failed."""
+    """The run has ended and has released its state directory. The fields are as in its Report; `problem` is why it
+    failed."""
 
     ended: str
     aborted: int
     dead: int
     status: int
     seconds: float
-    drained: bool  # everything that was read is done,
+    drained: bool  # True if everything that was read is done
     problem: str = ""
-    clean: bool = True  # and a changed topology may follow
+    clean: bool = True  # True if a changed topology may follow
 
 
 class Trouble(_Said, frozen=True):
-    """What was asked can't be done."""
+    """The request can't be done."""
 
     text: str
 
@@ -96,19 +99,19 @@ _answers: Final = msgspec.msgpack.Decoder(Answer)
 
 
 def packed(message: Request | Answer) -> bytes:
-    """The byte form, its length in front."""
+    """Return the byte form, with its length in front."""
     data = _encoder.encode(message)
     return len(data).to_bytes(4, "little") + data
 
 
 def answer_of(data: bytes) -> Answer:
-    """What a run has said, without the length. Raises ValueError."""
+    """Return the answer of a run from its bytes, without the length. Raises ValueError."""
     answer: Answer = _answers.decode(data)
     return answer
 
 
 def ended(report: Report) -> Ended:
-    """How a run has ended, for who has asked it to."""
+    """Return how a run has ended, for the client that asked for it."""
     snapshot = report.snapshot
     return Ended(
         report.ended,
@@ -123,7 +126,7 @@ def ended(report: Report) -> Ended:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Whose process is at the other end. Raises OSError."""
+    """Return the user of the process at the other end. Raises OSError."""
     if hasattr(socket, "SO_PEERCRED"):
         _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     else:  # macOS: LOCAL_PEERCRED of SOL_LOCAL gives a version and then the user
@@ -132,7 +135,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def may_command(uid: int) -> bool:
-    """Whether this user's processes may: those of the run's own user, and root's, who may do so anyway."""
+    """Return True if this user may send commands: the run's own user, or root, who could do all of it anyway."""
     return uid in (os.geteuid(), 0)
 
 
@@ -146,10 +149,10 @@ class Commanded(Protocol):
 
 
 class CommandSocket:
-    """The run's end. `listening` while the state directory is locked; `over` once it is given back. `told` is given a
-    line when a command stops the run.
+    """The run's end of the socket. `listening` while the state directory is locked; `over` once it is released. `told`
+    gets a line when a command stops the run.
 
-    What a client does wrong is its own trouble: nothing here raises because of it.
+    An error of a client affects only that client: nothing here raises because of it.
     """
 
     def __init__(self, run: Commanded, *, told: Callable[[str], None] = logger.info) -> None:
@@ -162,8 +165,8 @@ class CommandSocket:
 
     @contextlib.contextmanager
     def listening(self, directory: Path) -> Iterator[None]:
-        """Takes connections until its end. Whoever calls this has the directory locked, so a socket that is there is
-        one that a killed run has left. Where none can be made, that is logged, and the run goes on without."""
+        """Accept connections until the end of the block. The caller has locked the directory, so an existing socket is
+        left from a killed run. If no socket can be made, that is logged, and the run continues without one."""
         with contextlib.ExitStack() as closing:
             try:
                 self._socket = _bound(directory, closing)
@@ -174,7 +177,7 @@ class CommandSocket:
             yield
 
     async def over(self, how: Ended) -> None:
-        """Tells who waits for it how the run has ended. Returns once they know, or after LAST_S."""
+        """Report how the run has ended to all clients that wait. Return once they have read it, or after LAST_S."""
         if not self._end.done():
             self._end.set_result(how)
         if self._clients:
@@ -193,7 +196,7 @@ class CommandSocket:
             self._loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """A bounded number of connections, so that who makes thousands holds up nothing."""
+        """Accept a bounded number of connections, so that thousands of them hold up nothing."""
         for _ in range(ACCEPTED_MAX):
             try:
                 connection, _ = listening.accept()
@@ -207,7 +210,7 @@ class CommandSocket:
                 connection.setblocking(False)
                 welcome = may_command(peer_uid(connection))
                 if welcome and len(self._clients) >= CLIENTS_MAX:
-                    connection.send(packed(Trouble(f"{CLIENTS_MAX} commands ask this run already")))
+                    connection.send(packed(Trouble(f"{CLIENTS_MAX} commands are connected to this run already")))
                     welcome = False
             except OSError:
                 welcome = False
@@ -219,7 +222,7 @@ class CommandSocket:
             client.add_done_callback(self._clients.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
-        """One client: one question, and its answers."""
+        """Serve one client: one request, and its answers."""
         try:
             reader, writer = await asyncio.open_connection(sock=connection, limit=REQUEST_BYTES_MAX)
         except OSError:
@@ -229,11 +232,11 @@ class CommandSocket:
             async with asyncio.timeout(ASK_S):
                 request = await _request(reader)
             await self._answer(request, writer)
-        except (OSError, EOFError):  # it is gone, or reads nothing; TimeoutError is one of these
+        except (OSError, EOFError):  # the client is gone, or reads nothing; TimeoutError is one of these
             pass
         except ValueError as error:
             with contextlib.suppress(OSError):
-                await _say(writer, Trouble(f"this run does not understand what it was asked: {error}"))
+                await _say(writer, Trouble(f"this run does not understand the request: {error}"))
         finally:
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
@@ -249,14 +252,14 @@ class CommandSocket:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             answer: Answer = asked.result() if asked.done() else Trouble("the run has ended meanwhile")
         except Exception as error:
-            logger.exception("a command could not be done, and the run goes on (%s)", RUN_COMMAND_RAISED)
+            logger.exception("a command failed, and the run continues (%s)", RUN_COMMAND_RAISED)
             answer = Trouble(f"the run could not do it: {type(error).__name__}: {error}")
         finally:
             asked.cancel()
         await _say(writer, answer)
 
     async def _stop(self, how: How, writer: asyncio.StreamWriter) -> None:
-        """Stops the run, whether or not the client stays to hear of it."""
+        """Stop the run, even if the client does not wait for the result."""
         self._told(TOLD[how])
         if how == "now":
             self._run.abort()
@@ -269,7 +272,7 @@ class CommandSocket:
 
 
 async def _request(reader: asyncio.StreamReader) -> Request:
-    """Raises ValueError for what is none, EOFError where it ends early."""
+    """Read a request. Raises ValueError for an invalid one, EOFError if it ends early."""
     length = int.from_bytes(await reader.readexactly(4), "little")
     if length > REQUEST_BYTES_MAX:
         raise ValueError(f"a request of {length:,} bytes")
@@ -278,7 +281,7 @@ async def _request(reader: asyncio.StreamReader) -> Request:
 
 
 async def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:
-    """Returns once the client has read nearly all of it. Raises OSError, TimeoutError among them."""
+    """Send an answer. Return once the client has read nearly all of it. Raises OSError, including TimeoutError."""
     data = packed(answer)
     if len(data) > ANSWER_BYTES_MAX:
         data = packed(Trouble("the answer is too long; ask for less at once"))
@@ -288,8 +291,8 @@ async def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:
 
 
 def _bound(directory: Path, closing: contextlib.ExitStack) -> socket.socket:
-    """A listening socket in this directory; where its path would be too long, or the file system has no sockets, in a
-    run directory, with its path in a file here. What was made is removed by `closing`."""
+    """Return a listening socket in this directory. If its path is too long, or the file system has no sockets, the
+    socket is in a run directory, and a file here has its path. `closing` removes what was made."""
     for name in (SOCKET, ELSEWHERE):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(directory / name)
@@ -325,14 +328,15 @@ def _listening(path: str, closing: contextlib.ExitStack) -> socket.socket:
 
 
 def _unlinked(path: Path) -> None:
-    """Removes it, if it is there."""
+    """Remove the file if it exists."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 def short(path: Path) -> str | None:
-    """The path as a socket's can be: as it is, or from the current directory; None where it is too long either way."""
+    """Return the path in a form that fits a socket: as it is, or relative to the current directory; None if both are
+    too long."""
     ways: list[Any] = [os.fspath(path)]
     with contextlib.suppress(OSError, ValueError):
         ways.append(os.path.relpath(path))
-    return next((one for one in ways if len(os.fsencode(one)) <= PATH_MAX), None)
+    return next((way for way in ways if len(os.fsencode(way)) <= PATH_MAX), None)

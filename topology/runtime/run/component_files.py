@@ -1,12 +1,11 @@
 """The folder for files that components of a run keep themselves, beside the stores (`Task.folder`).
 
-Made when somebody asks for it first: most runs have none. A temporary one is locked by a file of its own, so the lock
-goes with the process that has made it, however that ends; who makes the next one removes what such a process has left.
-Must not know what is in it.
+It is made on the first request, because most runs need none. A temporary folder is locked by a file of its own, so the
+lock goes with the process that made it, however that process ends. The maker of the next one removes what such a
+process left. Must not know the folder's content.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -18,18 +17,19 @@ from typing import Final
 
 from topology.codes.startup import COMPONENT_DIR_NOT_CREATED
 from topology.errors import StartError
+from topology.filesystem.locks import lock_in_place
 
-PREFIX: Final = "kedge-files-"  # of the temporary ones
-TRIES_MAX: Final = 16  # of making one; each can only fail by another run's sweep at that very moment
-ENTRIES_MAX: Final = 10_000  # of the temporary directory, that a sweep looks at
-SWEPT_MAX: Final = 64  # folders that one sweep removes; the next one goes on
+PREFIX: Final = "kedge-files-"  # of the temporary folders
+TRIES_MAX: Final = 16  # attempts to make one; an attempt fails only if another run sweeps at that very moment
+ENTRIES_MAX: Final = 10_000  # entries of the temporary directory that a sweep looks at
+SWEPT_MAX: Final = 64  # folders that one sweep removes; the next sweep removes the rest
 _NAME: Final = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes them
 _LOCK: Final = "lock"
-_FILES: Final = "files"  # what components are given, so that they find it empty
+_FILES: Final = "files"  # the folder that components get, so that they find it empty
 
 
 class ComponentFolder:
-    """One for a whole run: at `path`, or a temporary one. Call it for the path; raises StartError."""
+    """The folder of a whole run: at `path`, or temporary. Call it for the path; raises StartError."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -52,11 +52,11 @@ class ComponentFolder:
 
     @property
     def place(self) -> Path:
-        """Where it is, or will be made; a temporary one is made now."""
+        """Return where the folder is or will be made. A temporary folder is made now."""
         return self._path or self()
 
     def close(self) -> None:
-        """Removes a temporary one. Never raises."""
+        """Remove a temporary folder. Never raises."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             os.close(self._lock)
@@ -64,8 +64,8 @@ class ComponentFolder:
 
 
 def sweep() -> int:
-    """Removes temporary folders that are ours and that nobody has locked: left by runs that were killed. Follows no
-    link. Returns how many are gone; never raises."""
+    """Remove our temporary folders that no process has locked: killed runs left them. Follows no link. Return how many
+    were removed; never raises."""
     swept, parent = 0, Path(tempfile.gettempdir())
     try:
         with os.scandir(parent) as entries:
@@ -83,7 +83,7 @@ def sweep() -> int:
 
 
 def _made() -> tuple[Path, int]:
-    """A new one, and the descriptor that has it locked."""
+    """Make a new folder. Return it and the descriptor that has it locked."""
     for _ in range(TRIES_MAX):
         path = Path(tempfile.mkdtemp(prefix=PREFIX))
         (path / _LOCK).touch()
@@ -91,26 +91,26 @@ def _made() -> tuple[Path, int]:
         if lock is not None:
             (path / _FILES).mkdir(mode=0o700)
             return path, lock
-    raise OSError(f"it was taken away {TRIES_MAX} times")
+    raise OSError(f"it was removed {TRIES_MAX} times")
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the folder's lock; None where it is not ours, in use, or gone by now. Raises OSError for
-    whatever else keeps it from being locked."""
+    """Return a descriptor that holds the folder's lock. Return None if the folder is not ours, in use, or gone by now.
+    Raises OSError if it can't be locked for another reason."""
     try:
-        there = os.lstat(path)
-        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid() or there.st_mode & 0o777 != 0o700:
+        folder_status = os.lstat(path)
+        if (
+            not stat.S_ISDIR(folder_status.st_mode)
+            or folder_status.st_uid != os.geteuid()
+            or folder_status.st_mode & 0o777 != 0o700
+        ):
             return None
         lock = os.open(path / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.lstat(path / _LOCK)  # it may have been swept before it was locked
-        if (found.st_dev, found.st_ino) == ((opened := os.fstat(lock)).st_dev, opened.st_ino):
+        if lock_in_place(lock, path / _LOCK):  # it may have been swept before it was locked
             return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
     except OSError:
         os.close(lock)
         raise
@@ -119,8 +119,8 @@ def _locked(path: Path) -> int | None:
 
 
 def _removed(path: Path) -> bool:
-    """Removes a folder that is locked, its lock last, so that one of which something is left is tried again; whether it
-    is gone."""
+    """Remove a locked folder, its lock last, so that a partly removed folder is tried again. Return True if it is
+    gone."""
     shutil.rmtree(path / _FILES, ignore_errors=True)
     if (path / _FILES).exists() or len(os.listdir(path)) > 1:
         return False

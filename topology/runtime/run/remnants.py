@@ -1,9 +1,9 @@
-"""Workers of an earlier run that are left on a state directory: stopped or frozen ones, which can't notice that their
-supervisor is gone, when the guard that would have ended them is gone too. The run that has the directory ends them.
+"""End workers of an earlier run that are left on a state directory. The run that has the directory locked does so.
 
-What proves that a process is one: it has the lock of a store in a directory that is ours alone, its command line is a
-worker's, it belongs to this user, and its parent is not the supervisor any more that it names. Linux alone tells of
-locks; elsewhere the refusal (K436) stays. Must not know what is in a store.
+They are stopped or frozen, so they can't notice that their supervisor is gone, and the guard that would have ended them
+is gone too. A process is such a worker if all of this holds: it has the lock of a store in a directory that is ours
+alone, its command line is a worker's, it belongs to this user, and its parent is not the supervisor that it names. Only
+Linux reports locks; elsewhere the error (K436) stays. Must not know what is in a store.
 """
 
 import contextlib
@@ -17,26 +17,26 @@ from topology.filesystem.lock_holders import holders
 from topology.runtime.os_process.worker_command import supervisor_of
 from topology.storage.directory.state_dir import StateDir
 
-END_S: Final = 5.0  # how long a killed one may take; what it had open is free when it is gone
+END_S: Final = 5.0  # seconds that a killed worker may take; its open files are free when it is gone
 
 
 def ended(state: StateDir) -> list[str]:
-    """Ends those that have a store of this directory, which is locked by us. A sentence for each. Blocks until they are
-    gone, END_S at most for each."""
-    if state.files.vfs:  # a simulated disk: no process has it
+    """End the workers that have a store of this directory, which is locked by us. Return a sentence for each. Blocks
+    until they are gone, END_S at most for each."""
+    if state.files.vfs:  # a simulated disk: no process has it open
         return []
-    told = []
+    sentences = []
     for name in sorted(state.known_files):
         for pid in holders(state.path / name):
             if _end(pid, state.path / name):
                 who = f"worker process {pid} of an earlier run, whose supervisor is gone"
-                told.append(f"{who}, still had {name} open: it is killed")
-    return told
+                sentences.append(f"{who}, still had {name} open: it is killed")
+    return sentences
 
 
 def _end(pid: int, store: Path) -> bool:
-    """Whether it was a remnant, and is gone. The descriptor names this process and no later one with its number, so
-    what is found out after it was opened is true of what is killed."""
+    """Kill a process if it is such a worker; return True if it is gone. The descriptor names this process only, not a
+    later one with the same number. So what is checked after it was opened is true of the process that is killed."""
     with contextlib.suppress(OSError):
         process = os.pidfd_open(pid)
         try:

@@ -1,12 +1,11 @@
-"""The run directory: where the sockets of one run are. Made for each run, gone with it, for its user only (S17, S18).
+"""The run directory: the sockets of one run. Made for each run, removed with it, for its user only (S17, S18).
 
-It is locked by its own descriptor, so the lock goes with the process that has made it, however that ends; a later run
-sweeps away what such a process has left. Nothing but sockets with names of ours is ever removed: in a temporary
-directory others have names that are like ours. Must not know what the sockets are for.
+Its own descriptor locks it, so the lock goes with the process that made it, however that process ends. A later run
+removes what such a process left. Only sockets with names of ours are removed, because in a temporary directory other
+programs may have similar names. Must not know what the sockets are for.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import stat
@@ -19,19 +18,20 @@ from typing import Final
 
 from topology.codes.startup import NO_TEMP_DIR, SOCKET_DIR_NOT_CREATED
 from topology.errors import StartError
+from topology.filesystem.locks import lock_in_place
 
 PREFIX: Final = "kedge-"
-TRIES_MAX: Final = 16  # of making one; each can only fail by another run's sweep at that very moment
-ENTRIES_MAX: Final = 10_000  # of a temporary directory, that a sweep looks at
-SWEPT_MAX: Final = 64  # directories that one sweep removes; the next run goes on
-SOCKETS_MAX: Final = 1_000  # of one directory, that are removed
+TRIES_MAX: Final = 16  # attempts to make one; an attempt fails only if another run sweeps at that very moment
+ENTRIES_MAX: Final = 10_000  # entries of a temporary directory that a sweep looks at
+SWEPT_MAX: Final = 64  # directories that one sweep removes; the next run removes the rest
+SOCKETS_MAX: Final = 1_000  # sockets of one directory that are removed
 _NAME: Final = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes them
 _SOCKET: Final = re.compile(r"\d+-\d+-[0-9a-f]{8}\.sock")
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def base() -> Path:
-    """XDG_RUNTIME_DIR where it is a directory of ours, else the temporary directory. Raises StartError."""
+    """Return XDG_RUNTIME_DIR if it is a directory of ours, else the temporary directory. Raises StartError."""
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(named) and os.path.isdir(named) and os.stat(named).st_uid == os.geteuid():
         return Path(named)
@@ -42,22 +42,22 @@ def base() -> Path:
 
 
 def socket_path(directory: str, worker: int, incarnation: int, random: Random) -> str:
-    """A path for the socket of one life of a worker, that no other has (binding would steal it). As long for each of
-    them, so that one which fits into the system's limit once does so always."""
+    """Return a path for the socket of one life of a worker. It is unique, because binding an existing path would steal
+    it. All paths are equally long, so that if one fits the system's limit, all do."""
     return os.path.join(directory, f"{worker:05}-{incarnation % 10_000:04}-{random.getrandbits(32):08x}.sock")
 
 
 def is_private(directory: str) -> bool:
-    """Whether this is a directory of ours that nobody else may write to, and no link to one."""
+    """Return True if this is a directory of ours that no other user may write to, and not a link to one."""
     try:
-        found = os.lstat(directory)
+        status = os.lstat(directory)
     except (OSError, ValueError):
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def leave(directory: str, own_socket: str) -> None:
-    """For a worker whose supervisor is gone: removes its own socket, and the directory with the last one. `own_socket`
+    """Remove the own socket of a worker whose supervisor is gone, and the directory with the last socket. `own_socket`
     is its path, or the address that it was bound to. Never raises."""
     with contextlib.suppress(OSError, ValueError):
         os.unlink(own_socket.removeprefix("ipc://"))
@@ -66,9 +66,9 @@ def leave(directory: str, own_socket: str) -> None:
 
 
 class RunDir:
-    """A new run directory under `parent` (`base()` unless given), of mode 0700, locked until `close`.
+    """A new run directory under `parent` (`base()` by default), with mode 0700, locked until `close`.
 
-    Raises StartError, in one sentence, where it can't be made.
+    Raises StartError, in one sentence, if it can't be made.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -85,11 +85,11 @@ class RunDir:
             if lock is not None:
                 self._lock = lock
                 return
-        raise StartError(f"the run directory in {parent} was taken away {TRIES_MAX} times", code=SOCKET_DIR_NOT_CREATED)
+        raise StartError(f"the run directory in {parent} was removed {TRIES_MAX} times", code=SOCKET_DIR_NOT_CREATED)
 
     def restore(self) -> None:
-        """Makes the directory again where it was taken away, by who tidies up temporary files say; never raises. Where
-        it can't be made yet, or somebody has taken the name, nothing is done."""
+        """Make the directory again if it was removed, for example by a cleaner of temporary files. Never raises. Does
+        nothing if it can't be made yet, or the name is taken."""
         if self._lock < 0 or os.path.lexists(self.path):
             return
         with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ class RunDir:
                 self._lock = lock
 
     def close(self) -> None:
-        """Removes the sockets and the directory, and gives the lock back. May be called twice; never raises."""
+        """Remove the sockets and the directory, and release the lock. May be called twice; never raises."""
         if self._lock >= 0:
             _remove(self.path, self._lock)
             os.close(self._lock)
@@ -108,8 +108,8 @@ class RunDir:
 
     @staticmethod
     def sweep(parent: Path | None = None) -> int:
-        """Removes run directories that are ours and that nobody has locked: left by runs that were killed. Follows no
-        link, and leaves what holds anything else. Returns how many are gone; never raises but StartError of `base`."""
+        """Remove our run directories that no process has locked: killed runs left them. Follows no link, and keeps a
+        directory that contains anything else. Return how many were removed. Raises only StartError, from `base`."""
         swept = 0
         for path in _candidates(base() if parent is None else parent):
             try:
@@ -134,21 +134,17 @@ def _candidates(parent: Path) -> Iterator[Path]:
 
 
 def _locked(path: Path, *, made: bool = False) -> int | None:
-    """A descriptor of the directory, which holds its lock; None where it is not ours, in use, or gone by now. One that
-    was just made, and that can't be locked for another reason, is removed."""
+    """Return a descriptor of the directory, which holds its lock; None if it is not ours, in use, or gone by now. A
+    directory that was just made and can't be locked for another reason is removed."""
     try:
         lock = os.open(path, _OPEN)
     except FileNotFoundError:
         return None
     try:
         opened = os.fstat(lock)
-        if opened.st_uid == os.geteuid() and opened.st_mode & 0o777 == 0o700:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            there = os.lstat(path)  # it may have been swept before it was locked
-            if (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino):
-                return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
+        ours = opened.st_uid == os.geteuid() and opened.st_mode & 0o777 == 0o700
+        if ours and lock_in_place(lock, path):  # it may have been swept before it was locked
+            return lock
     except OSError:
         os.close(lock)
         if made:
@@ -159,7 +155,7 @@ def _locked(path: Path, *, made: bool = False) -> int | None:
 
 
 def _remove(path: Path, lock: int) -> bool:
-    """Removes our sockets in a directory that is locked, then the directory; whether it is gone."""
+    """Remove our sockets in a locked directory, then the directory. Return True if it is gone."""
     with contextlib.suppress(OSError):  # listing takes a descriptor, and there may be none left (F15)
         for name in os.listdir(lock)[:SOCKETS_MAX]:
             if _SOCKET.fullmatch(name) and stat.S_ISSOCK(os.lstat(name, dir_fd=lock).st_mode):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Endable(Protocol):
-    """A run, as far as signals see it."""
+    """A run, as signals see it."""
 
     def drain(self) -> None: ...
     def abort(self) -> None: ...
@@ -16,8 +16,8 @@ class Endable(Protocol):
 
 @contextlib.contextmanager
 def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
-    """SIGINT and SIGTERM drain the run, a second one ends it. Only in the main thread, where signals arrive. Afterwards
-    they are handled as before."""
+    """Drain the run on SIGINT and SIGTERM, and end it at once on a second one. Works only in the main thread, where
+    signals arrive. Afterwards the former handlers are back."""
     loop = asyncio.get_running_loop()
     count = 0
 
@@ -43,4 +43,5 @@ def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: Non
     finally:
         for number in installed:
             loop.remove_signal_handler(number)
-            signal.signal(number, before[number] or signal.SIG_DFL)  # None: no Python handler, and none to be set
+            # None: the former handler was not a Python one, and can't be set
+            signal.signal(number, before[number] or signal.SIG_DFL)

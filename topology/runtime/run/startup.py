@@ -1,7 +1,7 @@
-"""How a run begins on a state directory that earlier runs have used, and what it leaves there for the next one.
+"""Start a run on a state directory that earlier runs have used, and leave it ready for the next run.
 
-Files are checked (D12), the topology is compared (B11), what is kept is filed for the workers that there are now; only
-then may anything be emitted. For every kind of run. Must not know workers, nor how lines are shown.
+Files are checked (D12), the topology is compared (B11), and what is stored is divided among the present workers. Only
+then may anything be emitted. Serves every kind of run. Must not know workers, nor how lines are shown.
 """
 
 import contextlib
@@ -27,24 +27,24 @@ from topology.storage.rescale.spout_tasks import Rescaling
 from topology.storage.values import Mark
 from topology.text import escaped
 
-NEW: Final = "new"  # a run id that nobody has had
-TOLD_MAX: Final = 5  # partitions that are told one by one
+NEW: Final = "new"  # requests a run id that no run has had
+TOLD_MAX: Final = 5  # partitions that are listed one by one
 PARTITION_MAX: Final = 16  # characters of a partition's name, and of a position, in a sentence
 POSITION_MAX: Final = 40
-RESUMING: Final = "resuming at"  # how the sentence begins that says where sources go on
+RESUMING: Final = "resuming at"  # the beginning of the sentence that says where sources resume
 
 logger = logging.getLogger("kedge")
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a run takes over what earlier ones have left.
+    """The terms on which a run takes over what earlier runs left.
 
-    fresh              forgets positions, state and notes: everything is read again, and sinks drop what they hold.
-    run_id             part of all identities from now on, so that everything is read, processed and stored again; 'new'
-                       for one that nobody has had; empty for the one that is kept.
-    accept_duplicates  goes on though the topology has changed while something was in flight (B11).
-    accept_loss        goes on though a store is missing or behind (D12).
+    fresh              Forget positions, state and notes. Everything is read again, and sinks drop what they hold.
+    run_id             A part of all identities from now on, so that everything is read, processed and stored again.
+                       'new' chooses one that no run has had; empty keeps the stored one.
+    accept_duplicates  Continue although the topology has changed while something was in flight (B11).
+    accept_loss        Continue although a store is missing or behind (D12).
     """
 
     fresh: bool = False
@@ -58,16 +58,16 @@ CARRY_ON: Final = Terms()
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a run begins with. `told`: a sentence for each thing that people should know about it."""
+    """The beginning of a run. `told` has a sentence for each fact that people should know about it."""
 
-    topology_id: str  # what identities begin with
+    topology_id: str  # the beginning of identities
     stores: Mapping[int, Path]  # worker → its store, absolute
     told: Sequence[str]
-    clean: bool = True  # whether nothing was in flight when the last run ended
+    clean: bool = True  # True if nothing was in flight when the last run ended
 
 
 def topology_id(name: str, run_id: str) -> str:
-    """What the identities of a topology's messages begin with (C3); no topology's name has a slash."""
+    """Return the beginning of the identities of a topology's messages (C3). No topology's name has a slash."""
     return f"{name}/{run_id}" if run_id else name
 
 
@@ -80,60 +80,67 @@ def opened(
     files: Files | None = None,
     secret: Callable[[int], bytes] = secrets.token_bytes,
 ) -> Iterator[tuple[StateDir, Beginning]]:
-    """The state directory, locked and prepared, until the end. Raises StartError, having changed nothing but what
-    `terms` have asked to forget. `files` is the disk that it is on, `secret` makes bytes that nobody can guess."""
+    """Yield the state directory, locked and prepared, and what the run begins with.
+
+    Raises StartError; then nothing has changed but what `terms` asked to forget. `files` is the disk with the
+    directory. `secret` makes bytes that are impossible to guess.
+    """
     with contextlib.closing(StateDir(path, plan.topology, fresh=terms.fresh, files=files, secret=secret)) as state:
         yield state, prepared(state, plan, terms)
 
 
 def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
-    """Makes an open state directory ready for this plan. Everything that it writes is durable when it returns. Blocks.
-    Raises StartError where the run may not begin."""
+    """Make an open state directory ready for this plan. All that it writes is durable when it returns. Blocks. Raises
+    StartError if the run may not begin."""
     renewed = bool(terms.run_id) and terms.run_id != state.run_id
     if renewed:
-        state.forget()  # before the new id is kept: cut short between the two, everything is only read again
-    told = [_forgotten()] if terms.fresh and not renewed else []
-    told += remnants.ended(state)
+        state.forget()  # before the new id is stored: a run that is killed between the two only reads everything again
+    sentences = [_forgotten()] if terms.fresh and not renewed else []
+    sentences += remnants.ended(state)
     lost = state.check_files(accept_loss=terms.accept_loss)
     if terms.accept_loss and not lost:
-        told.append("--accept-loss: no file is missing or behind")
-    told += lost
+        sentences.append("--accept-loss: no file is missing or behind")
+    sentences += lost
     shape = shape_of(plan)
     clean = state.clean
     known = state.shape is not None
-    empty = {one.known_as for one in plan.components.values() if one.begins_empty}
+    empty = {component.known_as for component in plan.components.values() if component.begins_empty}
     changed = agreed(state.shape, clean, shape, accept_duplicates=terms.accept_duplicates, begin_empty=empty)
-    told += changed
+    sentences += changed
     if terms.accept_duplicates and not changed:
-        told.append("--accept-duplicates: the topology has not changed")
+        sentences.append("--accept-duplicates: the topology has not changed")
     if renewed:
         state.new_run_id(None if terms.run_id == NEW else terms.run_id)
     identity = topology_id(plan.topology, state.run_id)
     if renewed:
         stored = "and stored again" if terms.run_id == NEW else "and stored again where no earlier run had that id"
-        told.append(f"identities begin with {identity} from now on: everything is read, processed {stored}")
+        sentences.append(f"identities begin with {identity} from now on: everything is read, processed {stored}")
     elif state.run_id:
-        told.append(f"identities begin with {identity}, as an earlier run was told")
+        sentences.append(f"identities begin with {identity}, as an earlier run chose")
     placed = _placed(plan)
     rescales = _rescales(plan, state.shape)
     paths = refile(state, placed, _kept(plan), rescales=rescales, accept_duplicates=terms.accept_duplicates)
     if known and (where := _resuming(state, plan, placed)):
-        told.append(where if clean else f"{where}; the last run was cut short, and what was in flight is read again")
+        sentences.append(
+            where if clean else f"{where}; the last run was interrupted, so its messages in flight are re-read"
+        )
     state.set_begun(text_of(following(state.shape, shape)))
-    return Beginning(identity, {worker: path.absolute() for worker, path in paths.items()}, told, clean)
+    return Beginning(identity, {worker: path.absolute() for worker, path in paths.items()}, sentences, clean)
 
 
 def ended(state: StateDir, *, drained: bool) -> bool:
-    """After the last worker is gone: notes how far the stores are, and, where this run has done all that it read,
-    whether everything is done: what an earlier run had in flight may not have come again, and a dead letter may still
-    be replayed. Returns whether that is
-    noted, so that a changed topology may follow. What can't be noted is logged, and the next run takes this one for cut
-    short."""
+    """After the last worker is gone, note how far the stores are. If this run has done all that it read, note also
+    whether everything is done.
+
+    Messages that an earlier run had in flight may not have come again, and a dead letter may still be replayed. Return
+    True if it is noted that a changed topology may follow. A failure to write is logged, and then the next run treats
+    this one as interrupted.
+    """
     try:
         with opened_stores(state) as stores:
             marks = [mark for store in stores.values() for mark in store.loaded.marks]
             replaying = any(store.loaded.replaying for store in stores.values())
-        newest = {(one.component, one.task, one.partition): one for one in marks}  # older epochs can't come again
+        newest = {(mark.component, mark.task, mark.partition): mark for mark in marks}  # older epochs can't come again
         clean = drained and not replaying and all(map(_finished, newest.values()))
         if clean:
             state.set_clean()
@@ -144,7 +151,7 @@ def ended(state: StateDir, *, drained: bool) -> bool:
 
 
 def _finished(mark: Mark) -> bool:
-    """Whether all that was emitted up to the newest is done."""
+    """Return True if all that was emitted up to the newest message is done."""
     return mark.position == mark.newest and mark.done[:1] == ((mark.position, mark.position),)
 
 
@@ -153,7 +160,7 @@ def _forgotten() -> str:
 
 
 def _placed(plan: Plan) -> dict[int, list[tuple[str, int]]]:
-    """Worker → the spouts' tasks on it, by the names that they are known as; every worker is there."""
+    """Return worker → the tasks of spouts on it, by the names that they are known as. Every worker is included."""
     placed: dict[int, list[tuple[str, int]]] = {worker: [] for worker in plan.workers}
     for (name, task), worker in plan.placement.items():
         if plan.components[name].kind == "spout":
@@ -162,42 +169,45 @@ def _placed(plan: Plan) -> dict[int, list[tuple[str, int]]]:
 
 
 def _kept(plan: Plan) -> dict[str, list[int]]:
-    """The worker of each task of the bolts of which something is kept, by the names that they are known as."""
+    """Return the worker of each task of the bolts whose state or journal is stored, by the names that they are known
+    as."""
     return {
-        one.known_as: [plan.placement[one.name, task] for task in range(one.tasks)]
-        for one in plan.components.values()
-        if one.shape == "journal" or (one.shape == "state" and one.prototype.recovery == "checkpoint")
+        component.known_as: [plan.placement[component.name, task] for task in range(component.tasks)]
+        for component in plan.components.values()
+        if component.shape == "journal" or (component.shape == "state" and component.prototype.recovery == "checkpoint")
     }
 
 
 def _rescales(plan: Plan, kept: str | None) -> dict[str, Rescaling]:
-    """What another number of tasks would do, by the name that a spout is known as; `kept`: the shape of the run before.
-    A bolt that had remembered nothing then counts nothing twice."""
+    """Return what another number of tasks would do, by the name that a spout is known as. `kept` is the shape of the
+    run before. A bolt that had remembered nothing then counts nothing twice."""
     before = components_in(kept)
-    had = {name for name, one in (left_in(kept) | before).items() if one.get("kept", bool(one["state"]))}
-    had |= {name for name, one in before.items() if one["how"] == "execute"}  # by themselves, perhaps
+    had = {
+        name for name, component in (left_in(kept) | before).items() if component.get("kept", bool(component["state"]))
+    }
+    had |= {name for name, component in before.items() if component["how"] == "execute"}  # perhaps by themselves
     found: dict[str, Rescaling] = {}
-    for one in plan.components.values():
-        if one.kind == "spout":
-            names = plan.below(one.name) | plan.below(one.name, dead=True)
+    for component in plan.components.values():
+        if component.kind == "spout":
+            names = plan.below(component.name) | plan.below(component.name, dead=True)
             below = [plan.components[name] for name in names]
             counts = sorted(bolt.name for bolt in below if bolt.known_as in had and _keeps_counts(bolt))
-            own = one.tasks > 1 and not one.prototype.shared_ids
-            own |= has_own_ids(*(before[name] for name in (one.known_as,) if name in before))
-            found[one.known_as] = Rescaling(one.name, one.known_as, counts, own)
+            own = component.tasks > 1 and not component.prototype.shared_ids
+            own |= has_own_ids(*(before[name] for name in (component.known_as,) if name in before))
+            found[component.known_as] = Rescaling(component.name, component.known_as, counts, own)
     return found
 
 
 def _keeps_counts(one: Declared) -> bool:
-    """Whether what this bolt has counted in one run is there in the next."""
+    """Return True if what this bolt has counted in one run is there in the next."""
     return (one.shape == "state" and one.prototype.recovery == "checkpoint") or remembers_itself(one)
 
 
 def _resuming(state: StateDir, plan: Plan, placed: Mapping[int, Sequence[tuple[str, int]]]) -> str:
-    """Where the sources go on, in a sentence; empty where no position is kept. Of tasks that share a partition the one
-    that is told is the furthest back, where ids can be compared."""
+    """Return where the sources resume, in a sentence; empty if no position is stored. If tasks share a partition, the
+    sentence names the position that is furthest back, if ids can be compared."""
     resumed: dict[tuple[str, str], Mark] = {}
-    known = {one.known_as: one for one in plan.components.values()}
+    known = {component.known_as: component for component in plan.components.values()}
     with opened_stores(state) as stores:
         for worker, tasks in placed.items():
             kept = stores[worker].loaded
@@ -206,10 +216,10 @@ def _resuming(state: StateDir, plan: Plan, placed: Mapping[int, Sequence[tuple[s
                 for partition, mark in found.items():
                     name = known[known_as].name
                     resumed[name, partition] = _further_back(mark, resumed.get((name, partition), mark))
-    told = [_at(name, partition, mark) for (name, partition), mark in resumed.items()]
-    more = len(told) - TOLD_MAX
-    listed = [*told[:TOLD_MAX], *([f"and {more:,} more partitions"] if more > 0 else [])]
-    return f"{RESUMING} {', '.join(listed)}" if told else ""
+    places = [_at(name, partition, mark) for (name, partition), mark in resumed.items()]
+    more = len(places) - TOLD_MAX
+    listed = [*places[:TOLD_MAX], *([f"and {more:,} more partitions"] if more > 0 else [])]
+    return f"{RESUMING} {', '.join(listed)}" if places else ""
 
 
 def _further_back(one: Mark, other: Mark) -> Mark:
@@ -219,12 +229,12 @@ def _further_back(one: Mark, other: Mark) -> Mark:
 
 
 def _at(name: str, partition: str, mark: Mark) -> str:
-    """'lines' 1234 of f3a2… (2 ranges above it are done). An id is no quantity, and has no separators; ranges of ints
-    have gaps that nobody knows, so they are counted, and not what is in them."""
+    """Return a position as text: 'lines' 1234 of f3a2… (2 ranges above it are done). An id is no quantity, so it has no
+    separators. Ranges of ints have unknown gaps, so the ranges are counted, not their content."""
     of = f" of {_cut(escaped(partition), PARTITION_MAX)}" if partition else ""
     above = len([span for span in mark.done if span != (mark.position, mark.position)])
-    one = "range" if isinstance(mark.position, int) else "message"
-    done = f" ({above:,} {one}{'s' * (above != 1)} above it {'are' if above != 1 else 'is'} done)" if above else ""
+    noun = "range" if isinstance(mark.position, int) else "message"
+    done = f" ({above:,} {noun}{'s' * (above != 1)} above it {'are' if above != 1 else 'is'} done)" if above else ""
     return f"{name!r} {_cut(escaped(repr(mark.position)), POSITION_MAX)}{of}{done}"
 
 

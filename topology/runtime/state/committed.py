@@ -1,6 +1,6 @@
-"""The executor of a bolt whose state, or whose outputs, survive: each input's effect once, whatever dies in between.
+"""The executor of a bolt whose state, or whose outputs, survive: each input has its effect once, whatever dies.
 
-State, the inputs that have changed it and what they have put out become durable together, in groups: what comes while
+State, the inputs that have changed it and what they have emitted become durable together, in groups: what comes while
 one is being written is the next. Only then outputs leave, and inputs are acked (D1; MillWheel's strong productions,
 VLDB 2013). A replay of a known input leaves the state alone and sends the same outputs, under its new roots (D2); of
 one that is not kept yet it waits for that (D3). A bolt that is not deterministic has no state, and its outputs are kept
@@ -20,9 +20,10 @@ from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.current_task import entered
 from topology.runtime.failures import Reason
 from topology.runtime.state.dedup import ENTRY_BYTES, Memory, Pair, RememberedInput, RememberedRow
+from topology.runtime.state.due_times import Due
 from topology.runtime.state.journaled_outputs import NOTHING, JournaledOutputs
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor, messages_of
-from topology.runtime.state.timers import Due, TaskTimers
+from topology.runtime.state.timers import TaskTimers
 from topology.runtime.state.value import StateCodec, StateValue
 from topology.runtime.tasks.executor import drive
 from topology.runtime.tasks.outputs import collected, waits, yielded
@@ -32,16 +33,16 @@ from topology.storage.values import Changes, JournalRow, StateRow
 
 FORGOTTEN_EACH: Final = 2  # inputs that are looked at for each that comes
 GROUP_MAX: Final = 4_096  # inputs that may wait for the next commit; then no more are taken
-GROUP_BYTES_MAX: Final = 64 << 20  # about, that those have put out; as one row of the journal it has to be stored
+GROUP_BYTES_MAX: Final = 64 << 20  # about, that those have emitted: one row of the journal has it all
 
 
-# An input that was processed and is not kept yet: what it has put out, who it is, and what is remembered of it. That is
-# None where it is in no tree and can't come again. A plain tuple: the hot path makes one for each input.
+# An input that was processed and is not kept yet: the tuple, its outputs, its pair, and what is remembered of it, which
+# is None if the input is in no tree and can't come again. A plain tuple: the hot path makes one for each input.
 Work: TypeAlias = tuple[Tuple[Any], Sequence[Record], Pair, RememberedInput | None]
 
 
 class CommittedStateExecutor(SerialByKeyExecutor):
-    """Drives `process(record, state)`, or where `codec` is None `process(record)`. A `keeping.Part`."""
+    """Drives `process(record, state)`, or where `codec` is None `process(record)`. A `CommitPart`."""
 
     def __init__(
         self,
@@ -52,20 +53,19 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         lasts: bool,
         tasks: int,
         most: int,
-        **settings: Any,
     ) -> None:
-        super().__init__(*args, **settings)
+        super().__init__(*args)
         self.known_as = known_as  # what is kept is named by it
         self.tasks = tasks
         self.memory = Memory(self.floors)
         self.keys = StateKeys(known_as)
         self.timers: TaskTimers | None = None  # set by the worker where the bolt has on_timer
-        self._keeper = group_commit
+        self._group_commit = group_commit
         self.codec = codec
         self._lasts = lasts  # False: it is kept in memory alone, and dies with the process
         self._most = most  # bytes that may be remembered before the sources wait (D14)
-        self._open: list[Work] = []  # since the last commit was gathered,
-        self._open_bytes = 0  # and what they have put out
+        self._open: list[Work] = []  # since the last commit was gathered
+        self._open_bytes = 0  # the size of what they have emitted
         self._gathered: list[Work] = []  # being kept
         self._refiled: list[tuple[Pair, RememberedInput]] = []  # to be in the next row too
         self._next = RememberedRow()  # the one that open inputs will be in
@@ -74,7 +74,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         self._fired = 0  # of what was executed, timers
         self._unsent: dict[Pair, None] = {}  # timers whose outputs an earlier life may not have seen through
         self.over: dict[int, list[Pair]] = {}  # rows that are on the disk yet → timers in them that are done
-        self._put_out = JournaledOutputs(self.component, self.outbox)
+        self._journaled = JournaledOutputs(self.component, self.outbox)
         group_commit.add_urgent(self)
 
     # -- what an earlier life has kept
@@ -89,7 +89,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
 
     def restore_input(self, row: RememberedRow, classes: Sequence[OutputClass], one: JournalInput) -> None:
         """An input, or a timer, of its slots; `classes` are those that its outputs are numbered by."""
-        outputs = [(self._put_out.number_of(classes[number]), data) for number, data in one.outputs]
+        outputs = [(self._journaled.number_of(classes[number]), data) for number, data in one.outputs]
         size = ENTRY_BYTES + sum(len(data) + ENTRY_BYTES for _, data in outputs)
         entry = RememberedInput(one.slot, one.messages, row, (), outputs, loaded=True, bytes=size, counted=False)
         self.memory.restore(row, (one.origin, one.identity), entry, timer=one.timer)
@@ -99,7 +99,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
     async def run(self) -> None:
         for pair in self._unsent:
             if self.timers is not None and (entry := self.memory.entries.get(pair)) is not None:
-                self.timers.send(pair, entry)
+                self.timers.outputs.send(pair, entry)
         self._unsent.clear()
         await super().run()
 
@@ -113,7 +113,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
     def work(self) -> None:
         super().work()
         if self._open and not self.queue:
-            self._keeper.at_once()
+            self._group_commit.commit_inline()
 
     def slice(self, count: int) -> int:
         return super().slice(min(count, GROUP_MAX - len(self._open))) if self._open_bytes < GROUP_BYTES_MAX else 0
@@ -162,7 +162,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
     def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
         """Encodes what is to be kept, so that what has no byte form fails this input and no other; then it counts, for
         the inputs that come, and leaves once it is kept."""
-        outputs, size = self._put_out.packed(records) if records else NOTHING
+        outputs, size = self._journaled.packed(records) if records else NOTHING
         pair = tup.origin, tup.identity
         if state is None:  # it is filed by what it goes by, so that a replay finds it after a restart
             key_of = tup.source.key
@@ -187,10 +187,10 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         self._open.append((tup, records, pair, entry))
         self._open_bytes += size
         if len(self._open) == 1:
-            self._keeper.hurry()
+            self._group_commit.hurry()
 
     def _again(self, tup: Tuple[Any], entry: RememberedInput) -> None:
-        """An input that is known came once more: what it has put out goes out again, once it is kept (D2, D3)."""
+        """Handle a known input that came once more: emit its outputs again, once they are kept (D2, D3)."""
         self.memory.renumbered(entry, messages_of(tup))
         if entry.row.kept:
             self._send(tup, entry)
@@ -198,16 +198,16 @@ class CommittedStateExecutor(SerialByKeyExecutor):
             entry.waiting = [*(entry.waiting or ()), tup]
 
     def records_of(self, entry: RememberedInput) -> Sequence[Record]:
-        """What an input has put out. Raises RecordError for what an earlier version of a class has encoded."""
+        """Return the outputs of an input. Raises RecordError for one that an earlier version of a class has encoded."""
         if entry.loaded:
-            entry.records = self._put_out.unpacked(entry.outputs)
+            entry.records = self._journaled.unpacked(entry.outputs)
             entry.loaded = False
         return entry.records
 
-    # -- commits (`keeping.Part`)
+    # -- commits (`CommitPart`)
 
     def gather(self, changes: Changes) -> None:
-        """What has been done since the last time, as bytes (D11)."""
+        """Add what has been done since the last time, as bytes (D11)."""
         self.memory.forget(FORGOTTEN_EACH * len(self._open), thorough=self.memory.bytes > self._most // 2)
         again = bool(self._gathered)  # the last time was in vain
         self._gathered += self._open
@@ -215,7 +215,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         if (change := self.keys.gather()) is not None and self._lasts:
             changes.states.append(change)
         if self.timers is not None and self._lasts:
-            changes.marks += self.timers.gather()
+            changes.marks += self.timers.due_times.gather()
         row, self._next = self._next, RememberedRow()
         entries = [(pair, entry) for tup, _, pair, entry in self._gathered if entry is not None and tup.root]
         if again:
@@ -235,7 +235,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         self, changes: Changes, row: RememberedRow, entries: list[tuple[Pair, RememberedInput]], *, timer: bool = False
     ) -> None:
         """These inputs will be in this row of the journal, which is among what is kept next."""
-        row.number = self._keeper.next_row()
+        row.number = self._group_commit.next_row()
         row.pairs = pairs = [pair for pair, _ in entries]
         messages = [entry.messages for _, entry in entries]
         if not timer and max(map(len, messages)) == min(map(len, messages)) == 1:
@@ -243,7 +243,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         row.size = sum([entry.bytes for _, entry in entries])
         if self._lasts:
             slots, outputs = [entry.slot for _, entry in entries], [entry.outputs for _, entry in entries]
-            content = packed_columns(self._put_out.classes, pairs, slots, messages, outputs, [0] if timer else [])
+            content = packed_columns(self._journaled.classes, pairs, slots, messages, outputs, [0] if timer else [])
             row.stored = len(content)
             changes.journal.append(JournalRow(row.number, self.known_as, content))
 
@@ -252,7 +252,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         return len(self._gathered) + len(self._open) + len(self._refiled)
 
     def kept(self) -> None:
-        """What was gathered is durable: its outputs leave, and its inputs are acked (D1)."""
+        """Let outputs leave and ack inputs: what was gathered is durable (D1)."""
         gathered, self._gathered = self._gathered, []
         if self._row is not None:
             self.memory.is_kept(self._row, self._refiled)
@@ -260,7 +260,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
             self.memory.is_kept(row, timer=True)
         self._row, self._timer_rows, self._refiled = None, [], []
         if self.timers is not None:
-            self.timers.kept()
+            self.timers.due_times.kept()
         if self.is_cut_off or not gathered:
             return
         with entered(self.place):
@@ -275,7 +275,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         for tup, records, pair, entry in gathered:
             if not tup.root and type(tup.record) is Due:
                 if entry is not None and self.timers is not None:
-                    self.timers.send(pair, entry)
+                    self.timers.outputs.send(pair, entry)
                 continue
             try:
                 sent = emit(records, tup) if records else 0
@@ -288,13 +288,13 @@ class CommittedStateExecutor(SerialByKeyExecutor):
                     over.append(tree)
             if entry is not None and entry.waiting:
                 waiting, entry.waiting = entry.waiting, None
-                for one in waiting:
-                    self._send(one, entry)
+                for repeated in waiting:
+                    self._send(repeated, entry)
         if over:
             self.home.completed(over)
 
     def _send(self, tup: Tuple[Any], entry: RememberedInput) -> None:
-        """What an input has put out leaves once more, for another attempt at it."""
+        """Emit the outputs of an input once more, for another attempt at it."""
         try:
             self.ack_input(tup, self.outbox.emit(self.records_of(entry), tup) if entry.outputs else 0)
         except BaseException as error:
@@ -314,15 +314,15 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         if self.timers is not None:
             self.timers.drain()
 
-    # -- what nobody needs any more
+    # -- what is needed no more
 
     def forget(self, looked_at: int) -> None:
         self.memory.forget(looked_at, thorough=True)
-        if self.waiting_room and not self.full:
-            self._let_in()
+        if self.waiting_room.futures and not self.full:
+            self.waiting_room.let_in()
 
     def forget_timer(self, pair: Pair) -> None:
-        """What this timer has put out is done."""
+        """Take note that the outputs of this timer are processed."""
         self.over.setdefault(self.memory.drop(pair).number, []).append(pair)
 
     def rows_gone(self, numbers: Sequence[int]) -> None:
@@ -331,10 +331,10 @@ class CommittedStateExecutor(SerialByKeyExecutor):
         for number in numbers:
             for pair in self.over.pop(number, ()):
                 assert self.timers is not None, "whose else was it"
-                self.timers.removed(pair)
+                self.timers.outputs.removed(pair)
 
     def refile(self, newest: int) -> None:
-        """What little is remembered of rows before `newest` is in the next row too."""
+        """File what little is remembered of rows before `newest` in the next row too."""
         self._refiled = [*self.memory.sparse(newest)]
 
     # -- how it stands
@@ -364,7 +364,7 @@ class CommittedStateExecutor(SerialByKeyExecutor):
 
     @property
     def untold(self) -> bool:
-        """Whether timers are left that fire when all inputs have ended, and it does not know that they have."""
+        """True if timers are left that fire when all inputs have ended, and it does not know that they have."""
         return self.timers is not None and self.bolt.fires_at_end and self.timers.untold
 
     @property
@@ -391,7 +391,8 @@ class CommittedStateExecutor(SerialByKeyExecutor):
             self.timers.later(tup.record, reason)
 
     def cut_off(self) -> None:
-        """What is not kept yet may be so by the last commit; its inputs fail, and are known when they come again."""
+        """Fail the inputs that are not kept yet. The last commit may keep them; then they are known when they come
+        again."""
         super().cut_off()
         if self.timers is not None:
             self.timers.close()

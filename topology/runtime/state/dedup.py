@@ -1,7 +1,7 @@
-"""What a task remembers of the inputs that it has had: identity → what they put out, until their messages are done.
+"""The inputs that a task remembers: identity → what they emitted, until their messages are done.
 
-Rows of the journal are kept or not as a whole; a row goes once none of its inputs is remembered, and what little is
-left of an old one is filed again with newer inputs, so that the journal is not much longer than what is remembered.
+Rows of the journal are kept or not as a whole. A row goes once none of its inputs is remembered. What little is left
+of an old row is filed again with newer inputs, so that the journal is not much longer than what is remembered.
 Bounded in bytes: over that the sources wait (D14). Must not know bolts, keys, nor who asks.
 """
 
@@ -15,7 +15,7 @@ from acker.floors import Floors
 
 Pair = tuple[int, int]
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
-ENTRY_BYTES: Final = 400  # of memory, about, for an input, besides what it has put out
+ENTRY_BYTES: Final = 400  # of memory, approximately, for an input without its outputs
 SPARSE: Final = 8  # a row of which only one in so many is remembered is filed again
 REFILED_AT_ONCE: Final = 1_000  # inputs, with a commit
 PASSED_MAX: Final = 8  # looks at a row as a whole, before its inputs are looked at one by one; one counts
@@ -47,7 +47,7 @@ class Turn(msgspec.Struct, eq=False, gc=False):
 
 
 class RememberedInput(msgspec.Struct, eq=False, gc=False):
-    """One input. `records`: what it has put out, `packed` the same as bytes, where they have come from the disk."""
+    """One input. `records`: its outputs; `packed`: the same as bytes, where they have come from the disk."""
 
     slot: int
     messages: Messages
@@ -82,8 +82,8 @@ class Memory:
             self.bytes += entry.bytes
 
     def restore(self, row: RememberedRow, pair: Pair, entry: RememberedInput, *, timer: bool) -> None:
-        """What an earlier life has committed. Of one that is there twice, as after a move that was cut short, the later
-        counts."""
+        """Take up what an earlier life has committed. If an input is there twice, as after a move that was cut short,
+        the later one counts."""
         before = self.entries.get(pair)
         if before is not None:
             self._loses(before.row)
@@ -100,7 +100,7 @@ class Memory:
         self, row: RememberedRow, again: Sequence[tuple[Pair, RememberedInput]] = (), *, timer: bool = False
     ) -> None:
         """A row is durable; what is in it has it already, but for those that were filed `again`, of which some may be
-        forgotten by now. A timer's is not looked at in turn, as nobody announces when it is over."""
+        forgotten by now. A timer's is not looked at in turn, as no home announces when it is over."""
         row.kept = True
         row.live = len(row.pairs) - len(again)
         self.rows[row.number] = row

@@ -1,5 +1,4 @@
-"""Forgetting, and taking up again: which rows of a worker's journal nobody needs any more, and what its executors get
-of what was kept.
+"""Forgets the rows of a worker's journal that are needed no more, and gives its executors what earlier lives have kept.
 
 A row goes once the floors are kept by which it was forgotten, so that nothing that was forgotten is taken for new
 after a restart (D5); a few with each commit that is made anyway, or many at once would hold up one of them. Those of
@@ -32,7 +31,7 @@ GONE_BYTES_MAX: Final = 8 << 20  # or one of all parts
 
 
 class Leaving:
-    """Rows that nobody needs any more: some go with each commit. A `keeping.UrgentPart` in no hurry itself."""
+    """Rows that are needed no more: some go with each commit. A `UrgentPart` in no hurry itself."""
 
     def __init__(self) -> None:
         self.executors: Sequence[CommittedStateExecutor] = ()
@@ -74,12 +73,12 @@ class Leaving:
 
 
 class Garbage:
-    """A `keeping.Part`. Make it before the executors are parts: what is filed again is gathered by them."""
+    """A `CommitPart`. Make it before the executors are parts: what is filed again is gathered by them."""
 
     def __init__(self, floors: Floors, group_commit: GroupCommit) -> None:
         self.executors: Sequence[CommittedStateExecutor] = ()
         self._floors = floors
-        self._keeper = group_commit
+        self._group_commit = group_commit
         self._leaving = Leaving()
         self._going: list[int] = []  # rows that go with the floors,
         self._free: dict[int, int] = {}  # and that may once those are kept, with their bytes on the disk
@@ -88,17 +87,17 @@ class Garbage:
         self._ends = False
         self._last = 0.0
         self._newest = 0  # row when rows were forgotten last
-        floors.restore(floor_of(one.progress) for one in group_commit.loaded.floors)
+        floors.restore(floor_of(floor.progress) for floor in group_commit.loaded.floors)
         group_commit.add(self)
         group_commit.add_urgent(self._leaving)
 
     def of(self, executors: Sequence[CommittedStateExecutor]) -> None:
-        """Whose rows these are."""
+        """Take the executors whose rows these are."""
         self.executors = self._leaving.executors = executors
 
     def ends(self) -> None:
-        """What is over goes with the next commit, which is the last: a timer that is done may not be there when the
-        next run looks, as those who have had what it put out are made to forget that after a clean end."""
+        """Let what is over go with the next commit, which is the last. A timer that is done must not be there when the
+        next run looks: after a clean end, the tasks that have had its outputs forget them."""
         self._last = -FORGET_S
         self._ends = True
 
@@ -106,13 +105,13 @@ class Garbage:
         self._going, self._free, self._gathered = [], {}, {}
         self._leaving.most = sys.maxsize if self._ends else GONE_MAX
         self._leaving.bytes_most = sys.maxsize if self._ends else GONE_BYTES_MAX
-        now = self._keeper.time()
+        now = self._group_commit.time()
         if not self.executors or now - self._last < FORGET_S:
             return
         self._last = now
         found = {number: of for executor in self.executors for number, of in executor.memory.empty_rows().items()}
         numbers = sorted(number for number in found if number not in self._leaving)
-        newest, self._newest = self._newest, self._keeper.next_row()
+        newest, self._newest = self._newest, self._group_commit.next_row()
         for executor in self.executors:
             executor.refile(newest)
         if not numbers:
@@ -125,7 +124,7 @@ class Garbage:
             else:
                 self._free[number] = found[number]
         changes.forgotten.extend(self._going)
-        announced = {one.newest >> HOME_SHIFT: one for one in self._floors.announced()}
+        announced = {progress.newest >> HOME_SHIFT: progress for progress in self._floors.announced()}
         self._gathered = {home: one for home, one in announced.items() if self._kept.get(home) != one}
         changes.floors.extend(KeptFloor(home, packed_floor(one)) for home, one in self._gathered.items())
 
@@ -146,7 +145,7 @@ async def restore(group_commit: GroupCommit, executors: Sequence[CommittedStateE
         return
     for executor in executors:
         if executor.timers is not None:
-            executor.timers.resume(group_commit.loaded.marks)
+            executor.timers.due_times.resume(group_commit.loaded.marks)
     try:
         _file(executors, await group_commit.call(group_commit.store.states))
     except StoreBroken as error:
@@ -156,7 +155,7 @@ async def restore(group_commit: GroupCommit, executors: Sequence[CommittedStateE
 
 
 def _file(executors: Iterable[CommittedStateExecutor], loaded: LoadedStates) -> None:
-    """Raises ValueError for a row that can't be read."""
+    """Raises ValueError for a row that is unreadable."""
     by_component: dict[str, dict[int, CommittedStateExecutor]] = {}
     for executor in executors:
         by_component.setdefault(executor.known_as, {})[executor.task] = executor
@@ -174,8 +173,8 @@ def _file(executors: Iterable[CommittedStateExecutor], loaded: LoadedStates) -> 
             count = next(iter(tasks.values())).tasks
             classes, entries = unpacked(content)
             shared = RememberedRow(
-                number, [(one.origin, one.identity) for one in entries], kept=True, stored=len(content)
+                number, [(entry.origin, entry.identity) for entry in entries], kept=True, stored=len(content)
             )
-            for one in entries:
-                if (at := task_of_slot(one.slot, count)) in tasks:
-                    tasks[at].restore_input(shared, classes, one)
+            for entry in entries:
+                if (at := task_of_slot(entry.slot, count)) in tasks:
+                    tasks[at].restore_input(shared, classes, entry)

@@ -54,8 +54,8 @@ class KeyState:
 class MemoryStateExecutor(SerialByKeyExecutor):
     """Drives `process(record, state)`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.values: dict[bytes, Any] = {}
         self.remembered: dict[Pair, tuple[Sequence[Record], Messages]] = {}
         self._filed: deque[tuple[Messages, Pair]] = deque()  # what is remembered, oldest first
@@ -101,7 +101,7 @@ class MemoryStateExecutor(SerialByKeyExecutor):
         return len(self.values), len(self.remembered), 0
 
     def file(self, tup: Tuple[Any], records: Sequence[Record], messages: Messages) -> None:
-        """Remembers an input, with what it has put out."""
+        """Remember an input, with its outputs."""
         pair = tup.origin, tup.identity
         self.remembered[pair] = records, messages
         self._filed.append((messages, pair))

@@ -1,6 +1,7 @@
-"""What an input has put out, as bytes and back: each record with the number that its class has in the journal's rows.
+"""Packs the outputs of an input to bytes and back: each record with the number that its class has in the journal's
+rows.
 
-Classes that an earlier version of the bolt has put out have numbers too, so that what is remembered of them stays what
+Classes that an earlier version of the bolt has emitted have numbers too, so that what is remembered of them stays what
 it was. Must not know inputs, rows, nor where an output goes.
 """
 

@@ -1,4 +1,4 @@
-"""What executors share that work on one input a key at a time, whatever the concurrency (D3): a later input of a key
+"""The base of executors that work on one input per key at a time, whatever the concurrency (D3): a later input of a key
 that is under way waits for it, and stale inputs are refused (D5). Must not know what a key's state is made of.
 """
 
@@ -16,16 +16,16 @@ from topology.runtime.queue_limits import QUEUE_HIGH
 from topology.runtime.tasks.executor import Executor
 
 Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
-LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of the clockwork
+LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of the housekeeping
 PARKED_MAX: Final = QUEUE_HIGH  # inputs that may wait for a key that is under way; then no more are taken
 
 
 class SerialByKeyExecutor(Executor):
     """Subclasses define `begin`, which begins one input, parks it by `park`, or refuses it, and `done`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.floors: Floors = settings.get("floors") or Floors(())  # the worker's: which messages are done
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.floors = self.settings.floors or Floors(())  # the worker's: which messages are done
         self.stale = 0  # tuples of finished trees, refused (D5)
         self.busy: dict[Hashable, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
         self.is_cut_off = False
@@ -80,7 +80,7 @@ class SerialByKeyExecutor(Executor):
             self._free(under_way[0])
 
     def _free(self, key: Hashable) -> None:
-        """Goes on with the inputs that waited for this key, in their order, up to one that is under way again."""
+        """Begin the inputs that waited for this key, in their order, up to one that is in flight again."""
         waiting = self.busy.pop(key, deque())
         while waiting and not self.is_cut_off:
             self._parked -= 1
@@ -110,7 +110,7 @@ class SerialByKeyExecutor(Executor):
         return [tup for waiting in self.busy.values() for tup in waiting]
 
     def touch_waiting(self) -> None:
-        """As others do; and what is held here has no hard cap, wherever its home is: nobody has forgotten it (A19)."""
+        """As others do. What is held here has no hard cap, wherever its home is: it is not forgotten (A19)."""
         super().touch_waiting()
         for tup in self.held():
             for root in tup.roots:
@@ -132,15 +132,15 @@ class SerialByKeyExecutor(Executor):
                     self.home.fail(root, failure)
 
     def is_stale(self, tup: Tuple[Any]) -> bool:
-        """Whether one of its trees is finished."""
+        """Return whether one of its trees is finished."""
         if tup.others:
             return any(map(self.floors.refuses, messages_of(tup)))
         return bool(tup.root) and self.floors.refuses(tup.root >> NUMBER_SHIFT)
 
 
 def messages_of(tup: Tuple[Any]) -> Messages:
-    """The messages that an input belongs to. That of a sub-tree is named twice, as it stands for several: of an earlier
-    life, nobody knows which they were (E1, A16)."""
+    """The messages that an input belongs to. That of a sub-tree is named twice, as it stands for several: which
+    they were in an earlier life is unknown (E1, A16)."""
     if tup.others:
         return tuple(map(message_of, tup.roots))
     message = tup.root >> NUMBER_SHIFT

@@ -16,8 +16,8 @@ from topology.runtime.state.keyed_executor import messages_of
 class RebuiltStateExecutor(MemoryStateExecutor):
     """As KeyedExecutor, but for when it acks."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._held: dict[bytes, dict[Pair, tuple[Tuple[Any], int]]] = {}  # key → its inputs, and what each has sent
         self._count = 0
 
@@ -50,8 +50,8 @@ class RebuiltStateExecutor(MemoryStateExecutor):
         self._count -= len(held)
         for tup, sent in held.values():
             super().ack_input(tup, sent)
-        if self.waiting_room and not self.full:
-            self._let_in()
+        if self.waiting_room.futures and not self.full:
+            self.waiting_room.let_in()
 
     def inputs_ended(self) -> None:
         """Nothing that is held matters any more."""

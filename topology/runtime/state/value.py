@@ -70,7 +70,7 @@ class StateCodec:
         return _other_type(text)
 
     def check_timer(self, at: Any, name: Any) -> None:
-        """Raises EmitError for what is no time, and where nobody would be called then."""
+        """Raises EmitError for what is no time, and if the bolt has no `on_timer` to call then."""
         if not self.timed:
             text = f"{self.component!r} has no on_timer(self, key, name, state), which a timer would call"
             raise _no_timer(text)
@@ -81,7 +81,7 @@ class StateCodec:
 
 
 def _frozen(value: Any) -> Any:
-    """What was decoded as lists, as the tuples that they were."""
+    """Return what was decoded as lists as the tuples that they were."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
@@ -96,7 +96,7 @@ class StateValue:
         self._codec = codec
         self._content = content
         self._value: Any = _UNREAD if content else None
-        self._timers: dict[str, int] | None = None  # a copy, once somebody has asked
+        self._timers: dict[str, int] | None = None  # a copy, once it was asked for
 
     def get(self, default: Any = None) -> Any:
         value = self._value
@@ -153,7 +153,7 @@ class StateValue:
         return True
 
     def content(self) -> bytes:
-        """What is to be kept of the key. Raises EmitError."""
+        """Return what is to be kept of the key. Raises EmitError."""
         value = self._value
         if value is not None and value is not _UNREAD and self._timers is None and self._content[:1] in _NO_TIMERS:
             return state.PLAIN + self._codec.encode(value)  # the hot path
@@ -188,7 +188,7 @@ def _no_timer(text: str) -> EmitError:
 
 
 class _Unread:
-    """In place of a value that nobody has asked for."""
+    """Stands for a value that was not asked for."""
 
 
 _UNREAD: Final = _Unread()

@@ -1,12 +1,12 @@
-"""All worker processes of a run: who is there, who is told of whom, and who comes in place of a dead one.
+"""All worker processes of a run: which are there, which know each other, and what replaces a dead one.
 
     spawned ─ Ready ─► ready ─ Linked ─► linked ─ Start ─► running ─ Close ─► closing ─ Closed, reaped ─► ended
        └──────────────────┴────────────────┴─ reaped ─► dead ─ after a back-off ─► a new process, spawned
 
-A worker that gets ready is told of all that are ready, and they of it: at the first start as after a death. At the
-first start nobody is started before everybody is linked; later each one is when it is. A process that ends otherwise
-than by Close is dead, and another one is begun; what else its death brings is `deaths`'. Must not know how a run ends,
-nor what figures and notes are for.
+When a worker gets ready, it gets the addresses of all ready workers, and they get its address. This holds at the first
+start and after a death. At the first start, no worker starts before all are linked; later, each starts when it is
+linked. A process that ends without Close is dead, and a new one is spawned. Other consequences of its death are in
+`deaths`. Must not know how a run ends, nor what figures and notes are for.
 """
 
 import asyncio
@@ -63,11 +63,11 @@ from topology.runtime.supervisor.deaths import Deaths, Told
 from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle, WorkerState, as_it_was
 from topology.runtime.tasks.bolt_threads import no_room
 
-LINK_S: Final = 30.0  # how long workers may take to link at the first start,
-RELINK_S: Final = 5.0  # and a replacement, whose peers may be busy: what is for them waits
+LINK_S: Final = 30.0  # how long workers may take to link at the first start
+RELINK_S: Final = 5.0  # how long a replacement may take; its peers may be busy, and what is for them waits
 
-# Why a replacement can't start as long as something around it is away: descriptors, threads, a place for its socket,
-# its store, a server.
+# Codes of a replacement that cannot start as long as something outside is missing: descriptors, threads, a place for
+# its socket, its store, a server.
 OUTSIDE: Final = frozenset(
     map(
         str,
@@ -86,22 +86,23 @@ logger = logging.getLogger("kedge")
 
 
 class Watcher(Protocol):
-    """Who is told what happens to workers."""
+    """Receives what happens to workers."""
 
     def heard(self, handle: WorkerHandle, word: Word) -> None:
-        """A word that is not about the process itself."""
+        """Handle a message that is not about the process itself."""
 
     def left(self, handle: WorkerHandle) -> None:
-        """Its process is reaped; the state says how it ended."""
+        """Handle a reaped process; its state says how it ended."""
 
     def running(self, handle: WorkerHandle) -> None:
-        """Its tasks are started."""
+        """Handle the start of a worker's tasks."""
 
 
 class Fleet:
-    """The processes. Make it in a running loop; `begin`, `look` each LOOK_S, and in the end `close`, whatever happened.
+    """The processes. Make it in a running loop. Call `begin`, then `look` each LOOK_S, and always `close` at the end.
 
-    `failed` is set, and `over` with it, where it can't go on: ConfigurationError or StartError before all are started.
+    `failed` and `over` are set if the run cannot continue. Before all workers have started, `failed` is a
+    ConfigurationError or a StartError.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class Fleet:
         told: Told,
         output: Output | None = None,
     ) -> None:
-        self.handles: dict[int, WorkerHandle] = {}  # of each worker the process that is there, or was last
-        self.started = False  # whether all were started once
+        self.handles: dict[int, WorkerHandle] = {}  # worker → its current or last process
+        self.started = False  # True after all have started once
         self.draining = False
         self.closing = False
         self.failed: KedgeError | None = None
@@ -129,10 +130,10 @@ class Fleet:
         self._output = output
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
-        self._away: dict[int, tuple[float, str]] = {}  # worker → since when, and what it waits for from outside
-        self._trace_told = ""  # what user code has raised in the last worker that could not be replaced
+        self._away: dict[int, tuple[float, str]] = {}  # worker → since when it is away, and what it waits for outside
+        self._trace_told = ""  # the last traceback of user code in a worker that could not be replaced
         self._turns = TurnsOfAll(
-            lambda owner: next(one for one in self.handles.values() if one.owner == owner).say(TrialTurn()),
+            lambda owner: next(handle for handle in self.handles.values() if handle.owner == owner).say(TrialTurn()),
             lambda: self.complete and self._deaths.settled,
             self._loop.time,
         )
@@ -142,41 +143,43 @@ class Fleet:
         self._orphans = Orphans()
 
     def begin(self) -> None:
-        """Starts all processes. What comes of them is told later."""
+        """Start all processes. Their results arrive later."""
         for worker in self._plan.workers:
             self._spawn(worker)
 
     @property
     def complete(self) -> bool:
-        """Whether all workers run."""
+        """Return True if all workers run."""
         return self._all(WorkerState.RUNNING)
 
     @property
     def away(self) -> frozenset[int]:
-        """Workers that are being replaced."""
+        """Return the workers that are being replaced."""
         return frozenset(self._away)
 
     def _all(self, *states: WorkerState) -> bool:
         return len(self.handles) == len(self._plan.workers) and all(
-            one.state in states for one in self.handles.values()
+            handle.state in states for handle in self.handles.values()
         )
 
     def ailing(self) -> list[str]:
-        """Who is being replaced, who has no link yet, and whose loop is blocked: one sentence each."""
+        """Return one sentence for each worker that is being replaced, has no link to all others yet, or has a blocked
+        loop."""
         now = self._loop.time()
         away = [
-            f"worker {one} is being replaced, for {now - at:.0f} s" + (f": it {why}" if why else "")
-            for one, (at, why) in self._away.items()
+            f"worker {worker} is being replaced, for {now - at:.0f} s" + (f": it {why}" if why else "")
+            for worker, (at, why) in self._away.items()
         ]
         alone = [
-            f"worker {one.worker} has no link with all others yet, for {now - one.asked_at:.0f} s"
-            for one in self.handles.values()
-            if one.state is WorkerState.RUNNING and not one.met
+            f"worker {handle.worker} has no link with all others yet, for {now - handle.asked_at:.0f} s"
+            for handle in self.handles.values()
+            if handle.state is WorkerState.RUNNING and not handle.met
         ]
-        return [*away, *alone, *(f"worker {one}: {text}" for one, text in self.vigil.blocked().items())]
+        return [*away, *alone, *(f"worker {worker}: {text}" for worker, text in self.vigil.blocked().items())]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Returns once this holds; asked again whenever a worker has begun, ended, or said that its sources have."""
+        """Return once the condition holds. It is evaluated again when a worker has begun, has ended, or reports that
+        its sources have ended."""
         while not condition():
             future: asyncio.Future[None] = self._loop.create_future()
             self._waiting.add(future)
@@ -191,7 +194,7 @@ class Fleet:
                 future.set_result(None)
 
     def fail(self, error: KedgeError) -> None:
-        """The run can't go on; the first reason counts."""
+        """End the run with this error. The first error counts."""
         if self.failed is None and not self.closing:
             self.failed = error
             self.over.set()
@@ -199,7 +202,7 @@ class Fleet:
     def _fail(self, text: str, code: Code) -> None:
         self.fail(WorkerError(text, code=code) if self.started else StartError(text, code=code))
 
-    # -- coming
+    # -- start
 
     def _spawn(self, worker: int) -> None:
         if self.closing:
@@ -209,7 +212,8 @@ class Fleet:
             self._orphans.begin(begin.directory)
             handle = WorkerHandle(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
             self._orphans.add(handle.pid)
-        except (KedgeError, OSError) as error:  # too few descriptors or processes (F15), no room to count a start (F16)
+        # too few descriptors or processes (F15), or no space to store an incarnation (F16)
+        except (KedgeError, OSError) as error:
             if isinstance(error, KedgeError) and not self.started:
                 return self.fail(error)
             if isinstance(error, OSError) and error.errno == errno.EAGAIN and not self.started:
@@ -236,7 +240,7 @@ class Fleet:
                 if not self.started:
                     self.fail(as_it_was(word))
                 elif word.trace not in ("", self._trace_told):
-                    self._trace_told = word.trace  # a replacement that comes to the same end says no more
+                    self._trace_told = word.trace  # another replacement that fails in the same way logs no traceback
                     logger.warning(
                         "worker %d could not start (%s)\n%s",
                         handle.worker,
@@ -253,7 +257,8 @@ class Fleet:
             case Lost(owner, why):
                 self._lost(owner, why)
             case Refused(owner, text):
-                if any(one.owner == owner for one in self.handles.values()):  # of others nobody is told any more
+                # messages about other processes are ignored
+                if any(known.owner == owner for known in self.handles.values()):
                     self._fail(text, INCOMPATIBLE_WORKERS)
             case Parted() | Failing() | Recovered():
                 self._deaths.heard(handle, word)
@@ -267,12 +272,12 @@ class Fleet:
             return
         if plan != self._plan.fingerprint:
             self._fail(
-                f"worker {handle.worker} has made another topology than this process: its file has changed since the "
-                "run began, or does not make the same one each time (by a clock, chance, or the environment)",
+                f"worker {handle.worker} has built another topology than this process: its file has changed since the "
+                "run began, or builds a different one each time (from a clock, random numbers or the environment)",
                 DIFFERING_WORKER_TOPOLOGIES,
             )
             return
-        others = [one for one in self.handles.values() if one.state in PRESENT]
+        others = [present for present in self.handles.values() if present.state in PRESENT]
         handle.address = address
         handle.become(WorkerState.READY)
         for other in others:
@@ -285,9 +290,9 @@ class Fleet:
         if handle.state is WorkerState.LINKED:
             handle.become(WorkerState.READY)
         handle.asked_at, handle.met = self._loop.time(), not (handle.joined or others)
-        handle.joined |= {one.owner for one in others}
+        handle.joined |= {other.owner for other in others}
         if others:
-            handle.say(Join(tuple(PeerAt(one.worker, one.owner, one.address) for one in others)))
+            handle.say(Join(tuple(PeerAt(other.worker, other.owner, other.address) for other in others)))
 
     def _linked(self, handle: WorkerHandle) -> None:
         handle.become(WorkerState.LINKED)
@@ -295,12 +300,12 @@ class Fleet:
             self._start(handle)
         elif self._all(WorkerState.LINKED):
             self.started = True
-            for one in self.handles.values():
-                self._start(one)
+            for each in self.handles.values():
+                self._start(each)
 
     def _start(self, handle: WorkerHandle) -> None:
         if self.draining:
-            handle.say(Drain())  # what it reads now, nobody would wait for
+            handle.say(Drain())  # no worker would wait for what it reads now
         handle.say(Start(self._deaths.killed(handle.worker)))
         handle.become(WorkerState.RUNNING)
         now = self._loop.time()
@@ -311,15 +316,16 @@ class Fleet:
         self._watcher.running(handle)
         self._changed()
 
-    # -- watching
+    # -- health
 
     def look(self) -> None:
-        """Kills who is silent, or blocked for too long, and tells of who is blocked. Called each LOOK_S."""
+        """Kill workers that are silent or have been blocked for too long, and report those that are blocked. Call each
+        LOOK_S."""
         self._turns.look()
         now = self._loop.time()
         pauses = self.vigil.pauses
         unwell = self.vigil.look(now)
-        if self.vigil.pauses > pauses:  # words of theirs may wait to be read
+        if self.vigil.pauses > pauses:  # messages of the workers may wait to be read
             for handle in self.handles.values():
                 handle.asked_at = now
         for worker, health, text in unwell:
@@ -328,8 +334,8 @@ class Fleet:
                 self._told(f"worker {worker} (pid {handle.pid}) lives, but {text}")
             else:
                 handle.kill(text)
-        present = self._all(*PRESENT)  # a link to one that is being replaced has to wait for that
-        for handle in [one for one in self.handles.values() if one.state is WorkerState.READY]:
+        present = self._all(*PRESENT)  # a link to a worker that is being replaced has to wait for the replacement
+        for handle in [waiting for waiting in self.handles.values() if waiting.state is WorkerState.READY]:
             if self.started and now - handle.asked_at > RELINK_S:
                 self._start(handle)
             elif not self.started and present and now - handle.asked_at > LINK_S:
@@ -338,15 +344,15 @@ class Fleet:
                 )
 
     def _lost(self, owner: int, why: str) -> None:
-        """A frame never came: who has sent it is replaced, for nobody knows what was in it (A11)."""
+        """Kill the sender of a frame that never arrived. It is not known which trees the frame carried (A11)."""
         for handle in self.handles.values():
             if handle.owner == owner and handle.state in PRESENT:
-                handle.kill(f"a link of it is lost: {why}")
+                handle.kill(f"one of its links broke: {why}")
 
-    # -- going
+    # -- end of a process
 
     def _ended(self, handle: WorkerHandle) -> None:
-        """It is reaped. What that means depends on whether it was told to close."""
+        """Handle a reaped process. If it was not asked to close, it is dead."""
         self.vigil.forget(handle.worker)
         self._orphans.reaped(handle.pid)
         if handle.state is not WorkerState.ENDED:
@@ -364,7 +370,7 @@ class Fleet:
         self._again(handle.worker, handle.why, outside=handle.outside)
 
     def _again(self, worker: int, why: str, *, outside: bool) -> None:
-        """Begins a worker anew after its back-off, unless that was one death too many."""
+        """Spawn a worker again after its back-off, unless it has died too often."""
         now = self._loop.time()
         since, _ = self._away.get(worker, (now, ""))
         self._away[worker] = since, why if outside else ""
@@ -377,7 +383,8 @@ class Fleet:
     def _later(self, after_s: float, call: Callable[[], None], *, again: bool = True) -> None:
         def due() -> None:
             self._timers.discard(handle)
-            if again and self._loop.time() - handle.when() > PAUSED_S:  # nobody was heard meanwhile: once more (F68)
+            # no message was read meanwhile: wait once more (F68)
+            if again and self._loop.time() - handle.when() > PAUSED_S:
                 self._later(after_s, call, again=False)
             else:
                 call()
@@ -385,11 +392,14 @@ class Fleet:
         handle = self._loop.call_later(after_s, due)
         self._timers.add(handle)
 
-    # -- the end
+    # -- end of the run
 
     async def close(self, within_s: float, hurry: asyncio.Event, hurried_s: float) -> None:
-        """Tells everyone to close, and returns once all are reaped. Who has not closed within that time is killed, and
-        so is who has not so long after `hurry` was set. Cancelled, it kills at once."""
+        """Ask all workers to close. Return once all are reaped.
+
+        A worker that has not closed within `within_s` is killed. After `hurry` is set, it has only `hurried_s` left. If
+        cancelled, `close` kills all at once.
+        """
         self.closing = True
         for timer in self._timers:
             timer.cancel()
@@ -398,7 +408,7 @@ class Fleet:
             if not handle.reaped.is_set():
                 handle.become(WorkerState.CLOSING)
                 handle.say(Close())
-        everyone: asyncio.Future[Any] = asyncio.gather(*(one.quiet() for one in self.handles.values()))
+        everyone: asyncio.Future[Any] = asyncio.gather(*(handle.quiet() for handle in self.handles.values()))
         hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
         try:
             await first_of({everyone, hurried}, within_s)
@@ -408,7 +418,7 @@ class Fleet:
             hurried.cancel()
             for handle in self.handles.values():
                 if not handle.reaped.is_set():
-                    logger.warning("worker %d (pid %d) does not close, and is killed", handle.worker, handle.pid)
+                    logger.warning("worker %d (pid %d) did not close in time, and is killed", handle.worker, handle.pid)
                     handle.kill("it did not close")
             await everyone
             self._orphans.close()

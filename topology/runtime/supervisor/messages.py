@@ -1,7 +1,7 @@
-"""What workers say while a run goes on, and what becomes of it: figures, entries of the log, notes, last words;
-and what nobody knows of any more where one is gone. The supervisor's ear.
+"""Handle what workers report while a run is going on: figures, log entries, notes and last messages.
 
-Must not know how a process is started, replaced or ended, nor how the run ends.
+Also record which worker died with work that may be unfinished. Must not know how a process is started, replaced or
+ended, nor how the run ends.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ logger = logging.getLogger("kedge")
 
 
 class MessageHandler:
-    """A `fleet.Watcher`; `attach` it before the fleet begins. `seconds`: for how long the run has gone on.
+    """The run's `fleet.Watcher`; call `attach` before the fleet begins. `seconds` returns the age of the run.
 
-    broken     What a worker could not go on for, or None; then `broke` is set.
-    aborted    Messages that workers had not done when they closed; `summaries` are what their components said then.
-    kept       Whether all workers have kept what they had done,
-    caught_up  and all sources have, with what an earlier run may have read.
+    broken     The error after which a worker cannot continue, or None. `broke` is set when there is one.
+    aborted    Messages that workers had not finished when they closed. `summaries` are what their components said then.
+    kept       True if all workers have saved what they had finished.
+    caught_up  True if all sources have re-read what an earlier run may have read.
     """
 
     def __init__(
@@ -64,16 +64,17 @@ class MessageHandler:
         self._provisions = provisions
         self._noting = noting
         self._seconds = seconds
-        self._unknown: dict[int, WorkerError] = {}  # worker → that it has died, and nobody reads again what it had read
+        # worker → error: the worker died, and no other reads its sources again
+        self._unknown: dict[int, WorkerError] = {}
 
     def attach(self, fleet: Fleet, crew: WorkerQueries) -> None:
-        """Who comes and goes, and who waits for answers."""
+        """Set who starts and ends workers, and who waits for answers."""
         self._fleet = fleet
         self._crew = crew
 
     @property
     def unknown(self) -> WorkerError | None:
-        """Of which worker nobody knows whether all that it had is done."""
+        """Return the error for a worker whose last work may be unfinished, or None."""
         return next(iter(self._unknown.values()), None)
 
     def heard(self, handle: WorkerHandle, word: Word) -> None:
@@ -86,7 +87,7 @@ class MessageHandler:
             case Log():
                 self._log(handle.worker, word)
             case Broke(text, code) if code == str(SINK_FILE_DAMAGED):
-                self._fleet.fail(WorkerError(text, code=SINK_FILE_DAMAGED))  # there is nothing to drain into
+                self._fleet.fail(WorkerError(text, code=SINK_FILE_DAMAGED))  # no sink is left to drain into
             case Broke(text, code):
                 self.broken = self.broken or (WorkerError(text, code=CODES.get(code, SPOUT_RAISED)) if text else None)
                 self.broke.set()
@@ -104,19 +105,20 @@ class MessageHandler:
                 self.caught_up = self.caught_up and caught_up
                 again = f" (since worker {handle.worker} came back)" if self._figures.deaths.get(handle.worker) else ""
                 for name, (first, *lines) in ((name, lines) for name, lines in summaries.items() if lines):
-                    self.summaries.setdefault(name, []).extend([f"{first}{again}", *lines])  # of this life alone
+                    # the figures of this process only
+                    self.summaries.setdefault(name, []).extend([f"{first}{again}", *lines])
             case _:
-                raise ValueError(f"a {type(word).__name__} is no word of a worker that lives")
+                raise ValueError(f"unexpected message from a running worker: {type(word).__name__}")
 
     def _log(self, worker: int, word: Log) -> None:
         if logger.isEnabledFor(word.level):
             logger.handle(record_of(unpacked_entry(word, worker)))
 
     def left(self, handle: WorkerHandle) -> None:
-        """Its process is gone, and with it what it has not said."""
+        """Handle the end of a worker's process. What it had not reported is lost."""
         self._crew.left(handle.worker)
         if handle.address.startswith("ipc://"):
-            with contextlib.suppress(OSError):  # a directory that is read-only must not keep its successor away (F71)
+            with contextlib.suppress(OSError):  # a read-only directory must not stop the replacement (F71)
                 Path(handle.address.removeprefix("ipc://")).unlink()
         if not self._fleet.closing:
             self._figures.died(handle.worker)
@@ -126,12 +128,12 @@ class MessageHandler:
         reads = any(self._plan.components[name].kind == "spout" for (name, _), at in placed if at == handle.worker)
         if handle.state is WorkerState.DEAD and (self._fleet.closing or reads) and self._fleet.started:
             ending = self._fleet.closing or self._fleet.draining
-            when = "while the run ended" if ending else "and did not read on before the run ended"
-            text = f"worker {handle.worker} {handle.why} {when}; whether all that it had was done is not known"
+            when = "while the run ended" if ending else "and no replacement read on before the run ended"
+            text = f"worker {handle.worker} {handle.why} {when}; it is unknown whether all its messages were done"
             self._unknown.setdefault(handle.worker, WorkerError(text, code=WORKER_DIED_WHILE_ENDING))
 
     def running(self, handle: WorkerHandle) -> None:
-        """Its tasks are started: unless the run is to end, it reads its sources."""
+        """Handle the start of a worker's tasks. Unless the run is draining, the worker reads its sources."""
         if not self._fleet.draining:
             self._figures.resumed(handle.worker)
             self._unknown.pop(handle.worker, None)

@@ -1,6 +1,6 @@
-"""Looks at a run on several processes once a second: its counters, and never silently why nothing is acked.
+"""Watch a run on several processes: once per second, take its counters and explain why nothing is acked.
 
-Workers are asked only once nothing has been acked for a while. Must not know what is done about it.
+The monitor asks workers for facts only after nothing has been acked for a while. Must not know what is done about it.
 """
 
 import asyncio
@@ -15,8 +15,11 @@ from topology.runtime.telemetry.stall import LOOK_S, SILENT_S, RunFacts, StallWa
 
 
 class Looking:
-    """`snapshot` is the last one, None before any worker has said something. `seconds`: for how long the run has gone
-    on; `starting`: companions that are not ready."""
+    """Keep the last snapshot of the run and the reason for a stall.
+
+    `snapshot` is the last one, or None before any worker has reported. `seconds` returns the age of the run. `starting`
+    returns the companions that are not ready.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class Looking:
         self._stall = StallWatch()
 
     async def forever(self) -> None:
-        """Until it is cancelled."""
+        """Take snapshots and look for a stall every LOOK_S, until cancelled."""
         loop = asyncio.get_running_loop()
         facts = RunFacts(0.0, (), ())
         while True:
@@ -47,12 +50,12 @@ class Looking:
             if self._fleet.started:
                 if self._stall.silent_s > SILENT_S - 2 * LOOK_S:
                     facts = await self._crew.facts(self._figures.facts)
-                    snapshot = self._figures.all() or snapshot  # that may have taken two seconds
-                told = self._starting()
-                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, told)  # type: ignore[misc]
+                    snapshot = self._figures.all() or snapshot  # the workers may have taken two seconds to answer
+                starting = self._starting()
+                self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, starting)  # type: ignore[misc]
 
     def limit(self) -> str:
-        """Who is away or blocked, and what limits the run."""
+        """Return the workers that are away or blocked, and the bottleneck of the run."""
         now = self._figures.all()
         text = self._stall.text_with(now) if now is not None else self._stall.text
         return "; ".join(filter(None, [*self._fleet.ailing(), text]))

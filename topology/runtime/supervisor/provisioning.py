@@ -1,7 +1,7 @@
-"""What each worker process is given at its start, and asks for later: settings, keys, incarnations, notes.
+"""Give each worker process its settings and keys at its start, and later incarnations and notes on request.
 
-Incarnations and notes are durable where there is a state directory: the supervisor is its one writer. Must not know
-what a worker does with them.
+With a state directory, incarnations and notes are durable: the supervisor is their only writer. Must not know what a
+worker does with them.
 """
 
 import hashlib
@@ -20,13 +20,16 @@ from topology.runtime.control.messages import Begin
 from topology.runtime.links.zeromq import new_keys
 from topology.storage.directory.state_dir import StateDir
 
-RUN_BITS: Final = 63  # of the number that the frames of one run carry
+RUN_BITS: Final = 63  # size of the run's number, which each frame carries
 PORT_MAX: Final = 65_535
 
 
 class Provisions:
-    """Makes a `Begin` for each process. Raises StartError where links want keys that this libzmq can't make, and
-    ConfigurationError for a path that workers can't be told of."""
+    """Make a `Begin` for each process.
+
+    Raises StartError if the links need keys that this libzmq cannot make. Raises ConfigurationError for a path that is
+    not valid UTF-8, because such a path cannot be passed to workers.
+    """
 
     def __init__(
         self,
@@ -58,22 +61,24 @@ class Provisions:
         self._folder = folder
         self._key = state.key if state is not None else random.randbytes(KEY_BYTES)
         self._run = random.getrandbits(RUN_BITS)
-        self._incarnation = random.getrandbits(12)  # of a run that keeps no state
+        self._incarnation = random.getrandbits(12)  # for a run without a state directory
         self._notes: dict[str, str] = dict(state.notes) if state is not None else {}
         self._keys = {} if links == "ipc" else new_keys(self._numbers)
         for path in (*sys.path, str(directory), str(folder)):
             if not _is_text(path):
                 raise ConfigurationError(
-                    f"workers can't be told of {path!r}, whose bytes are no UTF-8", code=NON_UTF8_WORKER_PATH
+                    f"{path!r} cannot be passed to workers: it is not valid UTF-8", code=NON_UTF8_WORKER_PATH
                 )
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a worker's environment has besides ours: the same order of sets in all workers, in each run (B5)."""
+        """Return the environment variables that workers get in addition to ours: sets iterate in the same order in all
+        workers and runs (B5)."""
         return {"PYTHONHASHSEED": str(hash_seed(self._key))}
 
     def begin(self, worker: int) -> Begin:
-        """For a new process. Counts its incarnation, and a spare one. Raises StartError where that can't be kept."""
+        """Return the `Begin` of a new process, with its incarnation and a spare one. Raises StartError if these cannot
+        be stored."""
         public, secret = self._keys.get(worker, (b"", b""))
         return Begin(
             worker=worker,
@@ -98,15 +103,15 @@ class Provisions:
         )
 
     def next_incarnation(self) -> int:
-        """Blocks for an fsync. Raises StartError."""
+        """Return a new incarnation. Blocks for an fsync. Raises StartError."""
         if self._state is not None:
             return self._state.next_incarnation()
         self._incarnation += 1
         return self._incarnation
 
     def keep(self, name: str, text: str) -> tuple[str, bool]:
-        """Keeps a note. Returns why it could not, or nothing; and whether it may be tried again. Blocks for an
-        fsync."""
+        """Keep a note. Return the reason if it could not be kept, else an empty text; and True if the worker may try
+        again. Blocks for an fsync."""
         if self._state is not None:
             try:
                 self._state.set(name, text)
@@ -117,8 +122,10 @@ class Provisions:
 
 
 def address_of(links: str, position: int) -> str:
-    """Where a worker binds: each has a port of its own, counted from the one that was given. Raises
-    ConfigurationError where there are none left."""
+    """Return the address that a worker binds. Each worker has its own port, counted from the given one.
+
+    Raises ConfigurationError if there is no such port.
+    """
     parts = urlsplit(links)
     if parts.scheme != "tcp" or not parts.port:
         return links
@@ -139,7 +146,7 @@ def _is_text(path: str) -> bool:
 
 
 def hash_seed(key: bytes) -> int:
-    """The seed of str hashes that goes with a state directory: unknown outside (S20), and never 0, which would be
-    none."""
+    """Return the seed of str hashes that belongs to a state directory. It is secret (S20), and never 0, which would
+    turn hash randomisation off."""
     digest = hashlib.blake2b(key, digest_size=8, person=b"kedge hash seed").digest()
     return 1 + int.from_bytes(digest, "little") % (2**32 - 1)

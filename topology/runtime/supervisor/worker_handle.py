@@ -41,10 +41,10 @@ class WorkerState(enum.Enum):
     """Where a worker process is in its life."""
 
     SPAWNED = enum.auto()  # it loads, builds and opens
-    READY = enum.auto()  # it is open; others are told of it, and it is linking with them
-    LINKED = enum.auto()  # everyone it was told of has welcomed it
+    READY = enum.auto()  # it is open; others know it, and it is linking with them
+    LINKED = enum.auto()  # all workers that it knows have welcomed it
     RUNNING = enum.auto()  # its tasks are started
-    CLOSING = enum.auto()  # it was told to close
+    CLOSING = enum.auto()  # the order to close was sent
     ENDED = enum.auto()  # it has said its last word, and is gone
     DEAD = enum.auto()  # it is gone without one
 
@@ -62,7 +62,40 @@ MAY_BECOME: Final[Mapping[WorkerState, frozenset[WorkerState]]] = {
 }
 PRESENT: Final = frozenset(
     {WorkerState.READY, WorkerState.LINKED, WorkerState.RUNNING}
-)  # those that others know, and are told of
+)  # those that other workers know
+
+
+class ProcessEnd:
+    """The end of one process: what it has said of it, what it was killed for, and the account of both.
+
+    why      How it ended, once it has: "was killed by SIGKILL".
+    killed   It was ended from outside: by SIGKILL, from whatever process, or by a disk that is broken.
+    outside  It could not start for want of room, or the like.
+    """
+
+    def __init__(self) -> None:
+        self.why = ""
+        self.killed = self.outside = False
+        self._killed_for = ""  # the reason for which this supervisor has killed it
+        self._last_words = ""  # what it said itself about its end
+
+    def is_killed_for(self, reason: str) -> None:
+        """Take note of why it is killed. The first reason counts."""
+        self._killed_for = self._killed_for or reason
+
+    def is_said(self, words: str, *, outside: bool) -> None:
+        """Take note of what it says itself about its end."""
+        self._last_words, self.outside = words, outside
+
+    def over(self, status: int, peak_bytes: int) -> None:
+        """Take note that it has ended with this status, and has used so much memory at most."""
+        self.killed = bool(self._killed_for) or status in (-signal.SIGKILL, OUTSIDE)
+        if self._killed_for:
+            self.why = f"was killed, as {self._killed_for}"
+        else:
+            self.why = self._last_words or how_it_ended(status)
+        if peak_bytes > BIG_BYTES or (status == -signal.SIGKILL and not self._killed_for):
+            self.why += f" (it had used {peak_bytes / 2**20:,.0f} MiB of memory at most)"
 
 
 class WorkerHandle:
@@ -70,7 +103,7 @@ class WorkerHandle:
 
     heard   Called with each word, on the loop, in order, and before `ended`.
     ended   Called once it is reaped. Then `why` says how it ended: "was killed by SIGKILL".
-    output  Where given, is told the lines of the process; else stdout and stderr are ours.
+    output  Called with the lines of the process; without it, stdout and stderr are ours.
     """
 
     def __init__(
@@ -87,20 +120,16 @@ class WorkerHandle:
         self.owner = owner(begin.worker, begin.incarnations[0])
         self.state = WorkerState.SPAWNED
         self.address = ""
-        self.joined: set[int] = set()  # owners that it was told of, and that live
-        self.asked_at = 0.0  # when it was told of one last,
-        self.met = True  # and whether all of them have welcomed it since
+        self.joined: set[int] = set()  # owners that it knows, and that live
+        self.asked_at = 0.0  # loop time at which the last of them was sent to it
+        self.met = True  # all of them have welcomed it since
         self.sources_ended = False
-        self.why = ""
-        self.killed = False  # from outside: by SIGKILL, whoever sent it, or by a disk that is broken
         self.ran = False  # whether its tasks were ever started
-        self.outside = False  # whether it could not start for want of room, or the like
         self.reaped = asyncio.Event()
         self._heard = heard
         self._ended = ended
         self._loop = asyncio.get_running_loop()
-        self._killed_as = ""  # the reason why we have killed it
-        self._last_words = ""  # what it said itself about its end
+        self._end = ProcessEnd()
         self._is_reaped = False
         self._reaping = threading.Lock()  # held while the process is reaped, or killed: its number is its own till then
         self._unpacker = Unpacker(orders=False)
@@ -120,6 +149,21 @@ class WorkerHandle:
         self._lines = self._relayed(output) if output is not None else []
         self._loop.add_reader(self._control, self._read)
         self._write()
+
+    @property
+    def why(self) -> str:
+        """The account of its end: "was killed by SIGKILL". Empty until it has ended."""
+        return self._end.why
+
+    @property
+    def killed(self) -> bool:
+        """True if it was ended from outside: by SIGKILL, from whatever process, or by a disk that is broken."""
+        return self._end.killed
+
+    @property
+    def outside(self) -> bool:
+        """True if it could not start for want of room, or the like."""
+        return self._end.outside
 
     def become(self, state: WorkerState) -> None:
         """The next state of its life. Raises ValueError where it can't follow."""
@@ -157,13 +201,13 @@ class WorkerHandle:
         """Ends it at once; `ended` is called later. The first reason counts."""
         with self._reaping:
             if not self._is_reaped:
-                self._killed_as = self._killed_as or reason
+                self._end.is_killed_for(reason)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
 
     def ends_as(self, words: str, *, outside: bool = False) -> None:
         """It has said itself why it is about to end."""
-        self._last_words, self.outside = words, outside
+        self._end.is_said(words, outside=outside)
 
     # -- hearing it
 
@@ -208,7 +252,7 @@ class WorkerHandle:
         except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
             code, peak = UNKNOWN, 0
         self._is_reaped = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the run
             self._loop.call_soon_threadsafe(self._over, code, peak)
 
     def _over(self, status: int, peak: int) -> None:
@@ -216,23 +260,11 @@ class WorkerHandle:
         while self._read():  # what it said before it died is there, and counts
             pass
         self.close()
-        self.killed = bool(self._killed_as) or status in (-signal.SIGKILL, OUTSIDE)
-        self.why = self._account(status, peak if sys.platform == "darwin" else peak * 1024)
+        self._end.over(status, peak if sys.platform == "darwin" else peak * 1024)
         for lines in self._lines:
             lines.end_soon(PARTING_S)
         self.reaped.set()
         self._ended(self)
-
-    def _account(self, status: int, peak_bytes: int) -> str:
-        if self._killed_as:
-            text = f"was killed, as {self._killed_as}"
-        elif self._last_words:
-            text = self._last_words
-        else:
-            text = how_it_ended(status)
-        if peak_bytes > BIG_BYTES or (status == -signal.SIGKILL and not self._killed_as):
-            text += f" (it had used {peak_bytes / 2**20:,.0f} MiB of memory at most)"
-        return text
 
     def close(self) -> None:
         """Gives up the control socket: the process ends itself then, if it has not ended. May be called twice."""
@@ -244,7 +276,7 @@ class WorkerHandle:
             self._control.close()
 
     async def quiet(self) -> None:
-        """Returns once it is reaped and its last lines are told."""
+        """Wait until it is reaped and its last lines are reported."""
         await self.reaped.wait()
         for lines in self._lines:
             await lines.ended.wait()

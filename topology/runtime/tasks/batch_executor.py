@@ -1,6 +1,6 @@
 """The executor of a bolt that takes many inputs in one call, and acks them in batches: the sinks of ours.
 
-It does what `CollectingExecutor` does, for a third of the time: nothing is made for an input until somebody asks for
+It does what `CollectingExecutor` does, for a third of the time: nothing is made for an input until the bolt asks for
 more than its ack. Between the runtime and bolts that have `inputs_room` and `take_inputs`; users write `execute`, and
 where a class of theirs has its own, that is called. Must not know batches, stores, trees or spouts.
 """
@@ -21,10 +21,10 @@ _others: Final[Callable[[Any], tuple[int, ...]]] = attrgetter("others")
 
 
 class TakesMany(Protocol):
-    """What such a bolt has besides `execute`."""
+    """A bolt that has these methods beside `execute`."""
 
     def inputs_room(self) -> int:
-        """How many inputs it can take now; for less than one `execute` is called, which waits for room."""
+        """Return how many inputs it can take now; for less than one `execute` is called, which waits for room."""
         ...
 
     def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Any]) -> None:
@@ -34,8 +34,8 @@ class TakesMany(Protocol):
 
 
 def takes_many(bolt: Any) -> bool:
-    """Whether it is a `TakesMany` whose inputs may come many at once: not where a nearer class, or the object itself,
-    has another `execute`."""
+    """Return whether it is a `TakesMany` whose inputs may come many at once: not where a nearer class, or the object
+    itself, has another `execute`."""
     own = next((cls for cls in type(bolt).__mro__ if {"execute", "take_inputs"} & vars(cls).keys()), object)
     return "take_inputs" in vars(own) and hasattr(bolt, "inputs_room") and "execute" not in vars(bolt)
 
@@ -45,8 +45,8 @@ class BatchExecutor(CollectingExecutor):
 
     bolt: Any
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.given: dict[int, tuple[Tuple[Any], float]] = {}  # id of the tuple → it, and the loop's time then
         self._out = TaskCollector(self, None)
 

@@ -22,8 +22,8 @@ from topology.runtime.tasks.outputs import collected, waits
 class BlockingExecutor(Executor):
     """As many inputs at a time as its concurrency says: 1, unless the topology says more."""
 
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(*given, **settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.waits = True
         self._threads = Daemons(self.concurrency, f"kedge {self.component}.{self.task}")
         self._taken = 0  # threads that have not returned, those of abandoned inputs included
@@ -88,5 +88,5 @@ class BlockingExecutor(Executor):
             return 0
         _, left = await asyncio.wait(set(self._calls), timeout=within_s)
         for call in left:
-            call.cancel()  # what it returns later is for nobody
+            call.cancel()  # what it returns later is dropped
         return len(left)

@@ -37,12 +37,12 @@ def check_threads(count: int) -> None:
         ) from None
     finally:
         over.set()
-        for one in made:
-            one.join()
+        for thread in made:
+            thread.join()
 
 
 def no_room(text: str) -> StartError:
-    """What a run that can't make its processes and threads ends with, at its start."""
+    """Return the error of a run that can't make its processes and threads, at its start."""
     return StartError(
         text,
         code=TOO_FEW_PROCESSES,

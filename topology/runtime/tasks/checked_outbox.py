@@ -44,7 +44,7 @@ class CheckedOutbox(Outbox):
         return value
 
     def _copies(self, record: Record, count: int) -> list[Record]:
-        """Copies through the byte form; checked even where nobody reads them. Raises RecordError naming the emitter."""
+        """Copies through the byte form; checked even if no task reads them. Raises RecordError naming the emitter."""
         try:
             return exact_types.copies(record, count)
         except (exact_types.Inexact, RecordError) as error:

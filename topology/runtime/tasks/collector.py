@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
-from acker.floors import Floors
 from acker.identity import MessageId, common_origin, derive, edge, mixed
 from acker.roots import NUMBER_SHIFT, UNTRACKED
 from topology.codes.tuples import (
@@ -86,18 +85,18 @@ class TaskCollector:
                 )
             executor.emit_unanchored([record], task)
             return
-        for one in opens:
-            if one.finished:
-                executor.open_of(one.tup, "emit on")
+        for held in opens:
+            if held.finished:
+                executor.open_of(held.tup, "emit on")
         roots = roots_of(opens)
         holder = min(opens, key=lambda one: one.tup.identity)  # so that the anchors' order changes nothing (B7)
-        name = (type(record), frozenset(one.tup.identity for one in opens))
+        name = (type(record), frozenset(held.tup.identity for held in opens))
         seed = self._by_ordinal(record, holder, name) if key is None else self._by_key(record, holder, name, key)
         if len(opens) == 1:
             origin, parent = opens[0].tup.origin, opens[0].tup.identity
         else:
-            origin = common_origin(one.tup.origin for one in opens)
-            parent = mixed(one.tup.identity for one in opens)
+            origin = common_origin(held.tup.origin for held in opens)
+            parent = mixed(held.tup.identity for held in opens)
         many = len(roots) > MAX_ROOTS
         if many and isinstance(executor, CollectingExecutor) and executor.are_stale(roots):
             return
@@ -165,11 +164,11 @@ class TaskCollector:
 class CollectingExecutor(Executor):
     """Drives a bolt's `execute(tup, out)`; `opened` are the inputs that it holds."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.opened: dict[int, Open] = {}
         self.kept, self.kept_s = 0, 0.0  # inputs that were held and are finished, and for how long, together
-        self.floors: Floors | None = settings.get("floors")  # None: nobody below remembers anything
+        self.floors = self.settings.floors
         self.stale = 0  # inputs of finished trees, refused, and emissions for such inputs alone, dropped (D5)
         self._deaf = self.floors is not None  # it may not know what is stale
         self.misused = 0  # emits, acks and fails on finished tuples
@@ -191,7 +190,7 @@ class CollectingExecutor(Executor):
 
     @property
     def deaf(self) -> bool:
-        """Whether inputs wait until all homes were heard."""
+        """True if inputs wait until all homes were heard."""
         if self._deaf:
             self._deaf = self.floors is not None and not self.floors.hears_all
         return self._deaf
@@ -215,7 +214,7 @@ class CollectingExecutor(Executor):
                 and (root := tup.root)
                 and (
                     floors.refuses(root >> NUMBER_SHIFT)
-                    or (tup.others and any(floors.refuses(one >> NUMBER_SHIFT) for one in tup.others))
+                    or (tup.others and any(floors.refuses(other >> NUMBER_SHIFT) for other in tup.others))
                 )
             ):
                 stale += 1
@@ -244,14 +243,14 @@ class CollectingExecutor(Executor):
             if reason is Reason.FAILED and self._cut_off:
                 reason = Reason.CUT_OFF  # given back by `close`: no fault of its own, and no attempt is spent (E6)
             super().fail_input(tup, error, reason, text)
-        else:  # raised after it had acked: nothing is left to fail, but somebody should know
+        else:  # raised after it had acked: nothing is left to fail, but it is reported
             self.home.reported(Failure(reason, self.component, text, error))
 
     def are_stale(self, roots: Sequence[int]) -> bool:
-        """Whether all of these inputs' trees are finished, so that nobody waits for what is anchored to them alone, and
-        counts it. Where some are not, it goes on under its sub-root: those wait for it, and which inputs a bolt puts
-        together is the bolt's matter. What is put together so again has the same identity, and is known below as long
-        as one of them is not done."""
+        """Return whether all of these inputs' trees are finished, so that no tree waits for what is anchored to them
+        alone, and counts it. Where some are not, it goes on under its sub-root: those wait for it, and which inputs a
+        bolt puts together is the bolt's matter. What is put together so again has the same identity, and is known below
+        as long as one of them is not done."""
         floors = self.floors
         stale = floors is not None and all(floors.refuses(root >> NUMBER_SHIFT) for root in roots)
         self.stale += stale
@@ -301,8 +300,8 @@ class CollectingExecutor(Executor):
 
     @property
     def in_hand(self) -> int:
-        """How many inputs it holds."""
+        """The number of inputs it holds."""
         return len(self.opened)
 
     def held(self) -> list[Tuple[Any]]:
-        return [one.tup for one in self.opened.values()]
+        return [held.tup for held in self.opened.values()]

@@ -8,11 +8,13 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from types import GeneratorType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from acker.floors import Floors
 from acker.identity import edge
 from topology.codes.tuples import PROCESS_FINISHES_INPUT
 from topology.components import Tuple
@@ -24,77 +26,81 @@ from topology.runtime.queue_limits import QUEUE_HIGH, QUEUE_LOW
 from topology.runtime.tasks.interfaces import DownstreamTask, TreeHome
 from topology.runtime.tasks.outbox import Outbox
 from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
+from topology.runtime.waiting_room import WaitingRoom
 from topology.user_frames import described, text_of
-
-
-class Ticking(Protocol):
-    """The executor, as far as it is seen from here."""
-
-    component: str
-    task: int
-    time_limit_s: float
-    ticking: asyncio.Task[Any] | None
-    abandoned: set[asyncio.Task[Any]]
-
-    def has_waited(self, task: asyncio.Task[Any]) -> None: ...
-
-
-async def awaited(executor: Ticking, outputs: Any) -> Sequence[Record]:
-    """Awaits what `tick` has returned; in an asyncio task of its own, as it may ignore its cancellation."""
-    task = asyncio.get_running_loop().create_task(outcome(outputs), name=f"{executor.component}.{executor.task} tick")
-    executor.ticking = task
-    try:
-        await asyncio.wait({task}, timeout=executor.time_limit_s)
-        if not task.done():
-            raise TimeoutError(f"not done after {executor.time_limit_s:g} s")
-        records, error = task.result()
-        if error is not None:
-            raise error
-        return records
-    finally:
-        executor.ticking = None
-        if not task.done():
-            executor.abandoned.add(task)
-            task.add_done_callback(executor.has_waited)
-            if not task.cancelling():  # a second cancellation would cut its `finally` short
-                task.cancel()
-
 
 SLICE_MAX: Final = 128  # tuples between two yields
 SLICE_S: Final = 0.001  # about how long a slice may take
 
 
-class Executor:
-    """What all kinds share: the queue, sleeping and waking, inputs under way, failing. Counters only grow."""
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """The settings of one bolt task, from the plan and the worker.
 
-    def __init__(self, component: str, task: int, bolt: Any, outbox: Outbox, home: TreeHome, **settings: Any) -> None:
-        self.component = component
-        self.task = task
+    concurrency   Inputs that may be in flight at a time.
+    time_limit_s  An input that takes longer fails (F9).
+    random        For identities of records that belong to no tree.
+    waits         `process` returns awaitables, or runs in a thread: the live view shows how busy its places are.
+    floors        Which messages are done; None if neither this task nor a task below it remembers inputs.
+    """
+
+    place: TaskPlace
+    random: Random
+    concurrency: int = 1
+    time_limit_s: float = 30.0
+    waits: bool = False
+    floors: Floors | None = None
+
+
+class _Touches:
+    """The trees of inputs that waited in a queue when it was looked through last."""
+
+    def __init__(self) -> None:
+        self._last_seen: set[int] = set()
+        self._executed_then = 0
+
+    def still_waiting(self, queue: Iterable[Tuple[Any]], executed: int) -> tuple[set[int], bool]:
+        """Return the roots that waited the last time too, and whether the queue has moved since."""
+        seen = {root for tup in queue for root in tup.roots}
+        roots, moved = seen & self._last_seen, executed != self._executed_then
+        self._last_seen, self._executed_then = seen, executed
+        return roots, moved
+
+
+class Executor:
+    """The parts that all kinds of executors share: the queue, sleeping and waking, inputs in flight, failing.
+
+    Counters only grow. `hand_on`: it works in the turn of the task that feeds it.
+    """
+
+    def __init__(self, bolt: Any, outbox: Outbox, home: TreeHome, settings: ExecutorSettings) -> None:
         self.bolt = bolt
         self.outbox = outbox
         self.home = home
-        self.place: TaskPlace = settings.get("place") or TaskPlace(0, component, task)
+        self.settings = settings
+        self.place = settings.place
+        self.component = settings.place.component
         self.queue: deque[Tuple[Any]] = deque()
         self.downstream: list[DownstreamTask] = []  # tasks that this one feeds
         self.executed = self.failed = 0
         self.busy_s = 0.0
-        self.waited, self.waited_s = 0, 0.0  # inputs that were under way, and for how long, together
-        self.concurrency: int = settings.get("concurrency", 1)
-        self.time_limit_s: float = settings.get("time_limit_s", 30.0)
-        self.random: Random = settings.get("random") or Random(0)
-        self.waits: bool = settings.get("waits", False)
-        self.hand_on: bool = settings.get("hand_on", True)  # whether it works in the turn of the task that feeds it
+        self.waited, self.waited_s = 0, 0.0  # inputs that were in flight, and for how long, together
+        self.concurrency = settings.concurrency
+        self.waits = settings.waits
+        self.hand_on = True
         self.under_way: dict[asyncio.Task[Any], tuple[Tuple[Any], float]] = {}
-        self.abandoned: set[asyncio.Task[Any]] = set()  # of inputs that were failed before these would end
+        self.abandoned: set[asyncio.Task[Any]] = set()  # those of inputs that were failed before they ended
         self.ticking: asyncio.Task[Any] | None = None  # a `tick` that waits
-        self.told_full = False  # whether other workers know that this queue is full
-        self.waiting_room: list[asyncio.Future[None]] = []  # who waits until this queue has drained
+        self.waiting_room = WaitingRoom()  # for those that wait until this queue has drained
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._limit = SLICE_MAX
-        self._last_seen: set[int] = set()
-        self._executed_then = 0  # when the queue was looked through last
-        self._death: BaseException | None = None  # what `work` raised in another task's turn
+        self._touches = _Touches()
+        self._death: BaseException | None = None  # the error that `work` raised in another task's turn
+
+    @property
+    def task(self) -> int:
+        return self.place.task
 
     # -- the loop
 
@@ -112,7 +118,7 @@ class Executor:
 
     @property
     def workable(self) -> bool:
-        """Whether there is an input to take, and a place for it."""
+        """True if there is an input to take, and a place for it."""
         return bool(self.queue) and len(self.under_way) < self.concurrency
 
     def work(self) -> None:
@@ -125,8 +131,8 @@ class Executor:
         took = self._loop.time() - begun
         self.busy_s += took
         self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
-        if self.waiting_room and len(queue) <= QUEUE_LOW:
-            self._let_in()
+        if self.waiting_room.futures and len(queue) <= QUEUE_LOW:
+            self.waiting_room.let_in()
         if self.downstream:
             drive(self.downstream)
 
@@ -145,13 +151,13 @@ class Executor:
                 self.wake()
 
     def die(self, error: BaseException) -> None:
-        """Ends this task, at its own turn, for what is wrong in the runtime; whoever handed on to it is not blamed."""
+        """End this task, at its own turn, for an error of the runtime. The task that handed on to it is not blamed."""
         self._death = error
         self.wake()
 
     @property
     def asleep(self) -> bool:
-        """Whether it waits to be woken, and nobody has done so yet."""
+        """True if it waits to be woken, and was not woken yet."""
         return self._waiter is not None and not self._waiter.done()
 
     @abstractmethod
@@ -159,7 +165,7 @@ class Executor:
         """Takes up to `count` inputs from the queue; returns how many."""
 
     def wake(self) -> None:
-        """Called by whoever has put something into the queue, or freed a place."""
+        """Wake the task: there is something in the queue, or a place is free."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -178,28 +184,21 @@ class Executor:
     async def room(self) -> None:
         """Waits until this queue has drained; returns at once where it is not full."""
         if self.full:
-            self.waiting_room.append(future := self._loop.create_future())
-            await future
-
-    def _let_in(self) -> None:
-        for future in self.waiting_room:
-            if not future.done():
-                future.set_result(None)
-        self.waiting_room.clear()
+            await self.waiting_room.future()
 
     @property
     def inputs(self) -> int:
-        """How many inputs were executed; timers are none."""
+        """The number of inputs were executed; timers are none."""
         return self.executed
 
     @property
     def waiting(self) -> int:
-        """How many inputs wait: for their turn, or for whatever keeps them from it."""
+        """The number of inputs wait: for their turn, or for whatever keeps them from it."""
         return len(self.queue)
 
     @property
     def full(self) -> bool:
-        """Whether the spouts that feed it should pause; `why_full` says what they wait for if not for the queue."""
+        """True if the spouts that feed it should pause; `why_full` says what they wait for if not for the queue."""
         return self.waiting > QUEUE_HIGH
 
     @property
@@ -213,7 +212,7 @@ class Executor:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing waits here and nothing is under way. Held inputs do not count."""
+        """True if nothing waits here and nothing is under way. Held inputs do not count."""
         return not self.queue and not self.under_way and self.ticking is None
 
     def ack_held(self, tup: Tuple[Any]) -> None:
@@ -224,7 +223,7 @@ class Executor:
         return []
 
     def open_of(self, tup: Tuple[Any], act: str) -> Any:
-        """What is known of an input that `execute` holds. Raises TupleStateError where it is finished (A3, A4)."""
+        """Return the open input of a tuple that `execute` holds. Raises TupleStateError if it is finished (A3, A4)."""
         text = f"{self.component!r} tried to {act} a tuple; `process` finishes its inputs by itself"
         raise TupleStateError(text, code=PROCESS_FINISHES_INPUT)
 
@@ -277,14 +276,14 @@ class Executor:
     def has_waited(self, task: "asyncio.Task[tuple[Any, BaseException | None]]") -> None:
         """An asyncio task of user code has ended."""
         entry = self.under_way.pop(task, None)
-        if entry is None:  # over its time limit: failed already, whatever it returns (A5)
+        if entry is None:  # over its time limit: failed already, and its result is dropped (A5)
             self.abandoned.discard(task)
             if not task.cancelled():
                 task.exception()
             return
         tup, begun = entry
         self.waited, self.waited_s = self.waited + 1, self.waited_s + self._loop.time() - begun
-        if task.cancelled() or task.cancelling():  # by the bolt itself; whatever it returned is not trusted (A5)
+        if task.cancelled() or task.cancelling():  # by the bolt itself; its result is not trusted (A5)
             self.fail_input(tup, None, Reason.RAISED, "its asyncio task was cancelled")
         else:
             outputs, error = task.result()
@@ -306,12 +305,13 @@ class Executor:
 
     def check_time_limits(self, now: float) -> None:
         """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
+        limit_s = self.settings.time_limit_s
         for task, (tup, begun) in list(self.under_way.items()):
-            if now - begun > self.time_limit_s:
+            if now - begun > limit_s:
                 del self.under_way[task]
                 self.abandoned.add(task)
                 self.waited, self.waited_s = self.waited + 1, self.waited_s + now - begun
-                self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")
+                self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {limit_s:g} s")
                 task.cancel()
                 self.wake()
 
@@ -335,12 +335,10 @@ class Executor:
 
     def touch_waiting(self) -> None:
         """Touches the trees of what waits here since the last call, of what is under way, and of what is held (A9)."""
-        seen = {root for tup in self.queue for root in tup.roots}
-        say = self.home.queued if self.executed != self._executed_then else self.home.touch
-        self._executed_then = self.executed
-        for root in seen & self._last_seen:
-            say(root)
-        self._last_seen = seen
+        roots, moved = self._touches.still_waiting(self.queue, self.executed)
+        touch = self.home.queued if moved else self.home.touch
+        for root in roots:
+            touch(root)
         for tup in [*self.held(), *(tup for tup, _ in self.under_way.values())]:
             for root in tup.roots:
                 self.home.touch(root)
@@ -350,17 +348,39 @@ class Executor:
         try:
             outputs = self.bolt.tick(now)
             if outputs is not None:
-                self.emit_unanchored(await awaited(self, outputs) if waits(outputs) else collected(outputs))
+                self.emit_unanchored(await self._awaited(outputs) if waits(outputs) else collected(outputs))
         except BaseException as raised:
             if being_cancelled(raised):
                 raise
             self.home.reported(Failure(Reason.RAISED, self.component, f"tick: {described(raised)}", raised))
 
+    async def _awaited(self, outputs: Any) -> Sequence[Record]:
+        """Await what `tick` has returned, in an asyncio task of its own: it may ignore its cancellation."""
+        task = self._loop.create_task(outcome(outputs), name=f"{self.component}.{self.task} tick")
+        self.ticking = task
+        limit_s = self.settings.time_limit_s
+        try:
+            await asyncio.wait({task}, timeout=limit_s)
+            if not task.done():
+                raise TimeoutError(f"not done after {limit_s:g} s")
+            records, error = task.result()
+            if error is not None:
+                raise error
+            return records
+        finally:
+            self.ticking = None
+            if not task.done():
+                self.abandoned.add(task)
+                task.add_done_callback(self.has_waited)
+                if not task.cancelling():  # a second cancellation would cut its `finally` short
+                    task.cancel()
+
     def emit_unanchored(self, records: Iterable[Record], task: int | None = None) -> None:
         """Sends records that belong to no tree; `task` is the target of a direct grouping."""
         staged: list[Any] = []
+        random = self.settings.random
         for record in records:
-            origin, identity = self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1
+            origin, identity = random.getrandbits(64) or 1, random.getrandbits(64) or 1
             self.outbox.stage(staged, record, origin, identity, 0, (), task)
             self.outbox.emitted += 1
         self.outbox.send(staged)

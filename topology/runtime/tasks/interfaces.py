@@ -1,4 +1,4 @@
-"""What a task sees of its surroundings: the home that its acks go to, and who reads what it emits. No behaviour."""
+"""The surroundings of a task: the home that its acks go to, and the tasks that read from it. No behaviour."""
 
 from typing import Any, Protocol
 
@@ -10,6 +10,15 @@ class SubTreeBegin(Protocol):
 
     def root(self) -> int: ...
     def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int: ...
+
+
+class TreeOwner(Protocol):
+    """Whatever began trees of a ledger, and learns their ends: a spout task, the sub-trees of a component, timers."""
+
+    @property
+    def component(self) -> str: ...
+    def completed(self, trees: list[Any], /) -> None: ...
+    def failed_tree(self, tree: Any, failure: Failure, /) -> None: ...
 
 
 class TreeHome(Protocol):
@@ -39,7 +48,7 @@ class FedQueue(Protocol):
 class DownstreamTask(Protocol):
     """A task that reads what another emits, as that one sees it: here, or behind a link."""
 
-    queue: Any  # the tuples that wait for it, or to leave for it; whoever fills it says so by `wake` or `handed`
+    queue: Any  # the tuples that wait for it, or to leave for it; `wake` or `handed` is called after it was filled
 
     def wake(self) -> None: ...
     def handed(self) -> None: ...

@@ -1,12 +1,12 @@
-"""Where the spout tasks of a worker resume, and what is kept of how far they have come: a part of the keeper (E2, E3).
+"""Where the spout tasks of a worker resume, and how far they have come: a part of the group commit (E2, E3).
 
 That a task has begun is durable before anything of it is emitted, so that a mark which is missing says something. Must
 not know how messages are emitted, nor what a store is made of.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from acker.identity import MessageId, partition_seed
 from acker.ledger import Ledger
@@ -68,8 +68,8 @@ class TaskMarks:
 
     def resume(self, loaded: Loaded) -> Positions:
         """Takes up what an earlier run has left; returns what the spout is opened with."""
-        begun = [one for one in loaded.begun if one.component == self._component]
-        mine = [one for one in begun if (one.task, one.tasks) == (self._task, self._tasks)]
+        begun = [begin for begin in loaded.begun if begin.component == self._component]
+        mine = [begin for begin in begun if (begin.task, begin.tasks) == (self._task, self._tasks)]
         self.begun = self.begun or bool(mine)
         found = positions(loaded.marks, loaded.begun, self._component, self._task, self._tasks)
         self._loaded = {
@@ -77,7 +77,7 @@ class TaskMarks:
         }
         self._marks = Marks(self._loaded)
         if begun or any(mark.component == self._component for mark in loaded.marks):
-            self.line.resume(sum(one.ahead for one in mine or begun), self._loaded)
+            self.line.resume(sum(begin.ahead for begin in mine or begun), self._loaded)
         own = (mark for mark in loaded.marks if (mark.component, mark.task) == (self._component, self._task))
         self._known = {(mark.partition, mark.epoch): _is_done(mark) for mark in own}
         ids = {partition: mark.position for partition, mark in found.items()}
@@ -98,30 +98,30 @@ class TaskMarks:
     # -- how far it is ahead of its oldest message that is not done (E4)
 
     def room(self, unfinished: Callable[[], Sequence[Pending]]) -> int:
-        """How many messages it may give before it is max_lag ahead of its oldest one, or too far ahead of what is kept.
-        `unfinished` is asked only where the former is near."""
+        """Return how many messages it may give before it is max_lag ahead of its oldest one, or too far ahead of what
+        is kept. `unfinished` is asked only where the former is near."""
         ahead = self.line.room(self.given)
         if self._room > 0 or (self._oldest is not None and self._oldest.value):
             return min(self._room, ahead)
-        self._oldest = min(unfinished(), key=lambda tree: tree.begun, default=None)
+        self._oldest = min(unfinished(), key=lambda tree: tree.started_at, default=None)
         steps = self._steps
         if self._oldest is None:
             steps.clear()
-        while len(steps) > 1 and self._oldest is not None and steps[1][0] <= self._oldest.begun:
+        while len(steps) > 1 and self._oldest is not None and steps[1][0] <= self._oldest.started_at:
             steps.popleft()
         self._room = self.max_lag - (self.given - steps[0][1] if steps else 0)
         return min(self._room, ahead)
 
     @property
     def why_held(self) -> str:
-        """Why it may give none."""
+        """The reason why it may give none."""
         if self.line.room(self.given) <= 0:
             return f"it is {self.line.ahead:,} messages ahead of what is kept, and the next commit is not durable yet"
         return f"it is {self.max_lag:,} messages ahead of its oldest one that is not done (max_lag)"
 
     @property
     def wants_commit(self) -> bool:
-        """Whether it will be held soon for want of a commit."""
+        """True if it will be held soon for want of a commit."""
         return self.line.is_short(self.given)
 
     def gives(self, ids: Sequence[MessageId], now: float) -> None:
@@ -143,7 +143,7 @@ class TaskMarks:
             self.line.adds(self._at[seed], ids, emitted)
 
     def has_caught_up(self, *, ended: bool) -> bool:
-        """Whether all that an earlier life had emitted was given again. `ended`: the source has, by itself."""
+        """Return whether all that an earlier life had emitted was given again. `ended`: the source has, by itself."""
         return self.line.has_caught_up((self._at[seed] for seed, _ in self.lanes.values()), ended)
 
     # -- what is kept
@@ -164,8 +164,8 @@ class TaskMarks:
         changes.over.extend(Mark(self._component, self._task, *at, 0, (), 0) for at in self._over)
 
     def _long_over(self) -> list[tuple[str, str]]:
-        """What is kept of partitions that are not named any more, but for the last of them. What is not done stays:
-        nobody may take it for done (B11). A partition goes with all its epochs, as the newest one counts."""
+        """Forget partitions that are not named any more, but for the last of them. What is not done stays: it must not
+        be taken for done (B11). A partition goes with all its epochs, as the newest one counts."""
         done: dict[str, bool] = {}
         for (partition, _), is_done in self._known.items():
             done[partition] = done.pop(partition, True) and is_done
@@ -205,34 +205,33 @@ def _is_done(one: Mark | Reached) -> bool:
     return one.position == one.newest and one.done[:1] == ((one.position, one.position),)
 
 
-class MarkHost(Protocol):
-    """The worker, as far as it is seen from here."""
-
-    spout_tasks: dict[tuple[str, int], Any]
-    ledger: Ledger[Any]
-    dead_letters: Any
-
-
 class Markings:
-    """A `keeping.Part`: the marks of all spout tasks of a worker."""
+    """The marks of all spout tasks of a worker: a part of its group commit. `buried` returns the dead messages whose
+    letters are not kept yet."""
 
-    def __init__(self, home: MarkHost, group_commit: GroupCommit) -> None:
-        self._home = home
+    def __init__(
+        self,
+        spout_tasks: Mapping[tuple[str, int], Any],
+        ledger: Ledger[Any],
+        buried: Callable[[], Iterable[Pending]],
+        group_commit: GroupCommit,
+    ) -> None:
+        self._spout_tasks, self._ledger, self._buried = spout_tasks, ledger, buried
         self._gathered: list[Any] = []
         group_commit.add(self)
 
     @property
     def caught_up(self) -> bool:
-        """Whether every source has given something that no earlier life has kept, or has had nothing to give. Until
+        """True if every source has given something that no earlier life has kept, or has had nothing to give. Until
         then what was emitted after the last commit of a life that was killed may not have come again: it is in no mark
         (B11)."""
-        return all(one.dry or one.marking.moved for one in self._home.spout_tasks.values())
+        return all(task.reader.dry or task.marking.moved for task in self._spout_tasks.values())
 
     def unfinished(self) -> dict[Any, list[Pending]]:
         """The messages of each spout task that were read and are not done, wherever they are (E3)."""
-        found = {one: one.later() for one in self._home.spout_tasks.values()}
-        for tree in (*self._home.ledger.trees(), *self._home.dead_letters.letter_store.trees()):
-            if (trees := found.get(tree.spout_task)) is not None:
+        found = {task: task.later() for task in self._spout_tasks.values()}
+        for tree in (*self._ledger.trees(), *self._buried()):
+            if (trees := found.get(tree.owner)) is not None:
                 trees.append(tree)
         return found
 
@@ -249,6 +248,6 @@ class Markings:
             spout_task.look_again()
 
     def not_kept(self) -> None:
-        """What was gathered is gathered again, as it is by then."""
+        """Gather it again next time, as it is by then."""
         for spout_task in self._gathered:
             spout_task.marking.not_kept()

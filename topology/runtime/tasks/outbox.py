@@ -88,7 +88,7 @@ class Plain:
 
 
 class Outbox:
-    """What one task emits. `emitted` counts emissions, replays' too; it only grows."""
+    """The outlets of one task. `emitted` counts emissions, replays' too; it only grows."""
 
     def __init__(self, component: str, outlets: list[StreamOutlet]) -> None:
         self.component = component
@@ -225,7 +225,7 @@ class Outbox:
 
 
 def _fixed(grouping: Grouping, local: Sequence[int]) -> int:
-    """The one task that this emitter's tuples all go to, whatever they are; -1 where it depends on them."""
+    """Return the one task that all tuples of this emitter go to, or -1 if that depends on the tuple."""
     if isinstance(grouping, Global):
         return 0
     return local[0] if isinstance(grouping, LocalOrShuffle) and len(local) == 1 else -1
@@ -242,7 +242,7 @@ def outbox_of(
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
     readers, known_as = plan.readers(component), plan.components[component].known_as
     outlets = [
-        StreamOutlet(cls, known_as, _routes(plan, [one for one in readers if one.cls is cls], worker, queue, random))
+        StreamOutlet(cls, known_as, _routes(plan, [read for read in readers if read.cls is cls], worker, queue, random))
         for cls in plan.components[component].streams
     ]
     return kind(component, outlets)

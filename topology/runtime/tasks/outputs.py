@@ -1,4 +1,4 @@
-"""What a bolt has returned, made into records: iterables, awaitables, async iterables, and what they raise instead.
+"""Makes records of what a bolt has returned: iterables, awaitables, async iterables, and their errors.
 
 Knows nothing of tuples or queues.
 """
@@ -18,7 +18,7 @@ END: Final[Any] = object()  # that a generator has ended
 
 
 def collected(outputs: Any) -> Sequence[Record]:
-    """What an iterable yields, as a list. Raises EmitError where it is none, or yields without end."""
+    """Return what an iterable yields, as a list. Raises EmitError if it is none, or yields without end."""
     try:
         records = list(islice(outputs, OUTPUTS_MAX + 1))
     except TypeError as error:
@@ -46,7 +46,7 @@ def too_many() -> EmitError:
 
 
 def waits(outputs: Any) -> bool:
-    """Whether this must be awaited, or iterated by `async for`, before there are records (A5)."""
+    """Return whether this must be awaited, or iterated by `async for`, before there are records (A5)."""
     return hasattr(outputs, "__aiter__") or inspect.isawaitable(outputs)
 
 
@@ -72,7 +72,7 @@ async def outcome(outputs: Any) -> tuple[Sequence[Record], BaseException | None]
 
 
 def being_cancelled(error: BaseException) -> bool:
-    """Whether we cancel the task that this was raised in; a CancelledError can be the user's own, too (F6)."""
+    """Return whether we cancel the task that this was raised in; a CancelledError can be the user's own, too (F6)."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     running = asyncio.current_task()

@@ -26,13 +26,13 @@ class Pending(Tree):
 
     message: Message[Any]
     seed: int  # of its partition's epoch when it was emitted
-    spout_task: Any  # the Spouting that emitted it
-    begun: float  # loop time of the first emission
+    owner: Any  # a `TreeOwner`: the SpoutTask that emitted it, or the letters that it is delivered for
+    started_at: float  # loop time of the first emission
     own: int = 0  # failures that its own tuples were the cause of
     failing: float = 0.0  # loop time of the first of these
     others: int = 0  # failures of what is around it (E6)
     renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
-    also: int = 0  # times that its source has given it again, and that are told of its end with it (F59)
+    also: int = 0  # times that its source has given it again; each ends with this one (F59)
     deaths: float = 0.0  # of workers while it was under way, as `trials` counts them (E7)
 
     @property
@@ -60,7 +60,7 @@ class Replays:
         return len(self._later)
 
     def trees(self) -> list[Pending]:
-        """What waits, in no promised order."""
+        """Return the messages that wait, in no promised order."""
         return [tree for _, _, tree in self._later]
 
     def add(self, tree: Pending) -> None:
@@ -79,7 +79,7 @@ class Replays:
         self._due(float("inf"))
 
     def hurry(self) -> None:
-        """What waits is due now, and what fails from now on waits for HURRIED_MAX_S at most: nothing more comes."""
+        """Make all due now. What fails from now on waits for HURRIED_MAX_S at most: no more messages come."""
         self._most_s = HURRIED_MAX_S
         self._due(float("inf"))
 
@@ -90,17 +90,17 @@ class Replays:
         self._set_timer()
 
     def hold(self) -> None:
-        """What is due waits, until `release`."""
+        """Keep what is due waiting until `release`."""
         self._held = True
 
     def release(self) -> None:
-        """What has become due meanwhile is replayed now."""
+        """Replay what has become due meanwhile."""
         self._held = False
         self._due(float("inf") if self._all else None)
 
     def alone(self, tree: Pending) -> None:
         """Has this one replayed now."""
-        self._later = [one for one in self._later if one[2] is not tree]
+        self._later = [later for later in self._later if later[2] is not tree]
         heapq.heapify(self._later)
         self._again([tree])
 

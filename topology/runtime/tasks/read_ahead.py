@@ -2,7 +2,7 @@
 as the ones before it (D4).
 
 What an earlier life had emitted beyond its marks is in no mark; but how many messages that were at most, is durable
-before any of them leaves. So a life has given all of it again once it has given as many beyond the marks that it began
+before any of them leaves. So a life has given all of it again: once it has given as many beyond the marks that it began
 with, in each partition, and what is remembered for earlier lives need not be remembered for longer.
 
 The allowance grows with the pace: a fast source is not held up for a commit, and a slow one is soon caught up. Pure;
@@ -23,7 +23,7 @@ At = tuple[str, str]  # partition, epoch
 
 
 class ReadAhead:
-    """`on`: whether somebody remembers what is emitted here, and marks are kept. Else nothing is held, and there is
+    """`on`: a task remembers what is emitted here, and marks are kept. Otherwise nothing is held, and there is
     nothing to catch up with."""
 
     def __init__(self, *, on: bool) -> None:
@@ -48,11 +48,11 @@ class ReadAhead:
     # -- the allowance
 
     def room(self, given: int) -> int:
-        """How many messages it may give more, having given so many in this life, before a commit is kept."""
+        """Return how many messages it may give more, having given so many in this life, before a commit is kept."""
         return self._limit - given if self.on else AHEAD_MAX
 
     def is_short(self, given: int) -> bool:
-        """Whether a commit is wanted: half of the allowance is used up, and none is under way."""
+        """Return whether a commit is wanted: half of the allowance is used up, and none is under way."""
         return self.on and 2 * (self._limit - given) <= self.ahead and not self._under_way
 
     def gather(self, given: int) -> bool:
@@ -73,13 +73,13 @@ class ReadAhead:
         return self.ahead != self._kept
 
     def kept(self) -> None:
-        """What was gathered is durable."""
+        """Take note that what was gathered is durable."""
         self._under_way = False
         self._kept = self.ahead
         self._limit = self._gathered_at + self.ahead
 
     def not_kept(self) -> None:
-        """It is not, or nobody knows."""
+        """Take note that it is not, or that this is unknown."""
         self._under_way = False
 
     # -- catching up
@@ -94,8 +94,8 @@ class ReadAhead:
         self._beyond[at] = self._beyond.get(at, 0) + emitted
 
     def has_caught_up(self, current: Iterable[At], ended: bool) -> bool:
-        """Whether this life has given all that earlier ones had. `current`: the source's partitions, which it has named
-        by now; `ended`: it has ended by itself."""
+        """Return whether this life has given all that earlier ones had. `current`: the source's partitions, which it
+        has named by now; `ended`: it has ended by itself."""
         if self.catching_up:
             named = list(current)
             again = bool(named) and all(self._beyond.get(at, 0) >= self._awaited for at in named)
@@ -106,8 +106,8 @@ class ReadAhead:
 
 
 def _beyond(ids: Sequence[MessageId], before: Reached) -> int | None:
-    """Which of these is the first beyond what an earlier life has kept as its newest; None where the source has not
-    come as far. Where all was done, it may begin behind that."""
+    """Return which of these is the first beyond what an earlier life has kept as its newest; None where the source has
+    not come as far. Where all was done, it may begin behind that."""
     newest = before.newest
     if type(newest) is int:
         return next((at for at, one in enumerate(ids) if type(one) is not int or one > newest), None)

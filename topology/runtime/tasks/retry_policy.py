@@ -49,10 +49,10 @@ class GivingUp:
         draining: bool = False,
         crowded: bool = False,
     ) -> bool:
-        """Whether it is not tried again. `own` and `others`: how often it has failed for what its own tuples did, and
-        for what is around them. `failing_s`: since its first failure of its own. `ended_s`: since when nothing more
-        comes; None while more may. `draining`: what is left then is read again by the next run. `crowded`: whether it
-        leaves others no room."""
+        """Return whether it is not tried again. `own` and `others`: how often it has failed for what its own tuples
+        did, and for what is around them. `failing_s`: since its first failure of its own. `ended_s`: since when nothing
+        more comes; None while more may. `draining`: what is left then is read again by the next run. `crowded`: whether
+        it leaves others no room."""
         if others > INFRASTRUCTURE_REPLAYS_MAX:
             return True
         if self._max_replays is not None:
@@ -72,7 +72,7 @@ class RetryPolicy:
     """Of one spout task: what it has under way, and what waits, says how long a message of it is tried."""
 
     def __init__(self, spout_task: Any, config: Config) -> None:
-        self._spouting, self._giving_up = spout_task, GivingUp(config)
+        self._spout_task, self._giving_up = spout_task, GivingUp(config)
         self._most = config.max_pending / 2
         self._loop = asyncio.get_running_loop()
         self._ended_at: float | None = None
@@ -87,7 +87,7 @@ class RetryPolicy:
             tree.others += 1
 
     def spent(self, tree: Pending, failure: Failure) -> bool:
-        """Whether a message that has failed is not tried again."""
+        """Return whether a message that has failed is not tried again."""
         now = self._loop.time()
         return self._giving_up.spent(
             failure,
@@ -95,28 +95,28 @@ class RetryPolicy:
             tree.others,
             now - tree.failing if tree.own else 0.0,
             ended_s=now - self._ended_at if self._ended_at is not None else None,
-            draining=self._spouting.draining,
+            draining=self._spout_task.reader.draining,
             crowded=self._crowded(),
         )
 
     def _crowded(self) -> bool:
-        """Whether those that wait for a replay hold up others, and some of these get through."""
-        of = self._spouting
-        if not of.held_by and len(of.replays) < self._most:
-            self._acked_then = of.acked
+        """Return whether those that wait for a replay hold up others, and some of these get through."""
+        task = self._spout_task
+        if not task.pauses.reason and len(task.replays) < self._most:
+            self._acked_then = task.counters.acked
             return False
-        return bool(of.acked > self._acked_then)
+        return bool(task.counters.acked > self._acked_then)
 
     def ends(self) -> None:
         """Nothing more comes: what waits for a replay need not wait for so long."""
         if self._ended_at is None:
             self._ended_at = self._loop.time()
             if self._giving_up.timed:
-                self._spouting.replays.hurry()
+                self._spout_task.replays.hurry()
 
 
 def mistaken(failure: Failure) -> bool:
-    """Whether it would fail again in the same way, whatever the world does."""
+    """Return whether it would fail again in the same way, whatever the world does."""
     if failure.reason is not Reason.RAISED:
         return failure.reason in _MISTAKEN
     invalid = type(failure.error).__name__ if failure.error is not None else failure.text.split(":", 1)[0]
@@ -124,7 +124,7 @@ def mistaken(failure: Failure) -> bool:
 
 
 def _raised(failure: Failure, classes: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
-    """Whether it is for one of these; of one that came over a link there is only the name of its class."""
+    """Return whether it is for one of these; of one that came over a link there is only the name of its class."""
     if failure.error is not None:
         return isinstance(failure.error, classes)
     found = _BUILTINS.get(failure.text.split(":", 1)[0])

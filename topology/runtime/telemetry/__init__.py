@@ -1,4 +1,4 @@
-"""Figures and words about a run: counters, latencies, the bottleneck, why nothing moves, and log entries.
+"""Counters, latencies, the bottleneck, the reason for a stall, and log entries of a run.
 
-`metrics` counts, `bottleneck` and `stall` turn counts into one sentence. Must not know terminals.
+`metrics` counts. `bottleneck` and `stall` turn counts into one sentence. Must not know terminals.
 """

@@ -1,7 +1,7 @@
-"""Who is the limit: one sentence that names what a run can't go faster than, from two looks at its counters.
+"""Find the bottleneck: one sentence that names what limits a run, from two snapshots of its counters.
 
-Pure: snapshots in, a sentence out. Where nothing is acked at all, `watch` has more to say. Must not know workers beyond
-their snapshots, nor who shows the sentence.
+Pure: snapshots in, a sentence out. If nothing at all is acked, `stall` says more. Must not know workers beyond their
+snapshots, nor who shows the sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,25 @@ from typing import Final
 from topology.runtime.queue_limits import QUEUE_HIGH
 from topology.runtime.telemetry.metrics import Snapshot
 
-SHORTEST_S: Final = 0.5  # between two looks; less tells nothing
-BUSY: Final = 0.8  # of a loop's time: it is the limit, whether spouts pause or not
-FULL: Final = 0.5  # of the queue length at which spouts pause
-PAUSES: Final = 0.1  # of a spout's time: something holds it back,
-HELD_UP: Final = 0.3  # and who is as busy or as full as this may be why; so long a pause has a reason, whoever is busy
+SHORTEST_S: Final = 0.5  # seconds between two snapshots; a shorter time says nothing
+BUSY: Final = 0.8  # share of a loop's time: above it the bolt is the bottleneck, even if spouts do not pause
+FULL: Final = 0.5  # share of the queue length at which spouts pause
+PAUSES: Final = 0.1  # share of a spout's time: above it something holds the spout back
+# share of busy time or queue that may explain a pause; also the share of pause that always has a reason
+HELD_UP: Final = 0.3
 
-STILL: Final = ("nothing to do", "nothing moves")  # how sentences begin that are wrong once anything moves
+STILL: Final = ("nothing to do", "nothing moves")  # beginnings of sentences that are wrong once anything moves
 
-Tasks = Mapping[int, Mapping[str, int]]  # worker → component → how many of its tasks are there
+Tasks = Mapping[int, Mapping[str, int]]  # worker → component → number of its tasks there
 
 
 @dataclass(frozen=True)
 class Load:
-    """A bolt between two looks, in the worker where it has most to do. Shares from 0 to 1.
+    """The load of a bolt between two snapshots, in the worker where it is highest. Shares are from 0 to 1.
 
-    `busy` is of that worker's loop and not of each task: tasks that share a loop can't be busy at the same time.
-    `taken` is of its places for inputs that wait, for bolts that have those: all of them all the time is 1.
+    `busy` is the share of that worker's loop, not of each task: tasks that share a loop cannot be busy at the same
+    time. `taken` is the share of the bolt's places for waiting inputs, if it has such places; 1 means all of them all
+    the time.
     """
 
     name: str
@@ -49,7 +51,8 @@ class Load:
 
 
 class Queues:
-    """Many looks at what waits in bolts, as one: of a whole run the last look tells nothing, as all is empty then."""
+    """The mean of many looks at what waits in bolts. At the end of a run all queues are empty, so the last look says
+    nothing."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -58,14 +61,14 @@ class Queues:
         self._held: dict[str, int] = {}
 
     def look(self, workers: Mapping[int, Snapshot]) -> None:
-        """One look more; they should come at even intervals."""
+        """Add one look. Call it at even intervals."""
         self._looks += 1
         for name in dict.fromkeys(name for snapshot in workers.values() for name in snapshot.bolts):
             self._full[name] = self._full.get(name, 0.0) + _full(name, workers, self._tasks)
             self._held[name] = self._held.get(name, 0) + _held(name, workers)
 
     def mean(self) -> dict[str, tuple[float, int]]:
-        """Bolt → how full its fullest queue was, and how many inputs it held."""
+        """Return, by bolt, how full its fullest queue was and how many inputs it held."""
         return {name: (full / self._looks, self._held[name] // self._looks) for name, full in self._full.items()}
 
 
@@ -75,10 +78,10 @@ def limit_of(
     tasks: Tasks,
     queues: Mapping[str, tuple[float, int]] | None = None,
 ) -> str:
-    """The sentence, of two looks at all workers; empty where the time between them tells nothing.
+    """Return the sentence for two snapshots of all workers. It is empty if the time between them says nothing.
 
-    `before` may be empty: then it is about the whole run so far. A worker without a newer snapshot is left out.
-    `queues`: what waited meanwhile, as `Queues.mean` gives it; else what waits `after`.
+    `before` may be empty: then the sentence is about the whole run so far. A worker without a newer snapshot is left
+    out. `queues` is what waited meanwhile, as `Queues.mean` returns it; without it, what waits in `after` counts.
     """
     spans = {
         worker: (before.get(worker), snapshot, span)
@@ -87,7 +90,7 @@ def limit_of(
     }
     if not spans:
         return ""
-    loads = sorted(_loads(spans, tasks, queues), key=lambda one: (one.worst, one.busy), reverse=True)
+    loads = sorted(_loads(spans, tasks, queues), key=lambda load: (load.worst, load.busy), reverse=True)
     pauses = _pauses(spans, tasks)
     top = loads[0] if loads else Load("")
     paused = max(pauses.values(), default=0.0)
@@ -103,7 +106,7 @@ def limit_of(
     return _source(spans, tasks, pauses, loads)
 
 
-Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two looks and the seconds between them
+Spans = Mapping[int, tuple[Snapshot | None, Snapshot, float]]  # worker → two snapshots and the seconds between them
 
 
 def _seconds(snapshot: Snapshot | None) -> float:
@@ -111,7 +114,7 @@ def _seconds(snapshot: Snapshot | None) -> float:
 
 
 def _loads(spans: Spans, tasks: Tasks, queues: Mapping[str, tuple[float, int]] | None) -> list[Load]:
-    """Each bolt's."""
+    """Return the load of each bolt."""
     workers = {worker: after for worker, (_, after, _) in spans.items()}
     loads = []
     for name in dict.fromkeys(name for snapshot in workers.values() for name in snapshot.bolts):
@@ -131,19 +134,19 @@ def _loads(spans: Spans, tasks: Tasks, queues: Mapping[str, tuple[float, int]] |
 
 
 def _full(name: str, workers: Mapping[int, Snapshot], tasks: Tasks) -> float:
-    """How full a bolt's queues are in the worker where they are fullest."""
+    """Return how full a bolt's queues are in the worker where they are fullest."""
     return max(
-        _share(one.bolts[name].queued, QUEUE_HIGH * tasks.get(worker, {}).get(name, 0))
-        for worker, one in workers.items()
+        _share(snapshot.bolts[name].queued, QUEUE_HIGH * tasks.get(worker, {}).get(name, 0))
+        for worker, snapshot in workers.items()
     )
 
 
 def _held(name: str, workers: Mapping[int, Snapshot]) -> int:
-    return sum(one.bolts[name].held for one in workers.values())
+    return sum(snapshot.bolts[name].held for snapshot in workers.values())
 
 
 def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
-    """Spout → the share of its tasks' time in which it was held back."""
+    """Return, by spout, the share of its tasks' time in which it was held back."""
     paused: dict[str, list[float]] = {}
     for worker, (before, after, span) in spans.items():
         for name, now in after.spouts.items():
@@ -156,47 +159,50 @@ def _pauses(spans: Spans, tasks: Tasks) -> dict[str, float]:
 
 
 def _source(spans: Spans, tasks: Tasks, pauses: Mapping[str, float], loads: Sequence[Load]) -> str:
-    """Nothing holds the spouts back: they are the limit, if they have given anything. Nothing is said of what a worker
-    has given that has told no newer figures."""
+    """Return the sentence for a run in which nothing holds the spouts back: they are the limit, if they have emitted
+    anything.
+
+    It is empty if a worker with spouts has no newer figures and no other spout has emitted anything.
+    """
     unheard = {name for worker, here in tasks.items() if worker not in spans for name in here}
     if not unheard.isdisjoint(pauses) and not _grown(spans, "emitted"):
         return ""
     names = _names(list(pauses))
     pending = sum(after.total("pending") for _, after, _ in spans.values())
-    if pending and not _grown(spans, "acked") and not any(one.executed for one in loads):
+    if pending and not _grown(spans, "acked") and not any(load.executed for load in loads):
         return f"{STILL[1]}: {pending:,} {'message is' if pending == 1 else 'messages are'} pending"
     if not _grown(spans, "emitted"):
-        return f"{STILL[0]}: no message from {names}" if not any(one.executed for one in loads) else ""
+        return f"{STILL[0]}: no message from {names}" if not any(load.executed for load in loads) else ""
     several = len(pauses) > 1
-    fullest = max((one.full for one in loads), default=0.0)
+    fullest = max((load.full for load in loads), default=0.0)
     waits = f"no queue is more than {_percent(fullest)} full" if fullest >= 0.005 else "nothing waits"
     pause = f"{'they pause' if several else 'it pauses'} {_percent(max(pauses.values(), default=0.0))} of the time"
     return f"the source{'s' * several} {names} {'are' if several else 'is'} the limit: {waits}, {pause}"
 
 
 def _grown(spans: Spans, name: str) -> int:
-    """By how much a counter of spouts has grown."""
+    """Return by how much a counter of spouts has grown."""
     return sum(after.total(name) - (before.total(name) if before else 0) for before, after, _ in spans.values())
 
 
 def _crowded(spans: Spans, loads: Sequence[Load]) -> str:
-    """A worker whose bolts fill its loop together, though none does so alone."""
+    """Return a sentence if the bolts of a worker fill its loop together, although none does so alone."""
     sums = {
         worker: sum(now.busy_s - (before.bolts[name].busy_s if before else 0.0) for name, now in after.bolts.items())
         / span
         for worker, (before, after, span) in spans.items()
     }
-    worker = max(sums, key=lambda one: sums[one])
+    worker = max(sums, key=lambda number: sums[number])
     if sums[worker] < BUSY:
         return ""
-    busiest = max(loads, key=lambda one: one.busy)
+    busiest = max(loads, key=lambda load: load.busy)
     which = f"worker {worker}" if len(spans) > 1 else "the event loop"
     most = f"{busiest.name!r} with {_percent(busiest.busy)} the most"
     return f"{which} is the limit: its bolts are busy {_percent(min(sums[worker], 1.0))} of the time, {most}"
 
 
 def _held_back(spans: Spans, pauses: Mapping[str, float]) -> str:
-    """A spout that waits for something which says of itself what it is: a state that can't be written, above all."""
+    """Return a sentence if a spout waits for something with a known reason, above all for unwritable state."""
     for _, after, _ in spans.values():
         for name, why in after.held_by.items():
             return f"{name!r} pauses {_percent(pauses[name])} of the time: {why}"
@@ -204,23 +210,23 @@ def _held_back(spans: Spans, pauses: Mapping[str, float]) -> str:
 
 
 def _waiting(loads: Sequence[Load], pauses: Mapping[str, float]) -> str:
-    """Spouts pause, and nobody is busy or has a queue: messages wait somewhere for something else."""
-    holder = max(loads, key=lambda one: one.held, default=Load(""))
+    """Return the sentence for pausing spouts without a busy bolt or a full queue: messages wait for something else."""
+    holder = max(loads, key=lambda load: load.held, default=Load(""))
     if holder.held:
         return f"{holder.name!r} is the limit: it waits, with {holder.held:,} inputs in hand{_after(pauses)}"
-    name = max(pauses, key=lambda one: pauses[one])
+    name = max(pauses, key=lambda spout: pauses[spout])
     why = "at max_pending, or for a worker or a disk that was away; no bolt is busy, no queue is full"
     return f"acks are the limit: {name!r} pauses {_percent(pauses[name])} of the time, {why}"
 
 
 def _after(pauses: Mapping[str, float]) -> str:
-    """The end of a sentence: who pauses most, and for how long."""
-    name = max(pauses, key=lambda one: pauses[one], default="")
+    """Return the end of a sentence: which spout pauses most, and for which share of the time."""
+    name = max(pauses, key=lambda spout: pauses[spout], default="")
     return f"; {name!r} pauses {_percent(pauses[name])} of the time" if name else ""
 
 
 def _names(names: Sequence[str]) -> str:
-    """As they are written in a sentence: three at most."""
+    """Return the names as text for a sentence, three at most."""
     shown = [repr(name) for name in names[:3]] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
     return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 

@@ -1,6 +1,6 @@
-"""Latencies in log-spaced counters: cheap to add to, converted to seconds only when reported.
+"""Latencies in log-spaced counters: cheap to add to, and converted to seconds only for a report.
 
-After the idea of HdrHistogram: 64 buckets a doubling, so that a reported value is at most 1.1 % too high. Pure.
+The idea is HdrHistogram's: 64 buckets per doubling, so a reported value is at most 1.1 % too high. Pure.
 """
 
 from collections import defaultdict
@@ -9,8 +9,8 @@ from math import log2
 from typing import Any, Final
 
 BUCKETS_A_DOUBLING: Final = 64
-SHORTEST_S: Final = 1e-6  # anything shorter counts as this
-LONGEST_S: Final = 1e6  # anything longer counts as this; so there are at most 2,552 buckets
+SHORTEST_S: Final = 1e-6  # seconds; anything shorter counts as this
+LONGEST_S: Final = 1e6  # seconds; anything longer counts as this. So there are at most 2,552 buckets.
 
 
 class Histogram:
@@ -24,7 +24,7 @@ class Histogram:
         self.highest = 0.0
 
     def add(self, duration_s: float, count: int = 1) -> None:
-        """Counts one duration, `count` times."""
+        """Count one duration, `count` times."""
         if duration_s > self.highest:
             self.highest = duration_s
         bounded = SHORTEST_S if duration_s < SHORTEST_S else LONGEST_S if duration_s > LONGEST_S else duration_s
@@ -32,7 +32,7 @@ class Histogram:
         self.total += count
 
     def percentile(self, percent: float) -> float | None:
-        """The duration, in seconds, that this share of all does not exceed; None where nothing was added."""
+        """Return the duration, in seconds, that this share of all does not exceed; None if nothing was added."""
         if not self.total:
             return None
         seen = 0
@@ -43,33 +43,33 @@ class Histogram:
         return self.highest
 
     def parts(self) -> tuple[dict[int, int], float]:
-        """What `of` makes an equal one of."""
+        """Return the parts from which `of` makes an equal histogram."""
         return dict(self.counts), self.highest
 
     @classmethod
     def of(cls, parts: Sequence[Any]) -> "Histogram":
-        """A histogram of its parts. Raises TypeError or ValueError for what are none."""
+        """Return a histogram made from its parts. Raises TypeError or ValueError for invalid parts."""
         counts, highest = parts
-        one = cls()
+        histogram = cls()
         for index, count in counts.items():
-            one.counts[int(index)] = int(count)
-            one.total += int(count)
-        one.highest = float(highest)
-        return one
+            histogram.counts[int(index)] = int(count)
+            histogram.total += int(count)
+        histogram.highest = float(highest)
+        return histogram
 
     def merge(self, other: "Histogram") -> None:
-        """Adds all that another one has counted."""
+        """Add all that another histogram has counted."""
         for index, count in list(other.counts.items()):  # it may grow meanwhile, in another thread
             self.counts[index] += count
         self.total += other.total
         self.highest = max(self.highest, other.highest)
 
     def since(self, before: "Histogram") -> "Histogram":
-        """What was added since an earlier look at the same. Its `highest` is at most 1.1 % too high."""
-        one = Histogram()
+        """Return what was added since an earlier copy of this histogram. Its `highest` is at most 1.1 % too high."""
+        added = Histogram()
         for index, count in list(self.counts.items()):
             if (more := count - before.counts.get(index, 0)) > 0:
-                one.counts[index] = more
-                one.total += more
-                one.highest = max(one.highest, min(self.highest, 2.0 ** ((index + 1) / BUCKETS_A_DOUBLING - 20)))
-        return one
+                added.counts[index] = more
+                added.total += more
+                added.highest = max(added.highest, min(self.highest, 2.0 ** ((index + 1) / BUCKETS_A_DOUBLING - 20)))
+        return added

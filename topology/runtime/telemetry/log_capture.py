@@ -1,7 +1,7 @@
-"""Gives a handler all that is logged in this process: by Kedge, by the user's code, by libraries, by `warnings`.
+"""Give a handler all that is logged in this process: by Kedge, by the user's code, by libraries and by `warnings`.
 
-Loggers of structlog come through the standard library's, with their own fields. Whoever sets logging or structlog up
-for themselves, as the topology is imported, is left alone: then only Kedge's own entries come here. Must not know what
+Loggers of structlog go through the standard library's, with their own fields. If the user's code sets up logging or
+structlog while the topology is imported, its setup stays, and only Kedge's own entries arrive here. Must not know what
 the handler does.
 """
 
@@ -13,23 +13,25 @@ from typing import Any, Final
 from topology.runtime.telemetry.log_entries import about, put_together
 
 KEDGE: Final = "kedge"
-WARNINGS: Final = "py.warnings"  # where the standard library logs what `warnings.warn` is told
+WARNINGS: Final = "py.warnings"  # where the standard library logs what `warnings.warn` gets
 
 Remaining = Callable[[], None]
 
 
 class _Enabled(logging.Logger):
-    """Can't be disabled: `dictConfig` disables all loggers that it does not name, in a bolt's `open` as well, and dead
-    messages would go unsaid."""
+    """A logger that cannot be disabled. `dictConfig` disables all loggers that it does not name, also in a bolt's
+    `open`, and dead messages would not be logged."""
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, False if name == "disabled" else value)
 
 
 def listen(handler: logging.Handler, level: int) -> Remaining:
-    """Gives it Kedge's own entries from `level` on, and warnings. Call what is returned once the user's code is loaded:
-    then it gets everybody's from `level` on, unless that code has set up logging. Until then it gets what would have
-    gone to stderr otherwise."""
+    """Give the handler Kedge's own entries from `level` on, and warnings.
+
+    Call the returned function after the user's code is loaded. Then the handler gets all entries from `level` on,
+    unless that code has set up logging. Until then, it gets what would go to stderr otherwise.
+    """
     handler.setLevel(level)
     kedge = logging.getLogger(KEDGE)
     kedge.__class__ = _Enabled
@@ -59,7 +61,7 @@ def listen(handler: logging.Handler, level: int) -> Remaining:
 
 
 def route_structlog() -> None:
-    """Has structlog's loggers log through the standard library's, where it is used and not set up yet."""
+    """Route structlog's loggers through the standard library's, if structlog is used and not set up yet."""
     structlog: Any = sys.modules.get("structlog")
     if structlog is None or structlog.is_configured():
         return
@@ -75,7 +77,7 @@ def route_structlog() -> None:
 
 
 def _as_arguments(_: object, __: str, event: dict[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
-    """The last processor: what the standard library's logger is called with."""
+    """The last processor: return the arguments for the standard library's logger."""
     text = put_together(event.pop("event", ""), _positional(event.pop("positional_args", ())))
     passed: dict[str, Any] = {
         name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event
@@ -84,6 +86,6 @@ def _as_arguments(_: object, __: str, event: dict[str, Any]) -> tuple[tuple[str]
 
 
 def _positional(arguments: tuple[Any, ...]) -> Any:
-    """A single mapping stands for its names, as in calls of logging."""
-    one = arguments[0] if len(arguments) == 1 else None
-    return one if isinstance(one, Mapping) and one else arguments
+    """Return a single mapping for its names, as in calls of logging."""
+    only = arguments[0] if len(arguments) == 1 else None
+    return only if isinstance(only, Mapping) and only else arguments

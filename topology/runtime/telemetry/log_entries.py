@@ -1,7 +1,7 @@
-"""What one entry of a log says, as plain values: text, traceback, who has logged it and in which task, further fields.
+"""One log entry as plain values: text, traceback, the component and task that logged it, and further fields.
 
-Made from the standard library's records, whoever has logged them and whichever way; crosses from a worker to its
-supervisor as it is. Nothing in it has locals of a traceback (S12). Must not know how entries are shown.
+Entries are made from the standard library's records, for any logger and any way of logging. An entry crosses from a
+worker to its supervisor as it is. It has no locals of a traceback (S12). Must not know how entries are shown.
 """
 
 import logging
@@ -16,9 +16,9 @@ from topology.user_frames import described, shown
 
 TEXT_MAX: Final = 10_000  # characters of a text, and of a traceback
 VALUE_MAX: Final = 2_000  # characters of one field
-FIELDS_MAX: Final = 32  # of one entry; further ones are left out
-INT_BITS_MAX: Final = 63  # a longer one is a text, as few readers of JSON take it
-SAID: Final = "kedge"  # the attribute of a record that has an Entry
+FIELDS_MAX: Final = 32  # fields of one entry; further fields are left out
+INT_BITS_MAX: Final = 63  # bits of an int; a longer int becomes text, because few readers of JSON take it
+SAID: Final = "kedge"  # the attribute of a record that holds a LogEntry
 
 Value = str | int | float | bool | None
 
@@ -28,8 +28,8 @@ _formatter: Final = logging.Formatter()
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One entry. `at` in seconds since 1970; `level` as in logging; `trace`: the traceback, if there is one. `worker`
-    and `task` are None, and `component` is empty, where it was logged outside of components."""
+    """One entry. `at` is in seconds since 1970, `level` as in logging, and `trace` is the traceback, if there is one.
+    For an entry from outside a component, `worker` and `task` are None and `component` is empty."""
 
     text: str
     trace: str = ""
@@ -43,17 +43,20 @@ class LogEntry:
 
 
 def about(text: str, *, trace: str = "", component: str = "", fields: Mapping[str, Any] | None = None) -> Any:
-    """The `extra=` of a call of logging: what its text says, in parts."""
+    """Return the `extra=` of a logging call: the parts of its text."""
     return {SAID: LogEntry(text, trace, component, fields=fields or {})}
 
 
 def entry_of(record: logging.LogRecord) -> LogEntry:
-    """What a record says. Call it where the record was made: the task is the one whose code runs here. Of a call whose
-    text can't be made, why, and where it is: who logs has no use for an exception, and the entry is not lost."""
-    said = getattr(record, SAID, None)
-    if isinstance(said, LogEntry) and said.at:
-        return said  # whole: it comes from a worker, or was taken apart before
-    entry = said if isinstance(said, LogEntry) else LogEntry(_text(record), fields=_extras(record))
+    """Return the entry for a record. Call it where the record was made: the task is the one whose code runs here.
+
+    If the text of a call cannot be formatted, the entry says why and where. Nothing is raised, and the entry is not
+    lost.
+    """
+    attached = getattr(record, SAID, None)
+    if isinstance(attached, LogEntry) and attached.at:
+        return attached  # complete: it comes from a worker, or was converted before
+    entry = attached if isinstance(attached, LogEntry) else LogEntry(_text(record), fields=_extras(record))
     place = HERE.get()
     if place is not None:
         same = entry.component in ("", place.component)
@@ -71,7 +74,8 @@ def entry_of(record: logging.LogRecord) -> LogEntry:
 
 
 def record_of(entry: LogEntry) -> logging.LogRecord:
-    """A record that says the same, now where `at` is 0.0. Its message is for handlers that know nothing of entries."""
+    """Return a record for an entry; its time is now if `at` is 0.0. Its message is for handlers that do not know
+    entries."""
     where = f"worker {entry.worker}: " if entry.worker is not None else ""
     text = "\n".join(filter(None, [f"{where}{entry.text}", entry.trace]))
     record = logging.makeLogRecord(
@@ -88,8 +92,8 @@ def record_of(entry: LogEntry) -> logging.LogRecord:
 
 
 def as_text(entry: LogEntry) -> str:
-    """Level, component, text and traceback for people, where nothing else can show it; safe (S11), and each line after
-    the first is indented."""
+    """Return level, component, text and traceback for people, for when nothing else can show them. The text is safe
+    (S11), and each line after the first is indented."""
     place = f" [{entry.component}.{entry.task}]" if entry.component else ""
     first, *others = f"{entry.text}\n{entry.trace}".rstrip().split("\n")
     head = f"{logging.getLevelName(entry.level).lower()}{place} {first}  logger={entry.logger}"
@@ -97,21 +101,22 @@ def as_text(entry: LogEntry) -> str:
 
 
 def cut(text: str) -> str:
-    """The text's beginning, without lone surrogates, which no encoding takes; and how much is left out."""
+    """Return the beginning of a text and how much is left out, without lone surrogates, because no encoding accepts
+    them."""
     if len(text) > TEXT_MAX:
         text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX:,} more characters)"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def put_together(text: object, arguments: Any) -> str:
-    """The text of a call with its arguments, as the standard library does it. Of arguments that do not fit, or that
-    raise, what they are and why not."""
+    """Return the text of a call with its arguments, as the standard library does. If the arguments do not fit or raise,
+    return a text that shows them and the reason."""
     try:
         made = str(text)
         return made % arguments if arguments else made
     except Exception as error:
         what = shown(text, VALUE_MAX) + (f" with {shown(arguments, VALUE_MAX)}" if arguments else "")
-        return f"a log entry can't be put together, of {what}: {described(error)}"
+        return f"a log entry can't be formatted from {what}: {described(error)}"
 
 
 def _text(record: logging.LogRecord) -> str:
@@ -122,7 +127,7 @@ def _text(record: logging.LogRecord) -> str:
 
 
 def _cut_inside(trace: str) -> str:
-    """As `cut`, from the middle: what was raised last stands at the end."""
+    """Cut as `cut` does, but from the middle: the last exception stands at the end."""
     left_out = len(trace) - TEXT_MAX
     if left_out > 0:
         half = TEXT_MAX // 2
@@ -144,12 +149,12 @@ def _trace(record: logging.LogRecord) -> str:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    """What a caller has given as `extra`."""
+    """Return what a caller passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _OF_RECORDS}
 
 
 def _plain(value: object) -> Value:
-    """A value that every reader takes; of others what they look like. Never raises."""
+    """Return a value that every reader takes; for other values, their text. Never raises."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= INT_BITS_MAX:

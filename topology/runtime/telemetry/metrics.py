@@ -1,4 +1,4 @@
-"""What a run tells about itself: one snapshot value of counters and latencies. Knows nobody; the worker fills it in."""
+"""Counters and latencies of a run, as one snapshot value. Knows no other module; the worker fills it in."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,29 +11,33 @@ import msgspec
 
 from topology.runtime.telemetry.histogram import Histogram
 
-# What should hardly ever happen, and is counted so that people can tell (A3, A5, A10, D5): as it is called in
-# `Snapshot.rare`, and when it has happened once.
+# Events that should hardly ever happen, counted so that people can see them (A3, A5, A10, D5): the name in
+# `Snapshot.rare` → the words for a single event.
 RARE: Final = {
     "late or unknown acks": "late or unknown ack",  # acks, fails and touches for trees that are not open
-    "stalls of the loop": "stall of the loop",  # it stood still for longer than a second
-    "stale tuples refused": "stale tuple refused",  # of messages that were done, by bolts with state and above
-    "acts on finished tuples": "act on a finished tuple",  # emits, acks and fails: mistakes in a bolt
-    "abandoned inputs": "abandoned input",  # failed, and still run at this moment: their bolt ignores the cancellation
-    "repeated frames": "repeated frame",  # that came over a link, and were dropped
-    "foreign frames": "foreign frame",  # of a session or worker that is over, or of another run; dropped as well
-    "malformed frames": "malformed frame",  # that could not be read, dropped as well
+    "stalls of the loop": "stall of the loop",  # the loop did not turn for longer than a second
+    # tuples of finished messages, rejected by bolts with state and other executors
+    "stale tuples refused": "stale tuple refused",
+    "acts on finished tuples": "act on a finished tuple",  # emits, acks and fails of a finished tuple: errors in a bolt
+    "abandoned inputs": "abandoned input",  # failed inputs that still run: their bolt ignores the cancellation
+    "repeated frames": "repeated frame",  # frames that arrived twice over a link, and were dropped
+    "foreign frames": "foreign frame",  # frames of a session or worker that has ended, or of another run; dropped too
+    "malformed frames": "malformed frame",  # frames that could not be read; dropped too
     "strangers": "stranger",  # connections to a worker's socket that did not become a peer's
-    "messages given again": "message given again",  # by their source, while they were under way (F59)
-    "overlooked frames": "overlooked frame",  # that no event had announced, and were found late: a mistake of ours
+    # messages that a source emitted again while they were in flight (F59)
+    "messages given again": "message given again",
+    "overlooked frames": "overlooked frame",  # frames that no event announced, found late: an error in Kedge
 }
 
 
 @dataclass(frozen=True)
 class SpoutCounts:
-    """`emitted` messages, `acked` trees, `failed` trees, `replayed` ones, `dead` messages, `pending` at this moment.
+    """Counters of a spout: `emitted` messages, `acked`, `failed` and `replayed` trees, `dead` messages, and `pending`
+    messages now.
 
     At every moment: emitted = acked + dead + pending, and every failed tree is replayed, dead or waiting for a replay.
-    At-most-once no tree is followed: messages are emitted, or failed where they can't be, and nothing else is counted.
+    With at-most-once, no tree is tracked. Messages are then emitted, or failed if they cannot be emitted; nothing else
+    is counted.
     """
 
     emitted: int = 0
@@ -42,19 +46,22 @@ class SpoutCounts:
     replayed: int = 0
     dead: int = 0
     pending: int = 0
-    paused_s: float = 0.0  # of all its tasks: waiting for acks, at max_pending, or for queues to drain
+    paused_s: float = 0.0  # seconds, over all tasks, of waiting for acks, at max_pending, or for queues to drain
 
 
 @dataclass(frozen=True)
 class BoltCounts:
-    """`executed` inputs, `emitted` records, `failed` inputs; `queued` and `held` ones at this moment; `busy_s` of all
-    its tasks: seconds in which they kept their loop.
+    """Counters of a bolt: `executed` inputs, `emitted` records, `failed` inputs, and inputs `queued` and `held` now.
+    `busy_s` are the seconds for which all its tasks kept their loop.
 
-    Inputs that were not done when their call returned, as they await something or the bolt keeps them, are `held`, and
-    later counted in `waited`, with the seconds from their start to their ack or failure. `taken_s`: task seconds in
-    which a bolt's places for inputs under way were taken, so that a task with 8 places of which 4 wait adds half a
-    second each second. `keys` that have a state; `remembered` inputs, whose messages are not done, and the
-    `remembered_bytes` that they and what they have put out take, about: all at this moment.
+    An input that is not done when its call returns is `held`, because it awaits something or the bolt keeps it. Later
+    it counts in `waited`, and the seconds from its start to its ack or failure count in `waited_s`.
+
+    `taken_s` are task seconds in which the bolt's places for inputs in flight were taken. A task with 8 places, 4 of
+    which wait, adds half a second per second.
+
+    `keys` have a state now. `remembered` are the inputs that the bolt remembers now because their messages are not
+    done. `remembered_bytes` is about what these inputs and their outputs take.
     """
 
     executed: int = 0
@@ -73,12 +80,12 @@ class BoltCounts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment. `latencies` are those of each spout's whole trees, from emission to the last ack, replays
-    included; `latency` has all of them.
+    """A run at one moment. `latencies` are those of each spout's whole trees, from emission to the last ack, including
+    replays. `latency` has all of them.
 
-    `rare` has every name of RARE, with 0 where it has not happened, or is empty where nobody has counted. `letters` are
-    the dead letters that are kept at this moment, with those of earlier runs. `held_by`: why spouts read nothing now,
-    where that is neither a queue nor max_pending, as when the state can't be written.
+    `rare` has every name of RARE, with 0 for what has not happened; it is empty if nothing was counted. `letters` are
+    the dead letters that are stored now, including those of earlier runs. `held_by` says why a spout reads nothing now,
+    if the reason is neither a queue nor max_pending; for example, the state cannot be written.
     """
 
     topology: str
@@ -87,36 +94,36 @@ class Snapshot:
     spouts: dict[str, SpoutCounts]
     bolts: dict[str, BoltCounts]
     latencies: dict[str, Histogram] = field(default_factory=dict)
-    limit: str = ""  # why nothing was acked of late; empty while something is
+    limit: str = ""  # why nothing was acked recently; empty while messages are acked
     rare: dict[str, int] = field(default_factory=dict)
     letters: int = 0
     held_by: dict[str, str] = field(default_factory=dict)
 
     def total(self, name: str) -> int:
-        """The sum of one counter over all spouts."""
+        """Return the sum of one counter over all spouts."""
         return sum(getattr(counts, name) for counts in self.spouts.values())
 
     @cached_property
     def latency(self) -> Histogram:
-        """The latencies of all spouts' trees."""
+        """Return the latencies of all spouts' trees."""
         return together(self.latencies.values())
 
     def latency_ms(self) -> dict[str, float | None]:
-        """Percentiles in milliseconds; None where nothing was acked."""
+        """Return percentiles in milliseconds; None if nothing was acked."""
         return percentiles_ms(self.latency)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `kedge run --json` prints.
+        """Return the object that `kedge run --json` prints.
 
-        topology, seconds, workers   Its name, for how long it ran, on how many workers.
-        spouts   Of each: the counters of `SpoutCounts`; `paused_s`, the seconds that its tasks were held back;
+        topology, seconds, workers   Its name, how long it has run, and on how many workers.
+        spouts   For each: the counters of `SpoutCounts`; `paused_s`, the seconds for which its tasks were held back;
                  `latency_ms`, percentiles of its trees as below.
-        bolts    Of each: executed, emitted, failed; keys, remembered and remembered_bytes, as in `BoltCounts`;
-                 `busy_s`, the seconds that its tasks kept their loop; `input_ms`, the mean time of one input in the
-                 bolt (None where there was none).
-        latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None where nothing
-                     was acked.
-        dead_letters   How many are kept, with those of earlier runs.
+        bolts    For each: executed, emitted, failed; keys, remembered and remembered_bytes, as in `BoltCounts`;
+                 `busy_s`, the seconds for which its tasks kept their loop; `input_ms`, the mean time of an input in the
+                 bolt (None without an input).
+        latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None if nothing was
+                     acked.
+        dead_letters   How many are stored, including those of earlier runs.
 
         The command adds `restarts`: how often a worker was replaced.
         """
@@ -149,7 +156,7 @@ class Snapshot:
 
 
 def percentiles_ms(histogram: Histogram) -> dict[str, float | None]:
-    """p50, p99 and max in milliseconds; None where there is nothing."""
+    """Return p50, p99 and max in milliseconds; None for an empty histogram."""
     return {
         "p50": _ms(histogram.percentile(50)),
         "p99": _ms(histogram.percentile(99)),
@@ -158,8 +165,10 @@ def percentiles_ms(histogram: Histogram) -> dict[str, float | None]:
 
 
 def input_s(counts: BoltCounts) -> float | None:
-    """The mean time of one input in a bolt, in seconds: from its start to its ack or failure, where inputs wait there,
-    else that of its call alone. None where there was no input."""
+    """Return the mean time of an input in a bolt, in seconds; None without an input.
+
+    The time is from the input's start to its ack or failure if inputs wait there, else that of the call alone.
+    """
     if counts.waited:
         return counts.waited_s / counts.waited
     return counts.busy_s / counts.executed if counts.executed else None
@@ -174,12 +183,12 @@ _decode = msgspec.msgpack.Decoder(Snapshot, dec_hook=lambda kind, parts: kind.of
 
 
 def packed(snapshot: Snapshot) -> bytes:
-    """The byte form, between processes."""
+    """Return the byte form that crosses between processes."""
     return _encode(snapshot)
 
 
 def unpacked(data: bytes) -> Snapshot:
-    """What `packed` has packed. Raises msgspec.DecodeError for anything else."""
+    """Return the snapshot that `packed` packed. Raises msgspec.DecodeError for anything else."""
     return _decode(data)
 
 
@@ -187,39 +196,39 @@ C = TypeVar("C", SpoutCounts, BoltCounts)
 
 
 def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """One snapshot of several workers': counters are added up."""
+    """Return one snapshot for several workers': counters are added up."""
     first = snapshots[0]
     rare = Counter[str]()
-    for one in snapshots:
-        rare.update(one.rare)
+    for snapshot in snapshots:
+        rare.update(snapshot.rare)
     return Snapshot(
         first.topology,
-        max(one.seconds for one in snapshots),
+        max(snapshot.seconds for snapshot in snapshots),
         len(snapshots),
-        {name: added(SpoutCounts, [one.spouts[name] for one in snapshots]) for name in first.spouts},
-        {name: added(BoltCounts, [one.bolts[name] for one in snapshots]) for name in first.bolts},
+        {name: added(SpoutCounts, [snapshot.spouts[name] for snapshot in snapshots]) for name in first.spouts},
+        {name: added(BoltCounts, [snapshot.bolts[name] for snapshot in snapshots]) for name in first.bolts},
         {
-            name: together(one.latencies[name] for one in snapshots if name in one.latencies)
-            for name in dict.fromkeys(name for one in snapshots for name in one.latencies)
+            name: together(snapshot.latencies[name] for snapshot in snapshots if name in snapshot.latencies)
+            for name in dict.fromkeys(name for snapshot in snapshots for name in snapshot.latencies)
         },
-        " ".join(dict.fromkeys(one.limit for one in snapshots if one.limit)),
+        " ".join(dict.fromkeys(snapshot.limit for snapshot in snapshots if snapshot.limit)),
         dict(rare),
-        sum(one.letters for one in snapshots),
-        {name: why for one in snapshots for name, why in one.held_by.items()},
+        sum(snapshot.letters for snapshot in snapshots),
+        {name: why for snapshot in snapshots for name, why in snapshot.held_by.items()},
     )
 
 
-_values: Final = {kind: attrgetter(*(one.name for one in fields(kind))) for kind in (SpoutCounts, BoltCounts)}
+_values: Final = {kind: attrgetter(*(column.name for column in fields(kind))) for kind in (SpoutCounts, BoltCounts)}
 
 
 def added(kind: type[C], counts: Sequence[C]) -> C:
-    """The sum of some counts, at least one."""
+    """Return the sum of some counts, at least one."""
     return counts[0] if len(counts) == 1 else kind(*map(sum, zip(*map(_values[kind], counts), strict=True)))
 
 
 def together(histograms: Iterable[Histogram]) -> Histogram:
-    """All that they have counted."""
+    """Return one histogram with everything that these have counted."""
     whole = Histogram()
-    for one in histograms:
-        whole.merge(one)
+    for histogram in histograms:
+        whole.merge(histogram)
     return whole

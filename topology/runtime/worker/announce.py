@@ -1,42 +1,23 @@
-"""What a home announces of its messages, so that others may forget what they remember of them (D4, D5, D17).
+"""Announces which messages of a home are done, so that others may forget what they remember of them (D4, D5, D17).
 
 Must not know who remembers what, nor when it is announced.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from acker.agreed_floors import AgreedFloors
-from acker.floors import Floors
-from acker.ledger import Ledger
 from acker.progress import NUMBER_BITS, Progress
-from acker.roots import RootSource, message_of, precedes
-from topology.runtime.dead_letters.dead_letters import DeadLetters
+from acker.roots import message_of, precedes
 from topology.runtime.links.columns import bounded
-from topology.runtime.links.peers import Peers
-from topology.runtime.state.timers import Fired
-from topology.runtime.tasks.spout_task import SpoutTask
-from topology.runtime.worker.subtrees import SubTree, SubTrees
-
-
-class AnnouncerHost(Protocol):
-    """The worker, as far as it is seen from here."""
-
-    owner: int
-    ledger: Ledger[Any]
-    roots: RootSource
-    spout_tasks: dict[tuple[str, int], SpoutTask]
-    peers: Peers
-    subtrees: SubTrees
-    dead_letters: DeadLetters
-    fired: Fired
-    floors: Floors
+from topology.runtime.worker.interfaces import HousekeepingHost
+from topology.runtime.worker.subtrees import SubTree
 
 
 class ProgressAnnouncer:
     """Of one home. `gather` gives what holds at that moment; to be announced once the marks of that moment are kept."""
 
-    def __init__(self, home: AnnouncerHost) -> None:
+    def __init__(self, home: HousekeepingHost) -> None:
         self._home = home
         self._caught_up = False
         self._given: int | None = None  # the newest message when all was given again that earlier lives had emitted
@@ -67,8 +48,8 @@ class ProgressAnnouncer:
         return bounded(said._replace(heard=self._heard()))  # what others hear is what is taken here
 
     def _heard(self) -> frozenset[int]:
-        """What this worker refuses from now on, for those who wait for that. All of it was heard before `gather` looked
-        at what is stale here."""
+        """Return what this worker refuses from now on, for homes that wait for that. All of it was heard before
+        `gather` looked at what is stale here."""
         floors = self._home.floors
         return floors.known() if isinstance(floors, AgreedFloors) else frozenset()
 
@@ -81,11 +62,12 @@ class ProgressAnnouncer:
         return {owner: line for owner, line in self._lines.items() if owner not in self._settled}
 
     def _look_back(self, newest: int, lines: dict[int, int], trees: Sequence[Any]) -> None:
-        """Whether what was emitted up to a line is done. Sub-trees don't count: what they are begun for does, wherever
-        that is; of those that are over and may come again some wait for just this. Nor do dead letters: they are told
-        of by their origins."""
+        """Note up to which lines all that was emitted is done.
+
+        Sub-trees don't count: what they are begun for does, wherever that is. Of those that are over and may come
+        again, some wait for just this. Nor do dead letters count: they are announced by their origins."""
         emitted = [tree for tree in trees if not isinstance(tree, SubTree)]
-        numbers = {message_of(tree.root) for tree in emitted}.union(*(one.renamed for one in emitted if one.renamed))
+        numbers = {message_of(tree.root) for tree in emitted}.union(*(tree.renamed for tree in emitted if tree.renamed))
         numbers.update(self._home.dead_letters.under_way_numbers(), self._home.fired.not_done)
         self._settled |= {owner for owner, line in lines.items() if _is_done_up_to(line, numbers)}
         if not self._caught_up:
@@ -94,9 +76,9 @@ class ProgressAnnouncer:
             self._caught_up = self._given is not None and _is_done_up_to(self._given, numbers)
 
     def _is_given(self) -> bool:
-        """Whether all that earlier lives had emitted has been emitted again: by sources, and for dead letters that
-        somebody reads, or has asked a replay of."""
-        given = [one.marking.has_caught_up(ended=one.exhausted) for one in self._home.spout_tasks.values()]
+        """Return whether all that earlier lives had emitted was emitted again: by sources, and for dead letters that a
+        bolt reads, or whose replay was asked for."""
+        given = [task.marking.has_caught_up(ended=task.reader.exhausted) for task in self._home.spout_tasks.values()]
         return all(given) and not self._home.dead_letters.letter_store.left
 
 
@@ -106,4 +88,4 @@ def _is_done_up_to(line: int, unfinished: Collection[int]) -> bool:
     lowest, highest = min(unfinished), max(unfinished)
     if lowest >> NUMBER_BITS == highest >> NUMBER_BITS == line >> NUMBER_BITS:  # nearly always, and there may be many
         return lowest > line
-    return not any(one == line or precedes(one, line) for one in unfinished)
+    return not any(message == line or precedes(message, line) for message in unfinished)

@@ -2,6 +2,7 @@
 it. Must not know how they are opened, run or closed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,14 +17,17 @@ from topology.runtime.links.peers import Peers
 from topology.runtime.plan_facts import begins_sub_trees, remembers, remembers_itself
 from topology.runtime.prototypes import prototype_copy
 from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.due_times import DueTimes
 from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.state.rebuilt import RebuiltStateExecutor
-from topology.runtime.state.timers import Fired, TaskTimers
+from topology.runtime.state.timer_outputs import TimerOutputs
+from topology.runtime.state.timer_retries import Fired, TimerRetries
+from topology.runtime.state.timers import TaskTimers
 from topology.runtime.state.value import StateCodec
 from topology.runtime.tasks.batch_executor import BatchExecutor, takes_many
 from topology.runtime.tasks.blocking_executor import BlockingExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
-from topology.runtime.tasks.executor import Executor, ProcessExecutor
+from topology.runtime.tasks.executor import Executor, ExecutorSettings, ProcessExecutor
 from topology.runtime.tasks.interfaces import DownstreamTask
 from topology.runtime.tasks.outbox import Outbox, TupleQueue, dead_outbox_of, outbox_of
 from topology.runtime.tasks.polling import polling
@@ -53,11 +57,11 @@ class Building:
     ) -> None:
         self.executors: dict[tuple[str, int], Executor] = {}
         self.spout_tasks: dict[tuple[str, int], SpoutTask] = {}
-        self.dead_ways: dict[str, LetterRoute] = {}  # of the spouts here whose dead letters are read, how these leave
+        self.letter_routes: dict[str, LetterRoute] = {}  # spout here whose dead letters are read → how they leave
         self._plan = plan
         self._worker = worker
         self._peers = peers
-        self._home, self._floors, self._keeper, self._fired = home, floors, group_commit, fired
+        self._home, self._floors, self._group_commit, self._fired = home, floors, group_commit, fired
         self._topology_id = topology_id
         mine = [at for at, number in plan.placement.items() if number == worker]
         for name, task in reversed(mine):  # readers first: their queues must be there
@@ -82,66 +86,74 @@ class Building:
             one.downstream = self._readers(name)
             one.below = self._everywhere(plan.below(name))
             if plan.dead_readers(name):
-                self.dead_ways[name] = self._dead_way(name, random, outbox_kind)
+                self.letter_routes[name] = self._letter_route(name, random, outbox_kind)
 
     def _executor(self, declared: Declared, task: int, bolt: Any, outbox: Outbox, random: Random) -> Executor:
-        """What drives one task of a bolt. State that is kept takes a store; without one it is in memory."""
+        """Return the executor of one task of a bolt. Durable state takes a store; without one it is in memory."""
         config = self._plan.config
-        settings: dict[str, Any] = {
-            "concurrency": declared.concurrency,
-            "time_limit_s": config.process_timeout_s,
-            "random": random,
-            "waits": declared.waits,
-            "floors": self._floors,
-            "place": TaskPlace(self._worker, declared.name, task),
-        }
-        given = declared.name, task, bolt, outbox, self._home
+        settings = ExecutorSettings(
+            place=TaskPlace(self._worker, declared.name, task),
+            random=random,
+            concurrency=declared.concurrency,
+            time_limit_s=config.process_timeout_s,
+            waits=declared.waits,
+            floors=self._floors,
+        )
         timed = hasattr(bolt, "on_timer")
         lasts = declared.shape == "journal" or bolt.recovery == "checkpoint"
         asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
         if declared.shape == "execute" and not asks:
-            settings["floors"] = None  # neither it nor who is below it remembers anything: stale inputs do no harm
+            settings = replace(settings, floors=None)  # no task from here on remembers inputs: stale ones do no harm
+        args = bolt, outbox, self._home, settings
         execute = BatchExecutor if takes_many(bolt) else CollectingExecutor
         kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
-        if declared.shape == "state" and not timed and not (lasts and self._keeper.store is not None):
+        if declared.shape == "state" and not timed and not (lasts and self._group_commit.store is not None):
             kinds["state"] = RebuiltStateExecutor if bolt.recovery == "replay" else MemoryStateExecutor
         if declared.prototype.blocking:
             kinds["process"] = BlockingExecutor
         if declared.shape in kinds:
-            return kinds[declared.shape](*given, **settings)
+            return kinds[declared.shape](*args)
         codec = StateCodec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
         committing = CommittedStateExecutor(
-            *given,
-            group_commit=self._keeper,
+            *args,
+            group_commit=self._group_commit,
             codec=codec,
             known_as=declared.known_as,
             lasts=lasts,
             tasks=declared.tasks,
             most=config.max_remembered_bytes,
-            **settings,
         )
         if timed:
             committing.timers = self._timers(committing, declared, random)
             assert codec is not None, "on_timer is a part of what has state"
-            codec.due = committing.timers.due
+            codec.due = committing.timers.due_times.due
         return committing
 
     def _timers(self, executor: CommittedStateExecutor, declared: Declared, random: Random) -> TaskTimers:
-        return TaskTimers(
-            executor.bolt,
-            executor.place,
-            self._home,
-            self._fired,
+        place, home = executor.place, self._home
+        retries = TimerRetries(declared.name, self._fired, GivingUp(self._plan.config), Random(random.getrandbits(64)))
+        outputs = TimerOutputs(
+            place,
             executor.outbox,
-            topology_id=self._topology_id,
-            known_as=declared.known_as,
-            giving_up=GivingUp(self._plan.config),
-            fields=max(len(one.key_fields) for one in self._plan.subscriptions if one.subscriber == declared.name),
-            random=Random(random.getrandbits(64)),
-            put=executor.put,
+            self._fired,
+            retries,
+            ledger=home.ledger,
+            roots=home.roots,
+            report=home.reported,
             records_of=executor.records_of,
             forgets=executor.forget_timer,
             wake=executor.wake_downstream,
+        )
+        return TaskTimers(
+            executor.bolt,
+            place,
+            DueTimes(place.task, declared.known_as, lambda: home.clock.utc()),
+            outputs,
+            retries,
+            topology_id=self._topology_id,
+            known_as=declared.known_as,
+            fields=max(len(read.key_fields) for read in self._plan.subscriptions if read.subscriber == declared.name),
+            put=executor.put,
         )
 
     def _queue(self, component: str, task: int) -> TupleQueue:
@@ -156,12 +168,15 @@ class Building:
     def _readers(self, name: str) -> list[DownstreamTask]:
         return [*self._everywhere({reader.subscriber for reader in self._plan.readers(name)})]
 
-    def _dead_way(self, spout: str, random: Random, kind: type[Outbox]) -> LetterRoute:
+    def _letter_route(self, spout: str, random: Random, kind: type[Outbox]) -> LetterRoute:
         readers = self._everywhere({reader.subscriber for reader in self._plan.dead_readers(spout)})
         outbox = dead_outbox_of(self._plan, spout, self._worker, self._queue, Random(random.getrandbits(64)), kind)
         return LetterRoute(outbox, readers, self._everywhere(self._plan.below(spout, dead=True)))
 
     def _everywhere(self, names: set[str]) -> list[Executor | RemoteQueue]:
         """All tasks of these components, those of this worker first."""
-        at = [one for one in self._plan.placement if one[0] in names]
-        return [self._task(*one) for one in sorted(at, key=lambda one: self._plan.placement[one] != self._worker)]
+        placement = self._plan.placement
+        places = sorted(
+            (place for place in placement if place[0] in names), key=lambda at: placement[at] != self._worker
+        )
+        return [self._task(*place) for place in places]

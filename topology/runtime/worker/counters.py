@@ -32,19 +32,19 @@ def counted(
     up."""
     latencies: dict[str, Histogram] = {}
     for spout_task in spout_tasks:
-        latencies.setdefault(spout_task.component, Histogram()).merge(spout_task.latency)
+        latencies.setdefault(spout_task.component, Histogram()).merge(spout_task.counters.latency)
     spouts = [name for name, declared in plan.components.items() if declared.kind == "spout"]
     bolts = [name for name, declared in plan.components.items() if declared.kind == "bolt"]
     return Snapshot(
         plan.topology,
         seconds,
         1,
-        {name: _spout([one for one in spout_tasks if one.component == name]) for name in spouts},
-        {name: _bolt([one for one in executors if one.component == name], now) for name in bolts},
+        {name: _spout([task for task in spout_tasks if task.component == name]) for name in spouts},
+        {name: _bolt([task for task in executors if task.component == name], now) for name in bolts},
         latencies,
         rare=_rare(spout_tasks, executors, ledger, peers),
         letters=dead_letters.kept,
-        held_by={one.component: one.held_by for one in spout_tasks if one.held_by},
+        held_by={task.component: task.pauses.reason for task in spout_tasks if task.pauses.reason},
     )
 
 
@@ -60,21 +60,22 @@ def status(
 ) -> WorkerStatus:
     """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open; `flushed`:
     bolt task → its inputs when it was flushed last."""
-    executed = sum(one.executed + one.outbox.emitted + one.failed for one in executors)
+    counters = [task.counters for task in spout_tasks]
+    executed = sum(task.executed + task.outbox.emitted + task.failed for task in executors)
     return WorkerStatus(
         worker,
-        sum(one.pending + one.unread for one in spout_tasks) + subtrees + dead_letters.pending,
-        sum(one.waiting for one in spout_tasks) + dead_letters.later,
-        sorted({one.component for one in executors if not one.quiet}),
+        sum(task.pending + task.unread for task in spout_tasks) + subtrees + dead_letters.pending,
+        sum(task.waiting for task in spout_tasks) + dead_letters.later,
+        sorted({task.component for task in executors if not task.quiet}),
         held,
         any(not peer.idle for peer in peers),
         executed
         + dead_letters.emitted
-        + sum(one.emitted + one.replayed + one.acked + one.failed for one in spout_tasks),
+        + sum(count.emitted + count.replayed + count.acked + count.failed for count in counters),
         {peer.worker: peer.sent for peer in peers},
         {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
-        sorted({one.component for one in spout_tasks if not one.ended}),
-        sorted({one.component for one in executors if one.inputs > flushed.get((one.component, one.task), -1)}),
+        sorted({task.component for task in spout_tasks if not task.ended}),
+        sorted({task.component for task in executors if task.inputs > flushed.get((task.component, task.task), -1)}),
     )
 
 
@@ -82,44 +83,49 @@ def _rare(
     spout_tasks: Sequence[SpoutTask], executors: Sequence[Executor], ledger: Ledger[Any], peers: Peers
 ) -> dict[str, int]:
     ends = list(peers.by_worker.values())
-    sessions = [one.receiving for one in ends if one.receiving is not None]
+    sessions = [peer.receiving for peer in ends if peer.receiving is not None]
     dropped = peers.dropped()
     counts = (
         ledger.unknown,
         ledger.stalls,
-        sum(one.stale for one in executors if isinstance(one, SerialByKeyExecutor | CollectingExecutor)),
-        sum(one.misused for one in executors if isinstance(one, CollectingExecutor)),
-        sum(len(one.abandoned) for one in executors),
-        sum(one.repeated for one in ends) + sum(one.duplicates for one in sessions),
-        dropped.foreign + sum(one.foreign for one in ends) + sum(one.foreign for one in sessions),
+        sum(task.stale for task in executors if isinstance(task, SerialByKeyExecutor | CollectingExecutor)),
+        sum(task.misused for task in executors if isinstance(task, CollectingExecutor)),
+        sum(len(task.abandoned) for task in executors),
+        sum(peer.repeated for peer in ends) + sum(peer.duplicates for peer in sessions),
+        dropped.foreign + sum(peer.foreign for peer in ends) + sum(peer.foreign for peer in sessions),
         dropped.malformed,
         dropped.strangers,
-        sum(one.coalesced for one in spout_tasks),
+        sum(task.counters.coalesced for task in spout_tasks),
         dropped.overlooked,
     )
     return dict(zip(RARE, counts, strict=True))
 
 
 def _spout(tasks: list[SpoutTask]) -> SpoutCounts:
-    rows = [(one.emitted, one.acked, one.failed, one.replayed, one.dead, one.pending, one.paused_s) for one in tasks]
+    rows = [
+        (*(count.emitted, count.acked, count.failed, count.replayed, count.dead), task.pending, task.pauses.seconds)
+        for task in tasks
+        for count in [task.counters]
+    ]
     return SpoutCounts(*map(sum, zip(*rows, strict=True)))
 
 
 def _bolt(tasks: list[Executor], now: float) -> BoltCounts:
     waits = [
-        (one.kept, one.kept_s) if isinstance(one, CollectingExecutor) else (one.waited, one.waited_s) for one in tasks
+        (task.kept, task.kept_s) if isinstance(task, CollectingExecutor) else (task.waited, task.waited_s)
+        for task in tasks
     ]
     return BoltCounts(
-        sum(one.inputs for one in tasks),
-        sum(one.outbox.emitted for one in tasks),
-        sum(one.failed for one in tasks),
-        sum(len(one.queue) for one in tasks),
-        sum(_held(one) for one in tasks),
-        sum(one.busy_s for one in tasks),
+        sum(task.inputs for task in tasks),
+        sum(task.outbox.emitted for task in tasks),
+        sum(task.failed for task in tasks),
+        sum(len(task.queue) for task in tasks),
+        sum(_held(task) for task in tasks),
+        sum(task.busy_s for task in tasks),
         sum(waited for waited, _ in waits),
         sum(waited_s for _, waited_s in waits),
-        sum(_taken_s(one, now) for one in tasks if one.waits),
-        *map(sum, zip(*(one.kept_now for one in tasks), strict=True)),
+        sum(_taken_s(task, now) for task in tasks if task.waits),
+        *map(sum, zip(*(task.kept_now for task in tasks), strict=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""A worker's clockwork: deadlines, time limits, touches, progress, reminders, all on the loop's clock.
+"""A worker's housekeeping: deadlines, time limits, touches, progress, reminders, all on the loop's clock.
 
 Looks at the clock ten times a second. What is due is done by the worker's parts; this only says when. Progress is what
 was done when a commit was gathered, and is announced once that is kept: what is forgotten for it is then never read
@@ -6,63 +6,29 @@ again (D4).
 """
 
 import asyncio
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from acker.floors import Floors
-from acker.ledger import STALL_S, Ledger
+from acker.ledger import STALL_S
 from acker.progress import Progress
-from acker.roots import RootSource, message_of
-from topology.components import Clock, Tuple
-from topology.config import Config
-from topology.plan import Plan
-from topology.runtime.commits.group_commit import GroupCommit
-from topology.runtime.dead_letters.dead_letters import DeadLetters
+from acker.roots import message_of
+from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.links.peers import Peers
 from topology.runtime.plan_facts import remembers
-from topology.runtime.state.timers import Fired
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.spout_task import SpoutTask
-from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.announce import ProgressAnnouncer
-from topology.runtime.worker.subtrees import SubTree, SubTrees
+from topology.runtime.worker.interfaces import HousekeepingHost
+from topology.runtime.worker.subtrees import SubTree
 from topology.storage.values import Changes
 
 TURN_S: Final = 0.1  # between two looks at the clock
 PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to those who remember them
-REMIND_S: Final = 60.0  # how often repeated failures are told again
-
-
-class HousekeepingHost(Protocol):
-    """What a clockwork drives: a worker, as far as it is seen from here."""
-
-    owner: int
-    clock: Clock
-    config: Config
-    plan: Plan
-    ledger: Ledger[Pending | SubTree]
-    roots: RootSource
-    executors: dict[tuple[str, int], Executor]
-    spout_tasks: dict[tuple[str, int], SpoutTask]
-    peers: Peers
-    group_commit: GroupCommit
-    subtrees: SubTrees
-    fired: Fired
-    floors: Floors
-    dead_letters: DeadLetters
-    reporter: Reporter
-    broken: BaseException | None
-
-    def queued(self, root: int) -> None: ...
-    def broke(self, error: BaseException, where: str) -> None: ...
-    def reported(self, failure: Failure) -> None: ...
-    def progressed(self, progress: Progress) -> None: ...
+REMIND_S: Final = 60.0  # between two reminders of repeated failures
 
 
 class Housekeeping:
-    """`run` goes on until it is cancelled. A `keeping.Part`, which keeps nothing itself."""
+    """`run` goes on until it is cancelled. A `CommitPart`, which keeps nothing itself."""
 
     def __init__(self, worker: HousekeepingHost) -> None:
         self._worker = worker
@@ -98,7 +64,7 @@ class Housekeeping:
                 worker.reporter.remind()
 
     def _keep_waiting(self, executor: Executor) -> None:
-        """What a bolt waits with has its time anew once it goes on, cap and all (F43)."""
+        """Renew the time, cap and all, of the inputs that a bolt holds while it waits (F43)."""
         ledger = self._worker.ledger
         for root in {root for tup in _all_of(executor) for root in tup.roots}:
             if root in ledger:
@@ -120,7 +86,7 @@ class Housekeeping:
         else:
             stood_still = 0.0
             waiting = [spout_task for spout_task in worker.spout_tasks.values() if spout_task.pending]
-            paused = bool(waiting) and all(spout_task.paused_by is not None for spout_task in waiting)
+            paused = bool(waiting) and all(spout_task.pauses.queue is not None for spout_task in waiting)
             if paused or worker.peers.silent(now):
                 worker.ledger.shift(now - last)
         if silent := worker.ledger.advance(now):
@@ -140,7 +106,7 @@ class Housekeeping:
 
         Over the hard cap, those of which a bolt holds a tuple fail at the bolt, which has forgotten it (A13). A tuple
         in a queue that moves, or that has come to its turn, is not stuck, however long the queue takes (A9), nor is one
-        whose bolt waits for what is away (F43): its tree is given its time anew.
+        whose bolt waits for what is away (F43): its tree's time is renewed.
         """
         worker, ledger = self._worker, self._worker.ledger
         over = {tree.root for tree in trees if ledger.over_the_cap(tree)}
@@ -160,15 +126,15 @@ class Housekeeping:
             if tree.root in forgotten or (tree.root in queued and tree.root in over):
                 ledger.begin(tree)  # open again, a forgotten one for its holder to fail it
                 continue
-            failure = Failure(Reason.TIMED_OUT, tree.spout_task.component)
+            failure = Failure(Reason.TIMED_OUT, tree.owner.component)
             worker.reported(failure)
-            tree.spout_task.failed_tree(tree, failure)
+            tree.owner.failed_tree(tree, failure)
         for executor, tup in held:
             if not forgotten.isdisjoint(tup.roots):
                 text = f"no other ack in its tree for {ledger.cap_s:g} s"
                 executor.fail_input(tup, None, Reason.FORGOTTEN, text)
 
-    # -- progress (`keeping.Part`)
+    # -- progress (`CommitPart`)
 
     def gather(self, changes: Changes) -> None:
         """Takes down which messages of this home are done."""
@@ -177,7 +143,7 @@ class Housekeeping:
         if not self._remembers or not self._runs or now - self._announced < PROGRESS_S / 2:
             return
         self._announced = now
-        trees = [*worker.ledger.trees(), *(tree for one in worker.spout_tasks.values() for tree in one.later())]
+        trees = [*worker.ledger.trees(), *(tree for task in worker.spout_tasks.values() for tree in task.later())]
         unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
         unfinished.update(worker.subtrees.not_done, worker.fired.not_done, worker.dead_letters.unfinished())
         self._gathered = self._announcing.gather(trees, unfinished)

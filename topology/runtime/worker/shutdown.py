@@ -1,4 +1,4 @@
-"""How a worker ends: what is under way is cut off and waited for, and what is done by then is kept.
+"""The end of a worker: what is in flight is cut off and waited for, and what is done by then is kept.
 
 The order of it all is the worker's. Must not know sources, bolts, or what a store is made of.
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger("kedge")
 
 async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Executor], told: Reporter) -> int:
     """Cancels these tasks, fails what the executors have under way (A5), and waits for both. Returns how many inputs
-    that were. What ignores its cancellation for CLOSE_S is told of and left behind."""
+    that were. What ignores its cancellation for CLOSE_S is reported and left behind."""
     ending = {*tasks}
     for task in ending:
         task.cancel()
@@ -59,8 +59,8 @@ async def settled(group_commit: GroupCommit, *, in_order: bool) -> bool:
 
 
 async def _threads_returned(executors: Iterable[Executor], told: Reporter) -> None:
-    """Waits for threads of bolts with `blocking = True`, all of them at a time; tells of those that it leaves."""
-    blocking = [one for one in executors if isinstance(one, BlockingExecutor)]
+    """Waits for threads of bolts with `blocking = True`, all of them at a time; reports those that it leaves."""
+    blocking = [executor for executor in executors if isinstance(executor, BlockingExecutor)]
     for one, left in zip(blocking, await asyncio.gather(*(each.returned(CLOSE_S) for each in blocking)), strict=True):
         if left:
             name = f"{one.component}.{one.task}"

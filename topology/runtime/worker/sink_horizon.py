@@ -33,11 +33,11 @@ def replay_horizon_s(config: Config) -> float:
 
 def check_memories(components: Iterable[Declared], config: Config) -> None:
     """Raises ConfigurationError for a sink that forgets sooner than replays may come."""
-    for one in components:
-        remembers_s = getattr(one.prototype, "remembers_s", None)
+    for declared in components:
+        remembers_s = getattr(declared.prototype, "remembers_s", None)
         if remembers_s is not None and remembers_s < (horizon_s := replay_horizon_s(config)):
             raise ConfigurationError(
-                f"{one.name!r} remembers what it has stored for {remembers_s:,.0f} s, and a replay may come up to "
+                f"{declared.name!r} remembers what it has stored for {remembers_s:,.0f} s, and a replay may come up to "
                 f"{horizon_s:,.0f} s later: {_tries(config)}, tree_timeout_s = "
                 f"{config.tree_timeout_s:g}, max_restarts = {config.max_restarts}",
                 code=SINK_MEMORY_TOO_SHORT,
@@ -47,13 +47,13 @@ def check_memories(components: Iterable[Declared], config: Config) -> None:
 def memories_told(components: Iterable[Declared]) -> list[str]:
     """A line for each sink that drops replays: what its ack stands for, and for how long it remembers (C6, C11)."""
     told = []
-    for one in components:
-        if getattr(one.prototype, "drops_replays", False):
-            remembers_s = getattr(one.prototype, "remembers_s", None)
-            durability = getattr(one.prototype, "durability", "") or "durable as its own code says"
-            for_good = "as long as one may come" if getattr(one.prototype, "remembers", False) else "for ever"
+    for declared in components:
+        if getattr(declared.prototype, "drops_replays", False):
+            remembers_s = getattr(declared.prototype, "remembers_s", None)
+            durability = getattr(declared.prototype, "durability", "") or "durable as its own code says"
+            for_good = "as long as one may come" if getattr(declared.prototype, "remembers", False) else "for ever"
             until = for_good if remembers_s is None else f"for {remembers_s:,.0f} s"
-            told.append(f"{one.name}: acks after {durability}; drops what a replay repeats, {until}")
+            told.append(f"{declared.name}: acks after {durability}; drops what a replay repeats, {until}")
     return told
 
 

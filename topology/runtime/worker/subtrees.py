@@ -18,9 +18,10 @@ from topology.codes.tuples import TOO_MANY_OPEN_JOINS
 from topology.components import Clock
 from topology.errors import EmitError
 from topology.runtime.failures import Failure
+from topology.runtime.tasks.interfaces import TreeOwner
 
-KEPT_MAX: Final = 1 << 16  # sub-trees of a worker that are open, or that somebody may remember; then emit raises
-LOOKED_AT_A_TURN: Final = 500  # of those that are over, at a turn of the clockwork
+KEPT_MAX: Final = 1 << 16  # sub-trees of a worker that are open, or that a task may remember; beyond that, emit raises
+LOOKED_AT_A_TURN: Final = 500  # of those that are over, at a turn of the housekeeping
 EDGE_SALT: Final = salt("sub-tree", "edge")
 
 
@@ -29,8 +30,8 @@ class SubTree(Tree):
 
     inputs: tuple[int, ...]  # their roots, each once
     edge: int  # in each of them
-    spout_task: Any  # the Branch that has begun it; named as a message's, as the ledger's owner tells either of its end
-    begun: float  # loop time
+    owner: TreeOwner  # the Branch of the component that began it
+    started_at: float  # loop time
     renamed: tuple[int, ...] = ()  # as of messages; a sub-tree has one attempt and one name
 
 
@@ -51,7 +52,7 @@ class SubTreeHost(Protocol):
 
 
 class Branch:
-    """Where sub-trees of one component end. To the ledger's owner, what a Spouting is for messages."""
+    """Where sub-trees of one component end. The `TreeOwner` of its sub-trees."""
 
     def __init__(self, component: str, subtrees: "SubTrees") -> None:
         self.component = component
@@ -96,7 +97,7 @@ class SubTrees:
         """Opens the sub-tree, before its first tuple leaves. `value` is the XOR of its first edges, and not zero.
 
         Returns the edge that stands for all of it in its inputs' trees. That is made of the root, which is used once,
-        so it occurs in none of them twice, whatever is emitted (A18).
+        so it occurs in none of them twice (A18).
         """
         branch = self._branches.get(component) or self._branches.setdefault(component, Branch(component, self))
         edge = derive(root, EDGE_SALT)
@@ -105,7 +106,7 @@ class SubTrees:
         self.open[root] = tree
         self.begun += 1
         if self._remembers:
-            self._fresh[message_of(root)] = [message_of(one) for one in inputs]
+            self._fresh[message_of(root)] = [message_of(input_root) for input_root in inputs]
         return edge
 
     # -- what becomes of it
@@ -134,7 +135,7 @@ class SubTrees:
             self._turn.append(message)
 
     def touch(self) -> None:
-        """Gives the inputs' trees their time anew, the hard cap too: the sub-tree has both itself, and they fail with
+        """Renew the time of the inputs' trees, the hard cap too: the sub-tree has both itself, and they fail with
         it (A9, A19). Called every third of the timeout."""
         ledger, mine = self._home.ledger, self._home.worker
         for tree in self.open.values():
@@ -148,13 +149,13 @@ class SubTrees:
         """The open sub-trees that this tree waits for, and those that they wait for: root → component."""
         waits: dict[int, list[SubTree]] = {}
         for tree in self.open.values():
-            for one in tree.inputs:
-                waits.setdefault(one, []).append(tree)
+            for waiting in tree.inputs:
+                waits.setdefault(waiting, []).append(tree)
         found: dict[int, str] = {}
         sought = [root]
         while sought:
             for tree in waits.pop(sought.pop(), ()):
-                found[tree.root] = tree.spout_task.component
+                found[tree.root] = tree.owner.component
                 sought.append(tree.root)
         return found
 
@@ -167,9 +168,9 @@ class SubTrees:
         return self._over.keys()
 
     def stale(self) -> frozenset[int]:
-        """The messages of sub-trees whose inputs are all stale, as far as others may remember them: nobody waits for a
-        tuple of theirs, and one that was held up may be of something that is forgotten (D5). Told together with what
-        was heard, or somebody could forget for what was heard and still take it. Looks at each input once."""
+        """The messages of sub-trees whose inputs are all stale, as far as others may remember them: no tree waits for
+        a tuple of theirs, and one that was held up may be of something that is forgotten (D5). Announced together with
+        what was heard, or a home could forget for what was heard and still take it. Looks at each input once."""
         refuses = self._floors.refuses
         for message, inputs in [*self._fresh.items()]:
             while inputs and refuses(inputs[-1]):

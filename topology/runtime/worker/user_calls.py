@@ -46,7 +46,8 @@ async def opened(place: TaskPlace, call: Callable[[], Any], clock: Clock, limit_
 
 
 async def called(reporter: Reporter, place: TaskPlace, call: Callable[[], Any], limit_s: float) -> None:
-    """Calls flush or close. What it raises is told, and that it does not return; neither ends anything (F6, F9)."""
+    """Call flush or close. An error is reported, and so is a call that does not return; neither ends anything (F6,
+    F9)."""
     component = place.component
     error: BaseException | None = None
     with entered(place):
@@ -62,7 +63,7 @@ async def called(reporter: Reporter, place: TaskPlace, call: Callable[[], Any], 
 
 
 def summaries(reporter: Reporter, components: Iterable[tuple[TaskPlace, Any]]) -> dict[str, list[str]]:
-    """What the components say at the end, by name."""
+    """Return the lines that the components have at the end, by name."""
     said: dict[str, list[str]] = {}
     for place, component in components:
         name = place.component
@@ -78,8 +79,8 @@ def summaries(reporter: Reporter, components: Iterable[tuple[TaskPlace, Any]]) -
 
 
 async def _outcome_within(result: Awaitable[Any], limit_s: float, name: str) -> BaseException | None:
-    """What awaiting this raises; in a task of its own, as it may ignore its cancellation. It is not left running, but
-    where it does that."""
+    """Return the error that awaiting this raises, in a task of its own: it may ignore its cancellation. Only then it is
+    left running."""
     task = asyncio.get_running_loop().create_task(_error_of(result), name=name)
     try:
         await asyncio.wait({task}, timeout=limit_s)

@@ -1,31 +1,26 @@
 """One worker: the tasks of a plan that run in one event loop, and their ledger.
 
-Builds, opens, runs, drains and closes; the order of each is written here and nowhere else. It is the `Home` that
+Builds, opens, runs, drains and closes; the order of each is written here and nowhere else. It is the `TreeHome` that
 executors ack and fail to. It must not know signals, commands or how many workers there are.
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
 from acker.ledger import Ledger
 from acker.progress import Progress
 from acker.roots import WORKER_SHIFT, RootSource, worker_of
-from topology.codes.runtime import RUNTIME_FAILED, SPOUT_RAISED, WORKER_STATE_BROKEN
-from topology.components import Clock, Notes, Task, no_folder
-from topology.errors import WorkerError
+from topology.config import Config
 from topology.plan import Plan, seconds
-from topology.runtime.asyncio_tools import shielded_task
 from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.commits.renamed_store import by_present_names
 from topology.runtime.control.completion import WorkerStatus
-from topology.runtime.current_task import HERE, TaskPlace
+from topology.runtime.current_task import HERE
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.peers import Peers, Wiring
@@ -33,29 +28,29 @@ from topology.runtime.plan_facts import floors_of, remembers
 from topology.runtime.poison.trials import Fallen, Trials
 from topology.runtime.state.committed import CommittedStateExecutor
 from topology.runtime.state.garbage import Garbage, restore
-from topology.runtime.state.timers import Fired
+from topology.runtime.state.timer_retries import Fired
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
-from topology.runtime.tasks.collector import TaskCollector
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.marks import Markings
 from topology.runtime.tasks.outbox import Outbox
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.spout_task import SpoutTask
+from topology.runtime.tasks.spout_task import SpoutContext, SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.telemetry.metrics import Snapshot
+from topology.runtime.worker.asyncio_tasks import AsyncioTasks
 from topology.runtime.worker.build import Building
+from topology.runtime.worker.context import RunContext
 from topology.runtime.worker.counters import counted, status
 from topology.runtime.worker.housekeeping import Housekeeping
+from topology.runtime.worker.inputs_end import InputsEnd
+from topology.runtime.worker.open_components import OpenComponents
+from topology.runtime.worker.outcome import WorkerOutcome
 from topology.runtime.worker.recovery import Recovery, Told
 from topology.runtime.worker.shutdown import CLOSE_S, cut_off, settled
 from topology.runtime.worker.sink_horizon import check_memories
 from topology.runtime.worker.subtrees import SubTree, SubTrees
-from topology.runtime.worker.user_calls import called, opened, summaries
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.store import Store, StoreBroken
-from topology.user_frames import described
-
-logger = logging.getLogger("kedge")
 
 
 class Worker:
@@ -71,150 +66,150 @@ class Worker:
         *,
         worker: int,
         incarnation: int,
-        renew: Callable[[], int],
-        topology_id: str,
-        clock: Clock,
+        context: RunContext,
         random: Random,
-        notes: Notes,
-        key: bytes,
         reporter: Reporter,
         wiring: Wiring,
         store: Store | None = None,
-        folder: Callable[[], Path] = no_folder,
     ) -> None:
         self.plan = plan
         self.worker = worker
-        self.clock = clock
-        self.config = plan.config
+        self.clock = context.clock
         self.reporter = reporter
         self.group_commit = GroupCommit(by_present_names(store, plan), lasting=plan.config.durability == "disk")
-        self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, clock.monotonic())
-        self.broken: BaseException | None = None  # what ended a spout, or a task of the runtime
-        self.can_drain = True  # False once a task of the runtime has died: what it had is lost
-        self.kept = False  # whether all that was done is, and nothing that was kept is under way, once it has closed
-        self.stopping = asyncio.Event()  # set by on_dead="stop", and by whatever is broken
-        self.sources_ended = asyncio.Event()  # all of them, but for those that end last
-        self.roots = RootSource(worker, incarnation, renew)
-        self.owner = self.roots.owner  # that of its links; its roots' may be renewed
+        self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, context.clock.monotonic())
+        self.roots = RootSource(worker, incarnation, context.renew)
         self.floors = floors_of(plan)  # what all homes have announced
-        self.floors.begins(worker, self.owner, new=True)
-        self.peers = Peers(self, plan, self.owner, wiring)
+        self.floors.begins(worker, self.roots.owner, new=True)
+        self.peers = Peers(self, plan, self.roots.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
         self.subtrees = SubTrees(self, self.floors, remembers=remembers(plan))
-        self._random = random
-        self._notes, self._folder = notes, folder
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._spout_tasks: set[asyncio.Task[Any]] = set()
-        self._opened: list[tuple[TaskPlace, Any]] = []
-        self._closing = False
-        self._in_hand = 0  # inputs that `close` has cut off, or found held
+        self._outcome = WorkerOutcome(reporter)
+        self._asyncio_tasks = AsyncioTasks(self._look_at_sources, self._failed)
         self._recovery: Recovery | None = None  # from the last death of another worker
-        self._begun = clock.monotonic()
-        self.flushed: dict[tuple[str, int], int] = {}  # bolt task → inputs executed when it was flushed last
+        self._started_at = context.clock.monotonic()
         self.dead_letters = DeadLetters(self, random)  # before the tasks: a letter is gathered before its mark (E2)
         self.fired = Fired()
         self.forgetting = Garbage(self.floors, self.group_commit)  # before the tasks: what it files again they gather
-        self._build(topology_id, key)
-        self.markings = Markings(self, self.group_commit)
+        self._build(context, random)
+        self.markings = Markings(self.spout_tasks, self.ledger, self.dead_letters.letter_store.trees, self.group_commit)
         self.trials = Trials(self.spout_tasks, self.group_commit, window=plan.config.max_pending)
         self.dead_letters.begin()
         self.housekeeping = Housekeeping(self)
 
-    def _build(self, topology_id: str, key: bytes) -> None:
-        """Makes the tasks that the plan has put here."""
+    def _build(self, context: RunContext, random: Random) -> None:
+        """Make the tasks that the plan has put here, and what opens and ends them."""
+        config, floors = self.config, self.floors
         building = Building(
             self.plan,
             self.worker,
             self,
             self.peers,
-            topology_id=topology_id,
-            floors=self.floors,
+            topology_id=context.topology_id,
+            floors=floors,
             group_commit=self.group_commit,
             fired=self.fired,
-            random=self._random,
-            outbox_kind=CheckedOutbox if self.config.check_types else self.outbox_kind,
+            random=random,
+            outbox_kind=CheckedOutbox if config.check_types else self.outbox_kind,
             spout_task=partial(
                 SpoutTask,
-                topology_id=topology_id,
-                config=self.config,
-                roots=self.roots,
-                key=key,
-                group_commit=self.group_commit,
+                context=SpoutContext(context.topology_id, config, self.roots, context.key, self.group_commit),
             ),
         )
-        self.executors, self.spout_tasks, self.dead_ways = building.executors, building.spout_tasks, building.dead_ways
-        self.forgetting.of([one for one in self.executors.values() if isinstance(one, CommittedStateExecutor)])
+        self.executors, self.spout_tasks = building.executors, building.spout_tasks
+        self.dead_letters.routes.update(building.letter_routes)
+        self.forgetting.of([task for task in self.executors.values() if isinstance(task, CommittedStateExecutor)])
+        self._components = OpenComponents(self.plan, self.worker, context, floors, random)
+        self._inputs_end = InputsEnd(
+            self.spout_tasks,
+            self.executors,
+            self.forgetting,
+            self._outcome,
+            self.reporter,
+            limit_s=config.process_timeout_s,
+        )
+
+    # -- how it is
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
+
+    @property
+    def owner(self) -> int:
+        """The owner of its links. That of its roots may be renewed."""
+        return self.peers.mine
+
+    @property
+    def broken(self) -> BaseException | None:
+        """The error that has ended a source, or a task of the runtime; None if there was none."""
+        return self._outcome.broken
+
+    @property
+    def can_drain(self) -> bool:
+        """False once a task of the runtime has died: its inputs are lost."""
+        return self._outcome.can_drain
+
+    @property
+    def kept(self) -> bool:
+        """True if all that was done is durable, and nothing durable is in flight. Read after `close`."""
+        return self._outcome.kept
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when the run must end: something is broken, or a message is dead with on_dead="stop"."""
+        return self._outcome.stopping
+
+    @property
+    def sources_ended(self) -> asyncio.Event:
+        """Set once all sources have ended, but for those that end last."""
+        return self._inputs_end.sources_ended
+
+    @property
+    def flushed(self) -> dict[tuple[str, int], int]:
+        """Bolt task → how many inputs it had executed when it was flushed last."""
+        return self._inputs_end.flushed
 
     # -- the beginning
 
     async def open(self) -> None:
-        """Opens every component, readers before those they read, spouts last. Raises what the first one raises."""
+        """Open every component: readers before those they read, spouts last. Raises what the first one raises."""
         check_memories(self.plan.components.values(), self.config)
         await restore(self.group_commit, self.forgetting.executors)
-        everyone = [(at, one.bolt) for at, one in self.executors.items()]
-        everyone += [(at, one.spout) for at, one in self.spout_tasks.items()]
-        for (name, index), component in everyone:
-            declared = self.plan.components[name]
-            random = Random(self._random.getrandbits(64))
-            where = self.plan.topology, name, index, declared.tasks
-            task = Task(*where, self.clock, random, self._notes, declared.known_as, self.floors, self._folder)
-            place = TaskPlace(self.worker, name, index)
-            self._opened.append((place, component))
-            call = partial(component.open, task)
-            if declared.kind == "spout":
-                call = partial(
-                    component.open, task, self.spout_tasks[name, index].marking.resume(self.group_commit.loaded)
-                )
-            await opened(place, call, self.clock, self.config.start_timeout_s)
-            await asyncio.sleep(0)  # a run that is told to end opens no more of them, though none of them waits
+        for (name, index), executor in self.executors.items():
+            await self._components.open(name, index, executor.bolt)
+        for (name, index), spout_task in self.spout_tasks.items():
+            resume = partial(spout_task.marking.resume, self.group_commit.loaded)
+            await self._components.open(name, index, spout_task.spout, resume)
 
     def start(self, *, killed: bool = False) -> None:
-        """Starts every task. Returns at once. `killed`: how its predecessor ended, where that has died."""
+        """Start every task. Returns at once. `killed`: its predecessor has died by SIGKILL."""
+        spawn = self._asyncio_tasks.spawn
         self.trials.begin(killed=killed)
-        self._spawn(self.trials.run, "trials")
-        self._spawn(self.group_commit.run, "keeper")
+        spawn(self.trials.run, "trials")
+        spawn(self.group_commit.run, "keeper")
         for what, work in self.dead_letters.works():
-            self._spawn(work, what)
+            spawn(work, what)
         for (name, index), executor in self.executors.items():
-            self._spawn(executor.run, f"{name}.{index}")
+            spawn(executor.run, f"{name}.{index}")
             every = self.plan.components[name].every
             if every is not None:
-                self._spawn(partial(self._tick, executor, seconds(every)), f"{name}.{index} tick")
+                spawn(partial(self._tick, executor, seconds(every)), f"{name}.{index} tick")
         for (name, index), spout_task in self.spout_tasks.items():
-            self._spout_tasks.add(self._spawn(spout_task.run, f"{name}.{index}"))
-        self._spawn(self.housekeeping.run, "clockwork")
+            spawn(spout_task.run, f"{name}.{index}", source=True)
+        spawn(self.housekeeping.run, "clockwork")
         self._look_at_sources()
-
-    def _spawn(self, work: Callable[[], Awaitable[Any]], name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(shielded_task(work), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[BaseException | None]) -> None:
-        """A dead executor is a dead worker (A14), and a spout that raises ends the run: neither is passed over."""
-        self._tasks.discard(task)
-        self._look_at_sources()
-        error = None if task.cancelled() else task.result()
-        if task.cancelled() and not self._closing:
-            error = RuntimeError(f"{task.get_name()} was cancelled by something that it ran")
-        if error is not None:
-            self.broke(error, task.get_name(), can_drain=task in self._spout_tasks)
 
     def _look_at_sources(self) -> None:
-        if all(one.ended or one.ends_last for one in self.spout_tasks.values()):
-            self.sources_ended.set()
+        self._inputs_end.look_at_sources()
+
+    def _failed(self, error: BaseException, name: str, source: bool) -> None:
+        """End the run: a dead executor is a dead worker (A14), and a spout that raises ends the run."""
+        self.broke(error, name, can_drain=source)
 
     def broke(self, error: BaseException, where: str, *, can_drain: bool = False) -> None:
-        """Ends the run for what a source, or a part of the runtime, has raised."""
-        self.broken = self.broken or error
-        self.can_drain = self.can_drain and can_drain
-        own = error.code if isinstance(error, WorkerError) else None
-        kind = own or (
-            WORKER_STATE_BROKEN if isinstance(error, StoreBroken) else SPOUT_RAISED if can_drain else RUNTIME_FAILED
-        )
-        self.reporter.broke(Failure(Reason.RAISED, where, described(error), error, kind=kind))
-        self.stopping.set()
+        """End the run for an error that a source, or a part of the runtime, has raised."""
+        self._outcome.broke(error, where, can_drain=can_drain)
 
     # -- what executors call
 
@@ -231,10 +226,10 @@ class Worker:
         if self.trials.on:
             self.trials.ended(trees)
         if len(self.spout_tasks) == 1 and not (self.subtrees.open or self.fired.open or self.dead_letters.under_way):
-            trees[0].spout_task.completed(trees)
+            trees[0].owner.completed(trees)
         else:
-            for spout_task, alike in groupby(trees, attrgetter("spouting")):
-                spout_task.completed([*alike])
+            for owner, alike in groupby(trees, attrgetter("owner")):
+                owner.completed([*alike])
 
     def fail(self, root: int, failure: Failure) -> None:
         if worker_of(root) != self.worker:
@@ -242,7 +237,7 @@ class Worker:
             return
         tree = self.ledger.fail(root)
         if tree is not None:
-            tree.spout_task.failed_tree(tree, failure)
+            tree.owner.failed_tree(tree, failure)
 
     def touch(self, root: int) -> None:
         (self.ledger if worker_of(root) == self.worker else self.peers).touch(root)
@@ -252,14 +247,14 @@ class Worker:
         (self.ledger.touch if worker_of(root) == self.worker else self.peers.queued)(root)
 
     def renew(self, root: int) -> None:
-        """The tree has its time anew, the hard cap too: its holder has said that it is not forgotten (A21)."""
+        """Renew the tree's time, the hard cap too: its holder has said that it is not forgotten (A21)."""
         (self.ledger.renew if worker_of(root) == self.worker else self.peers.queued)(root)
 
     def fail_all(self, failure: Failure) -> list[Pending]:
-        """Fails every open tree of this home: somebody who took part in them is gone (A11). Returns the messages."""
+        """Fail every open tree of this home: a worker that took part in them is gone (A11). Return the messages."""
         trees = self.ledger.fail_all()
         for tree in trees:
-            tree.spout_task.failed_tree(tree, failure)
+            tree.owner.failed_tree(tree, failure)
         return [tree for tree in trees if isinstance(tree, Pending)]
 
     def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
@@ -281,15 +276,15 @@ class Worker:
         self.reporter.failed(failure)
 
     def bury(self, spout_task: SpoutTask, tree: Pending, failure: Failure, deaths: int = 0) -> None:
-        """A message is dead, as `died` is told once its letter is kept; `deaths` of workers are laid to it (E7)."""
+        """Bury a dead message; `died` is called once its letter is kept. `deaths` of workers are laid to it (E7)."""
         self.dead_letters.bury(spout_task, tree, failure, deaths)
 
     def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str = "") -> None:
-        """A message is dead: nobody will replay it, unless by the name of its letter, where it has one."""
+        """Report a dead message. It can only be replayed by the name of its letter, if it has one."""
         self.recovered([tree])
         self.reporter.died(spout_task.component, tree.message, tree.attempts, failure, letter)
         if self.config.on_dead == "stop":
-            self.stopping.set()
+            self._outcome.stopping.set()
 
     async def _tick(self, executor: Executor, every_s: float) -> None:
         HERE.set(executor.place)
@@ -298,41 +293,24 @@ class Worker:
             await executor.tick(self.clock.utc())
 
     def progressed(self, progress: Progress) -> None:
-        """Lets whoever remembers inputs forget those of a home's messages that are done, bit by bit; a tuple of theirs
-        that still comes is stale, and refused (D4, D5)."""
+        """Let tasks forget the inputs of a home's messages that are done, bit by bit. A tuple of theirs that still
+        comes is stale, and refused (D4, D5)."""
         self.floors.announce(progress)
 
     # -- the end
 
     def status(self) -> WorkerStatus:
-        """How things are here, for the end of the run."""
+        """Return how things are here, for the end of the run."""
         tasks = list(self.spout_tasks.values()), list(self.executors.values())
         peers = self.peers.by_worker.values()
-        held = self.holds_untracked or any(one.untold for one in self.forgetting.executors)
+        held = self._inputs_end.holds_untracked
         begun = len(self.subtrees.open) + self.fired.open
         return status(self.worker, *tasks, peers, held, begun, self.dead_letters, self.flushed)
 
-    @property
-    def holds_untracked(self) -> bool:
-        """Whether a bolt has kept a tuple for which there is no deadline."""
-        return any(not tup.roots for one in self.executors.values() for tup in one.held())
-
     async def flush_component(self, name: str) -> None:
-        """Tells this bolt's tasks here that all inputs have ended; with "", once all were told, those that have had
-        inputs since, or were not here then."""
-        again = [one for at, one in self.executors.items() if one.inputs > self.flushed.get(at, 0)]
-        again += [one for one in self.forgetting.executors if one.untold and one not in again]
-        for executor in self.tasks_of(name) if name else again:
-            self.flushed[executor.component, executor.task] = executor.inputs
-            executor.inputs_ended()
-            flush = getattr(executor.bolt, "flush", None)
-            if flush is not None:
-                call = partial(flush, TaskCollector(executor, None))
-                await called(self.reporter, executor.place, call, self.config.process_timeout_s)
-                executor.wake_downstream()
-                if (error := getattr(executor.bolt, "broken", None)) is not None and self.broken is None:
-                    self.broke(error, executor.component)
-                    await asyncio.sleep(0)  # who waits for `stopping` has its turn before anybody calls this flushed
+        """Tell this bolt's tasks here that all inputs have ended. With "", once each bolt was flushed: the tasks that
+        have had inputs since, or that were not here then."""
+        await self._inputs_end.flush(name)
 
     def drain(self) -> None:
         """Stops the spouts; what waits for a replay is replayed now."""
@@ -347,58 +325,52 @@ class Worker:
         return await self.dead_letters.answer(ask)
 
     def summaries(self) -> dict[str, list[str]]:
-        """What the components say at the end, sources first. Called before `close`."""
-        return summaries(self.reporter, self._in_order())
+        """Return the lines that the components have at the end, sources first. Called before `close`."""
+        return self._components.summaries(self.reporter)
 
     async def close(self) -> None:
         """Ends everything, in the order that loses least: no task takes an input any more, what is under way fails and
         is waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10).
-        What ignores its cancellation for CLOSE_S is told of and left behind. Safe after a failed `open`."""
-        self._closing = True
+        What ignores its cancellation for CLOSE_S is reported and left behind. Safe after a failed `open`."""
+        self._asyncio_tasks.closing = True
         for spout_task in self.spout_tasks.values():
             spout_task.close()
         self.dead_letters.close()
         self.trials.close()
-        self._in_hand = await cut_off(self._tasks, self.executors.values(), self.reporter)
+        self._outcome.cut_off = await cut_off(self._asyncio_tasks.running, self.executors.values(), self.reporter)
         for spout_task in self.spout_tasks.values():
-            await spout_task.source.close()
-        for place, component in self._in_order():
-            await called(self.reporter, place, component.close, CLOSE_S)
-        self._opened.clear()
+            await spout_task.reader.source.close()
+        await self._components.close(self.reporter, CLOSE_S)
         self.peers.close()
         self.housekeeping.stop()
         self.forgetting.ends()
         try:
-            self.kept = await settled(self.group_commit, in_order=self.can_drain) and not self.fired.open
+            kept = await settled(self.group_commit, in_order=self.can_drain)
+            self._outcome.kept = kept and not self.fired.open
         except StoreBroken as error:
             if not isinstance(self.broken, StoreBroken):
                 self.broke(error, "keeper")
         self.reporter.remind()
-
-    def _in_order(self) -> list[tuple[TaskPlace, Any]]:
-        """The components that were opened, in the order of the flow."""
-        order = list(self.plan.components)
-        return sorted(self._opened, key=lambda one: order.index(one[0].component))
 
     # -- what it tells
 
     @property
     def pending(self) -> int:
         """Messages under way, back-off included."""
-        return sum(one.pending for one in self.spout_tasks.values())
+        return sum(task.pending for task in self.spout_tasks.values())
 
     @property
     def aborted(self) -> int:
-        """What was not done at the end: messages, and timers whose outputs nobody could process; at-most-once, where no
-        message is followed, inputs. Read after `close`."""
+        """Messages that were not done at the end, and timers whose outputs could not be processed; at-most-once, where
+        no message is followed, inputs. Read after `close`."""
         if self.config.guarantee == "at-least-once":
-            return self.pending + sum(one.unread for one in self.spout_tasks.values()) + self.fired.given_up
-        return self._in_hand + sum(len(one.queue) for one in self.executors.values())
+            return self.pending + sum(task.unread for task in self.spout_tasks.values()) + self.fired.given_up
+        return self._outcome.cut_off + sum(len(task.queue) for task in self.executors.values())
 
     @property
     def later(self) -> int:
         """Messages that wait for their replay."""
-        return sum(one.waiting for one in self.spout_tasks.values())
+        return sum(task.waiting for task in self.spout_tasks.values())
 
     def tasks_of(self, *names: str) -> list[Executor]:
         return [one for (name, _), one in self.executors.items() if name in names]
@@ -407,4 +379,4 @@ class Worker:
         """All counters of this worker at this moment, tasks of a component added up."""
         now = self.clock.monotonic()
         tasks = list(self.spout_tasks.values()), list(self.executors.values())
-        return counted(self.plan, now, now - self._begun, *tasks, self.ledger, self.peers, self.dead_letters)
+        return counted(self.plan, now, now - self._started_at, *tasks, self.ledger, self.peers, self.dead_letters)

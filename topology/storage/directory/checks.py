@@ -1,6 +1,5 @@
-"""Whether the files of a state directory are those that its manifest knows: none missing, none older, none foreign
-(F23, D12). Must not know what a run will do with them.
-"""
+"""Check that the files of a state directory are those that its manifest knows: none missing, none older, none foreign
+(F23, D12). Must not know what a run will do with them."""
 
 import re
 from dataclasses import dataclass, field
@@ -28,27 +27,27 @@ _NAME: Final = re.compile(r"worker-(0|[1-9][0-9]{0,4})\.db")
 
 @dataclass
 class CheckResult:
-    """What was found: the entries that the manifest should have now, and what is lost, each in a sentence."""
+    """The result of the check: the entries that the manifest should have now, and each loss in a sentence."""
 
     files: dict[str, StoreEntry] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
-    gone: int = 0  # files that are not there any more
+    gone: int = 0  # files that no longer exist
 
 
 def store_name(worker: int) -> str:
-    """The file of a worker."""
+    """Return the file name of a worker's store."""
     return f"worker-{worker}.db"
 
 
 def worker_of(name: str) -> int | None:
-    """The worker whose file this is; None for a file that is no store."""
+    """Return the worker whose file this is; None for a file that is no store."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
-    """Raises StartError where there is a store that the manifest does not name, or, where there is no manifest, a store
-    or the folder of components' files: what is in that is of positions which are lost."""
+    """Raise StartError if there is a store that the manifest does not name. Without a manifest, raise it for any store,
+    and for the folder of components' files, because the positions that belong to that folder are lost."""
     names = files.names(path)
     there = [name for name in names if worker_of(name) is not None]
     unknown = [name for name in there if manifest is None or name not in manifest.files]
@@ -70,10 +69,12 @@ def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
 def checked_files(
     files: Files, path: Path, manifest: Manifest, *, accept_loss: bool, checked: bool = False, over: bool = False
 ) -> CheckResult:
-    """Compares each file with what is known of it, and looks it through as a whole, unless it was `checked` before in
-    this start. `over`: the run is, and the directory is to know how far they are. Raises StartError for the first that
-    is not as it should be, unless it is missing or behind and that is accepted; also where one is damaged or can't be
-    read."""
+    """Compare each file with its entry, and check its whole content, unless it was `checked` before in this start.
+
+    `over`: the run has ended, and the directory is to record how far the files are. Raises StartError for the first
+    file with a fault, except if it is missing or behind and `accept_loss` is set; also if a file is damaged or cannot
+    be read.
+    """
     refuse_unknown(files, path, manifest)
     found = CheckResult()
     for name, known in manifest.files.items():
@@ -100,15 +101,15 @@ def checked_files(
             if not accept_loss:
                 text = f"the state file {file} has seen {commits:,} commits, and {known.commits:,} are known of"
                 raise StartError(text, code=STATE_FILE_OUTDATED)
-            what = f"{name} is an older copy, of commit {commits:,}, so what came after that is lost"
+            what = f"{name} is an older copy, of commit {commits:,}, so everything after that commit is lost"
             found.lost.append(f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})")
         found.files[name] = StoreEntry(id, known_now)
     return found
 
 
 def settled(store: SqliteStore) -> bool:
-    """Whether all its commits are durable, so that the directory may know of them, and refuse a file that has fewer: a
-    process that was killed may have left some unsynced. Without room they stay so. Raises StartError."""
+    """Make all commits durable. Return True if they are, so that the directory may record them, and refuse a file that
+    has fewer: a killed process may have left some unsynced. Without space they stay unsynced. Raises StartError."""
     try:
         store.settle()
         return True

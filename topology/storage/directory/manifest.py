@@ -1,7 +1,7 @@
-"""state.json: what a state directory says of itself, as a value and as bytes, and what damage to it looks like.
+"""state.json: the manifest of a state directory, as a value and as bytes, and the detection of damage to it.
 
-Format 2 has a checksum over all of it (F22); format 1, which had incarnations, key and notes alone, is read and written
-anew as 2. Pure. The policy for formats: docs/explanation/state-format.
+Format 2 has a checksum over all of it (F22). Format 1, which had only incarnations, key and notes, is read and
+rewritten as 2. Pure. The policy for formats: docs/explanation/state-format.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ _FORMAT_1: Final = {"format", "topology", "incarnation", "key", "notes"}
 
 
 class NewerFormat(Exception):
-    """It was written by a newer Kedge."""
+    """The manifest was written by a newer Kedge."""
 
 
 @dataclass
 class StoreEntry:
-    """A worker's store: its id, and how many commits it had seen when that was last noted. 0: it is about to be made,
-    and nothing was ever kept in it."""
+    """The entry of a worker's store: its id, and its number of commits when that was last noted. 0: it is about to be
+    made, and nothing was ever kept in it."""
 
     id: str  # hex
     commits: int
@@ -33,23 +33,24 @@ class StoreEntry:
 
 @dataclass
 class Manifest:
-    """All of it. `key` in hex; `shape` the text that the topology is compared by, or none before its first run."""
+    """The whole manifest. `key` is in hex. `shape` is the text that the topology is compared by, or None before its
+    first run."""
 
     topology: str
     key: str
     incarnation: int = 0
     notes: dict[str, str] = field(default_factory=dict)
-    run_id: str = ""  # part of all identities, where `--run-id` has begun new ones
+    run_id: str = ""  # part of all identities, if `--run-id` has started new ones
     clean: bool = True  # nothing was in flight when the last run ended
     shape: str | None = None
     files: dict[str, StoreEntry] = field(default_factory=dict)
     lost: int = 0  # files that were given up with --accept-loss
-    forgetting: bool = False  # positions are being forgotten (--fresh), and perhaps not all are yet
+    forgetting: bool = False  # positions are being deleted (--fresh), and some may be left
     upgraded: bool = field(default=False, compare=False)  # it was read from an older format
 
 
 def packed_manifest(manifest: Manifest) -> bytes:
-    """The file's content."""
+    """Return the file's content."""
     content = {"format": FORMAT, **asdict(manifest)}
     del content["upgraded"]
     content["check"] = _check(content)
@@ -57,7 +58,7 @@ def packed_manifest(manifest: Manifest) -> bytes:
 
 
 def manifest_of(content: bytes) -> Manifest:
-    """The reverse. Raises NewerFormat, and ValueError for damage."""
+    """Return the manifest of a file's content. Raises NewerFormat, and ValueError for damage."""
     try:
         state: dict[str, Any] = json.loads(content.decode("ascii"))
         found = state.pop("format")

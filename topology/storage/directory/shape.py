@@ -1,9 +1,9 @@
-"""The shape of a topology: what must be as it was, where a run goes on from what an earlier one has left (B11).
+"""The shape of a topology: the parts that must not change if a run resumes from the data of an earlier one (B11).
 
-Names, record classes and their fields, who reads whom and by which grouping, tasks, state: whatever identities and keys
-are made of. Not the workers, nor the code of bolts, which nobody can compare. A component that has another name now is
-compared under the one that it is known as, and spoken of by its present one. Pure: a plan in, a value and sentences
-out. Must not know where the value is kept, nor who tells the sentences.
+These are names, record classes and their fields, subscriptions and their groupings, tasks, and state: everything that
+identities and keys are made of. Not the workers, nor the code of bolts, which cannot be compared. A renamed component
+is compared under the name that it is known as, and mentioned by its present one. Pure: a plan in, a value and sentences
+out. Must not know where the value is stored, nor who prints the sentences.
 """
 
 import json
@@ -29,36 +29,40 @@ from topology.signatures import state_type
 
 FORMAT: Final = 1
 TYPE_MAX: Final = 60  # characters of a type in a sentence
-TOLD_MAX: Final = 10  # changes that are told one by one
+TOLD_MAX: Final = 10  # changes that are listed one by one
 
 
 class ComponentShape(TypedDict):
-    """One spout or bolt. `state` is the type of its state, and empty where it has none; `kept`: it is in the state
-    directory; `older`: types whose values are read as it, too. `name` is the present one, where it is another than the
-    one that the component is known as."""
+    """One spout or bolt.
+
+    state  The type of its state; empty if it has none.
+    kept   True: the state is in the state directory.
+    older  Types whose values can be read as the state's type, too.
+    name   The present name, if it is not the one that the component is known as.
+    """
 
     kind: str
     how: str
     tasks: int
     state: str
     streams: dict[str, dict[str, str]]  # record class → field → type, in order
-    reads: dict[str, "Read"]  # "emitter[class]" → how
+    reads: dict[str, "Read"]  # "emitter[class]" → its grouping
     kept: NotRequired[bool]
     older: NotRequired[list[str]]
     name: NotRequired[str]
-    ids: NotRequired[str]  # "own" where each of several tasks of a spout has message ids of its own
+    ids: NotRequired[str]  # "own" if each of several tasks of a spout has its own message ids
 
 
 class Read(TypedDict):
-    """How one stream is read. `copies`: whether one emission may go to several tasks, each with an identity."""
+    """The grouping of one stream. `copies`: True if one emission may go to several tasks, each with an identity."""
 
     grouping: str
     copies: bool
 
 
 class TopologyShape(TypedDict):
-    """A whole topology, by the names that its components are known as. JSON takes it as it is. `left`: as they were,
-    those that keep no state now, or are there no more, and whose state is in the state directory still."""
+    """A whole topology, by the names that its components are known as. JSON takes it as it is. `left`: components that
+    keep no state now, or are gone, and whose state is still in the state directory, as they were."""
 
     format: int
     components: dict[str, ComponentShape]
@@ -67,9 +71,12 @@ class TopologyShape(TypedDict):
 
 @dataclass(frozen=True)
 class Change:
-    """One difference, in a sentence's words. `harmless`: what was read before, and is not done, gets the identities and
-    keys that it had, so that sinks and states know it again. `unreadable`: what is kept can't be read any more, whether
-    or not something was in flight."""
+    """One difference, in words for a sentence.
+
+    harmless    Input that was read before, and is not done, gets the same identities and keys, so that sinks and states
+                recognize it.
+    unreadable  Stored data cannot be read any more, even if nothing was in flight.
+    """
 
     text: str
     harmless: bool = False
@@ -77,8 +84,8 @@ class Change:
 
 
 def shape_of(plan: Plan) -> TopologyShape:
-    """The shape of what a plan runs."""
-    components = {one.known_as: _component_of(one) for one in plan.components.values()}
+    """Return the shape of a plan."""
+    components = {component.known_as: _component_of(component) for component in plan.components.values()}
     for read in plan.subscriptions:
         emitter = plan.components[read.emitter].known_as
         components[plan.components[read.subscriber].known_as]["reads"][f"{emitter}[{read.cls.__name__}]"] = {
@@ -89,7 +96,7 @@ def shape_of(plan: Plan) -> TopologyShape:
 
 
 def _component_of(one: Declared) -> ComponentShape:
-    """Without what it reads."""
+    """Return the shape of a component, without its inputs."""
     found: ComponentShape = {
         "kind": one.kind,
         "how": one.shape,
@@ -111,33 +118,35 @@ def _component_of(one: Declared) -> ComponentShape:
 
 
 def names_in(kept: str | None) -> dict[str, str]:
-    """The name that a component is known as → its present one, of those that have another one; of a shape as it is
-    kept, if it can be read."""
-    return {known_as: one["name"] for known_as, one in components_in(kept).items() if "name" in one}
+    """Return the name that a component is known as → its present name, for renamed components of a stored shape, if it
+    can be read."""
+    return {known_as: component["name"] for known_as, component in components_in(kept).items() if "name" in component}
 
 
 def components_in(kept: str | None) -> dict[str, ComponentShape]:
-    """All components, by the names that they are known as; of a shape as it is kept, none where it can't be read."""
+    """Return all components of a stored shape, by the names that they are known as; none if it cannot be read."""
     shape = _read(kept) if kept is not None else None
     return shape["components"] if shape is not None else {}
 
 
 def left_in(kept: str | None) -> dict[str, ComponentShape]:
-    """Those whose state is there still, without being theirs that run; as `components_in`."""
+    """Return the components whose state is still stored and that do not run any more; as `components_in`."""
     shape = _read(kept) if kept is not None else None
     return shape.get("left", {}) if shape is not None else {}
 
 
 def following(kept: str | None, new: TopologyShape) -> TopologyShape:
-    """A shape that takes the place of the one that is kept, with what that leaves of state."""
-    had = left_in(kept) | {name: one for name, one in components_in(kept).items() if one.get("kept")}
+    """Return a shape that replaces the stored one, with the components whose state that leaves behind."""
+    had = left_in(kept) | {name: component for name, component in components_in(kept).items() if component.get("kept")}
     components = new["components"]
-    left = {name: one for name, one in had.items() if name not in components or not components[name].get("kept")}
+    left = {
+        name: component for name, component in had.items() if name not in components or not components[name].get("kept")
+    }
     return {"format": FORMAT, "components": components, "left": left} if left else new
 
 
 def component_of(text: str) -> ComponentShape | None:
-    """One component, as JSON has it; None where it is none."""
+    """Return one component from its JSON; None if it is invalid."""
     try:
         return msgspec.json.decode(text, type=ComponentShape)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -145,7 +154,7 @@ def component_of(text: str) -> ComponentShape | None:
 
 
 def with_components(components: dict[str, ComponentShape], left: dict[str, ComponentShape]) -> str:
-    """The shape of these, as it is kept."""
+    """Return the stored text of a shape with these components."""
     shape: TopologyShape = {"format": FORMAT, "components": components}
     if left:
         shape["left"] = left
@@ -153,7 +162,7 @@ def with_components(components: dict[str, ComponentShape], left: dict[str, Compo
 
 
 def text_of(shape: TopologyShape) -> str:
-    """As it is kept."""
+    """Return the stored text of a shape."""
     return json.dumps(shape, separators=(",", ":"))
 
 
@@ -165,12 +174,12 @@ def agreed(
     accept_duplicates: bool = False,
     begin_empty: Collection[str] = (),
 ) -> list[str]:
-    """Whether a topology of this shape may go on from what a run of the shape `kept` has left: a sentence where it may
-    and something has changed, nothing where nothing has. `clean`: all that was read had been done when that run ended.
-    `begin_empty`: new bolts of which somebody has said that they go on with nothing.
+    """Check that a topology of this shape may resume from the data of a run of the shape `kept`. Return a sentence if
+    something has changed, and nothing otherwise. `clean`: all input was done when that run ended. `begin_empty`: new
+    bolts that were declared to begin without state.
 
-    Raises StartError, with every change, where it may not: results would be stored again, keys begin anew, or, however
-    that run ended, what is kept of a state can't be read, or its bolt seems to have another name now.
+    Raises StartError, with every change, in three cases. Results would be stored again, or keys would begin again.
+    Stored state cannot be read, however that run ended. A bolt seems to have another name now.
     """
     if kept is None:
         return []
@@ -183,37 +192,42 @@ def agreed(
             return [f"{text}: what was in flight may be stored twice (--accept-duplicates)"]
         raise StartError(text, code=UNREADABLE_LAST_TOPOLOGY)
     found = changes(before, new)
-    harmful = [one for one in found if not one.harmless]
+    harmful = [change for change in found if not change.harmless]
     if not found:
         return []
-    if unreadable := [one.text for one in found if one.unreadable]:
+    if unreadable := [change.text for change in found if change.unreadable]:
         raise StartError(f"what is kept can't be read any more: {_listed(unreadable)}", code=KEPT_STATE_TYPE_MISMATCH)
     if renamed := [*_seem_renamed(before, new, begin_empty)]:
         raise StartError(_listed(renamed), code=POSSIBLY_RENAMED_BOLT)
-    listed = _listed([one.text for one in found])
+    listed = _listed([change.text for change in found])
     if not harmful:
         return [f"the topology has changed, and what was in flight fits into it: {listed}"]
     if clean:
         return [f"the topology has changed since the last run, which had done all that it read: {listed}"]
     if accept_duplicates:
         return [f"the topology has changed, and what was in flight may be stored twice (--accept-duplicates): {listed}"]
-    listed = _listed([one.text for one in harmful])
+    listed = _listed([change.text for change in harmful])
     text = f"the topology has changed since the last run, which was not done with all that it had read: {listed}"
     raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT)
 
 
 def _seem_renamed(old: TopologyShape, new: TopologyShape, begin_empty: Collection[str]) -> Iterator[str]:
-    """A sentence for each bolt that is gone since the last run, whose state is kept, where a new one keeps state of its
-    type. One that is only gone, or only new, is none of them, nor is one whose state the new one could not read."""
+    """Yield a sentence for each bolt that is gone since the last run and whose state is stored, if a new bolt keeps
+    state of its type. A bolt that is only gone, or only new, is not reported, nor is one whose state the new bolt could
+    not read."""
     before, after = old["components"], new["components"]
     known = before | old.get("left", {})
-    fresh = [one for one in after if after[one].get("kept") and one not in known and one not in begin_empty]
+    fresh = [name for name in after if after[name].get("kept") and name not in known and name not in begin_empty]
     for name, was in before.items():
         if name in after or not was.get("kept"):
             continue
-        like = [one for one in fresh if was["state"] in (after[one]["state"], *after[one].get("older", ()))]
+        like = [
+            candidate
+            for candidate in fresh
+            if was["state"] in (after[candidate]["state"], *after[candidate].get("older", ()))
+        ]
         if like:
-            what = " or ".join(repr(after[one].get("name", one)) for one in like)
+            what = " or ".join(repr(after[candidate].get("name", candidate)) for candidate in like)
             yield (
                 f"bolt {was.get('name', name)!r} is gone, whose state is kept, and {what} is new with such a state: "
                 f"renamed_from={name!r} carries it over, begins_empty=True starts from nothing"
@@ -221,33 +235,40 @@ def _seem_renamed(old: TopologyShape, new: TopologyShape, begin_empty: Collectio
 
 
 def changes(old: TopologyShape, new: TopologyShape) -> list[Change]:
-    """What differs, in the order of the old topology, and then what is new."""
+    """Return the differences, in the order of the old topology, and then the new components."""
     before, after = old["components"], new["components"]
-    names = {name: one.get("name", name) for name, one in (before | after).items()}
+    names = {name: component.get("name", name) for name, component in (before | after).items()}
     found: list[Change] = []
-    told: set[str] = set()  # a class that several components emit changes once
+    reported: set[str] = set()  # a class that several components emit changes once
     for name, was in before.items():
         if name not in after:
             found.append(Change(f"{was['kind']} {names[name]!r} is gone"))
             continue
-        found += [one for one in _component(name, was, after[name], names) if one.text not in told]
-        told.update(one.text for one in found)
+        found += [change for change in _component(name, was, after[name], names) if change.text not in reported]
+        reported.update(change.text for change in found)
     return [
         *found,
         *_again(old.get("left", {}), after, names),
-        *(Change(f"{one['kind']} {names[name]!r} is new", True) for name, one in after.items() if name not in before),
+        *(
+            Change(f"{component['kind']} {names[name]!r} is new", True)
+            for name, component in after.items()
+            if name not in before
+        ),
     ]
 
 
 def _component(known_as: str, was: ComponentShape, now: ComponentShape, names: Mapping[str, str]) -> Iterator[Change]:
-    """One that is in both. The number of tasks decides over identities where every task gets a copy, and where each
-    task of a spout has ids of its own (B14); elsewhere an identity is the same wherever it goes (B1), positions are of
-    partitions, and state and journal move by slot. What a spout's number does to state: `rescaling`."""
+    """Yield the differences of a component that is in both shapes.
+
+    The number of tasks affects identities only if every task gets a copy, or if each task of a spout has its own ids
+    (B14). Otherwise an identity is the same wherever the tuple goes (B1), positions belong to partitions, and state and
+    journal move by slot. `spout_tasks` handles the effect of a spout's number of tasks on state.
+    """
     name = names[known_as]
     if was["kind"] != now["kind"]:
         yield Change(f"{name!r} is a {now['kind']} in place of a {was['kind']}")
         return
-    copied = any(one["copies"] for part in (was, now) for one in part["reads"].values())
+    copied = any(read["copies"] for part in (was, now) for read in part["reads"].values())
     if was["tasks"] != now["tasks"]:
         count = f"{now['tasks']} task{'s' * (now['tasks'] != 1)}"
         yield Change(f"{name!r} has {count} in place of {was['tasks']}", not copied and not has_own_ids(was, now))
@@ -259,7 +280,7 @@ def _component(known_as: str, was: ComponentShape, now: ComponentShape, names: M
         )
         yield Change(f"the tasks of {name!r} {had} (shared_ids)")
     if was["how"] != now["how"]:
-        harmless = (was["how"], now["how"]) == ("process", "journal")  # the same identities, written down from now on
+        harmless = (was["how"], now["how"]) == ("process", "journal")  # the same identities, journaled from now on
         yield Change(f"{name!r} has {_method(now)} in place of {_method(was)}", harmless)
     elif was["state"] != now["state"]:
         yield _other_state(name, was, now)
@@ -269,24 +290,24 @@ def _component(known_as: str, was: ComponentShape, now: ComponentShape, names: M
 
 
 def has_own_ids(*parts: ComponentShape) -> bool:
-    """Whether each task of a spout has message ids of its own, in one of these."""
-    return any("ids" in one for one in parts)
+    """Return True if each task of a spout has its own message ids, in one of these."""
+    return any("ids" in part for part in parts)
 
 
 def _again(
     left: Mapping[str, ComponentShape], after: Mapping[str, ComponentShape], names: Mapping[str, str]
 ) -> Iterator[Change]:
-    """Those that keep state now, and of which an earlier run has left some."""
+    """Yield the components that keep state now, and of which an earlier run has left some."""
     for known_as, was in left.items():
         if known_as in after and after[known_as].get("kept"):
             name, now = names[known_as], after[known_as]
-            yield Change(f"{name!r} goes on with the state that an earlier run has left", True)
+            yield Change(f"{name!r} resumes with the state that an earlier run has left", True)
             if was["state"] != now["state"]:
                 yield _other_state(name, was, now)
 
 
 def _other_state(name: str, was: ComponentShape, now: ComponentShape) -> Change:
-    """The type of a state has changed: nothing, where what is kept is read as the new type, too."""
+    """Return the change of a state's type; it is harmless if stored values can be read as the new type, too."""
     text = f"the state of {name!r} is {_cut(now['state'])} in place of {_cut(was['state'])}"
     readable = was["state"] in now.get("older", ())
     return Change(text, readable, unreadable=was.get("kept", False) and not readable)
@@ -325,7 +346,7 @@ def _reads(name: str, was: Mapping[str, Read], now: Mapping[str, Read], keyed: b
 
 
 def _by_names(reads: Mapping[str, Read], names: Mapping[str, str]) -> dict[str, Read]:
-    """By the present names of the emitters."""
+    """Return the inputs by the present names of their emitters."""
     said = {stream: stream.partition("[") for stream in reads}
     return {f"{names.get(said[stream][0], said[stream][0])}[{said[stream][2]}": read for stream, read in reads.items()}
 
@@ -338,7 +359,7 @@ def _read(kept: str) -> TopologyShape | None:
 
 
 class _Kept(msgspec.Struct):
-    """A shape, as JSON has it: whatever is in it has the type that it should."""
+    """A shape from JSON; all its parts have the right types."""
 
     format: typing.Literal[1]
     components: dict[str, ComponentShape]
@@ -354,12 +375,12 @@ def _fields(cls: type[Record]) -> dict[str, str]:
 
 
 def _older(kind: Any) -> Iterator[str]:
-    """The types whose values are decoded as this one: a record without one or more of its last fields, where these have
-    defaults."""
+    """Yield the types whose values are decoded as this one: a record without one or more of its last fields, if these
+    have defaults."""
     if not is_record(kind):
         return
     fields = msgspec.structs.fields(kind)
-    texts = [f"{one.name}: {schema(one.type)}" for one in fields]  # as in `schema`, of which each is a beginning
+    texts = [f"{field.name}: {schema(field.type)}" for field in fields]  # as in `schema`, of which each is a beginning
     for count in range(len(fields) - 1, -1, -1):
         if fields[count].required:
             return

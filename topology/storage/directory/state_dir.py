@@ -1,6 +1,5 @@
-"""The state directory: what must be known to the next run. A lock, and a manifest (`state.json`) with an incarnation
-counter, notes (sources' generations), the key that outsiders' ids are hashed with, and which files the workers' stores
-are.
+"""The state directory: the data that the next run needs. A lock, and a manifest (`state.json`) with an incarnation
+counter, notes (sources' generations), the key for hashing outsiders' ids, and the files of the workers' stores.
 
 Every write of the manifest is a new file, synced, renamed over the old one, and the directory synced. This file must
 not know what the notes, the shape or the stores mean. One process at a time: the directory is locked, and the lock goes
@@ -45,7 +44,7 @@ from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
 
 NOTES_BYTES_MAX: Final = 64 * 1024
-LETTERS_A_LOSS: Final = 1_000_000_000  # a store in place of a lost one counts its letters from so much further on
+LETTERS_A_LOSS: Final = 1_000_000_000  # a store in place of a lost one counts its letters from this much further on
 _STATE = "state.json"
 
 
@@ -63,15 +62,15 @@ class MemoryNotes:
 
 
 class StateDir:
-    """An opened, locked state directory. Satisfies `Notes`. Methods block for an fsync; `close` gives the lock back.
+    """An opened, locked state directory. Satisfies `Notes`. Methods block for an fsync; `close` releases the lock.
 
-    Raises StartError, in one sentence, where the directory belongs to another topology or user, is in use, can't be
-    written, or lacks its state.json while stores or components' files are there. Created with mode 0700.
+    Raises StartError, in one sentence, if the directory belongs to another topology or user, is in use, cannot be
+    written, or lacks its state.json although stores or components' files are there. Created with mode 0700.
 
-    In this order: open it, `check_files`, `refiling.refile` (which makes the stores), `set_begun`, run, `set_clean`.
-    `fresh` forgets notes and the shape at once, and positions, state and what components have kept in files when the
-    files are checked. The counter, the key, the run's id and dead letters stay. `topology` None: that of the directory,
-    which has to be there. `secret` makes bytes that nobody can guess.
+    Call in this order: open it, `check_files`, `assign.refile` (which makes the stores), `set_begun`, run, `set_clean`.
+    `fresh` deletes notes and the shape at once. It deletes positions, state and the files of components when the files
+    are checked. The counter, the key, the run's id and dead letters stay. `topology` None: that of the directory, which
+    must exist. `secret` returns unguessable bytes.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class StateDir:
         secret: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self.path = path
-        self.checked = False  # whether `check_files` has found all stores to be sound, since it is ours
+        self.checked = False  # True once `check_files` has found all stores to be sound, since the lock was taken
         self._secret = secret
         self.files: Files = files if files is not None else DiskFiles()
         self._lock: Lock | None = None
@@ -113,7 +112,7 @@ class StateDir:
 
     @property
     def key(self) -> bytes:
-        """The secret that ids chosen by outsiders are hashed with (S19)."""
+        """The secret key for hashing ids that outsiders choose (S19)."""
         return bytes.fromhex(self._manifest.key)
 
     @property
@@ -123,28 +122,29 @@ class StateDir:
 
     @property
     def run_id(self) -> str:
-        """Part of all identities; empty until `--run-id` has begun new ones."""
+        """Part of all identities; empty until `--run-id` has started new ones."""
         return self._manifest.run_id
 
     @property
     def shape(self) -> str | None:
-        """What the topology of the last run was, as `set_begun` was told; None before the first, and after --fresh."""
+        """The shape of the last run's topology, as passed to `set_begun`; None before the first run, and after
+        --fresh."""
         return self._manifest.shape
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was in flight when the last run ended; so before the first."""
+        """True if nothing was in flight when the last run ended, and before the first run."""
         return self._manifest.clean
 
     @property
     def known_files(self) -> dict[str, int]:
-        """The stores that are made, by name: how many commits are known of each. A copy."""
+        """The existing stores, by name: the recorded number of commits of each. A copy."""
         return {name: known.commits for name, known in self._manifest.files.items() if known.commits}
 
     @property
     def kept(self) -> Path | None:
-        """Where components may keep files; it need not be there. None on a simulated disk, which their own code would
-        not find."""
+        """The folder for files of components; it may not exist. None on a simulated disk, which the components' code
+        would not find."""
         return None if self.files.vfs else self.path.absolute() / KEPT
 
     @property
@@ -158,13 +158,13 @@ class StateDir:
     # -- what changes, durably
 
     def next_incarnation(self) -> int:
-        """Counts this start (or this spent number space), durably, before anything is sent under it (A7)."""
+        """Count this start (or this used-up number space), durably, before anything is sent under it (A7)."""
         self._manifest.incarnation += 1
         self._store()
         return self._manifest.incarnation
 
     def set(self, name: str, text: str) -> None:
-        """As `Notes` says. Raises NotesAway, and StartError for too many notes and for a disk that fails."""
+        """Store a note as in `Notes`. Raises NotesAway, and StartError for too many notes and for a disk that fails."""
         notes = {**self._manifest.notes, name: text}
         if len(json.dumps(notes)) > NOTES_BYTES_MAX:
             text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
@@ -173,31 +173,31 @@ class StateDir:
         self._store()
 
     def new_run_id(self, text: str | None = None) -> str:
-        """From now on identities have this in them; a random one where no text is given. Returns it."""
+        """Set the part of all identities from now on; a random one if no text is given. Return it."""
         self._manifest.run_id = text if text is not None else self._secret(8).hex()
         self._store()
         return self._manifest.run_id
 
     def forget(self) -> None:
-        """As `fresh` does: notes and the shape at once, positions when the files are checked."""
+        """Delete notes and the shape at once, and positions when the files are checked, as `fresh` does."""
         self._manifest.notes = {}
         self._manifest.shape, self._manifest.clean = None, True
         self._manifest.forgetting = bool(self._manifest.files)
         self._store()
 
     def set_begun(self, shape: str) -> None:
-        """A topology of this shape is about to run, and messages may be in flight from now on."""
+        """Record that a topology of this shape is about to run, and that messages may be in flight from now on."""
         self._manifest.shape, self._manifest.clean = shape, False
         self._store()
 
     def set_shape(self, shape: str) -> None:
-        """What is kept is of a topology of this shape, and all the rest is as it was."""
+        """Record that stored data belongs to a topology of this shape; everything else stays as it was."""
         self._manifest.shape = shape
         self._store()
 
     def set_clean(self, commits: Mapping[str, int] | None = None) -> None:
-        """The run has ended with nothing in flight, and its workers are gone. `commits` of stores, by name, where they
-        are known; else the files are asked."""
+        """Record that the run has ended with nothing in flight, and that its workers are gone. `commits` of stores, by
+        name, if they are known; otherwise they are read from the files."""
         if commits is None:
             self._manifest.files = self._compared(over=True).files
         else:
@@ -207,16 +207,18 @@ class StateDir:
         self._store()
 
     def record(self, commits: Mapping[str, int]) -> None:
-        """So many commits the stores have seen, by name; a file that has seen fewer will be refused (D12)."""
+        """Record the numbers of commits of the stores, by name; a file that has fewer will be refused (D12)."""
         for name, count in commits.items():
             self._manifest.files[name].commits = count
         self._store()
 
     def check_files(self, *, accept_loss: bool = False) -> list[str]:
-        """Compares the stores with what is known of them, looks through them as a whole, once a start, and does what is
-        left to do of a --fresh. Raises StartError where one is missing, behind, foreign or damaged; returns what is
-        accepted of that, in sentences to be told. Call it before anything else looks into the stores; none may be
-        open."""
+        """Compare the stores with their entries, check their whole content once per start, and complete a --fresh.
+        Return each accepted loss as a sentence.
+
+        Raises StartError if a store is missing, behind, foreign or damaged. Call it before anything else reads the
+        stores; none may be open.
+        """
         found = self._compared(accept_loss=accept_loss)
         if self._manifest.files != found.files:
             self._manifest.files = found.files
@@ -231,8 +233,8 @@ class StateDir:
         return found.lost
 
     def make_stores(self, workers: list[int]) -> None:
-        """Makes the stores of these workers that are not there. First the manifest says so, then the file is made, then
-        the manifest knows it: whenever this ends, the next call goes on (F56)."""
+        """Make the missing stores of these workers. First the manifest records the plan, then the file is made, then
+        the manifest records the file. If this is interrupted, the next call completes it (F56)."""
         known = self._manifest.files
         missing = {worker: store_name(worker) for worker in workers}
         missing = {worker: name for worker, name in missing.items() if name not in known or not known[name].commits}
@@ -249,7 +251,7 @@ class StateDir:
         self.record(dict.fromkeys(missing.values(), 1))
 
     def close(self) -> None:
-        """Gives the lock back; may be called twice."""
+        """Release the lock; may be called twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -261,7 +263,7 @@ class StateDir:
         return checked_files(files, path, known, accept_loss=accept_loss, checked=self.checked, over=over)
 
     def _forget_stores(self) -> None:
-        """One transaction a file; done again where a crash has come between."""
+        """Delete the stores' data, one transaction per file; repeated if a crash interrupts it."""
         for name, known in self._manifest.files.items():
             if known.commits == 0:
                 continue
@@ -272,7 +274,8 @@ class StateDir:
                 store.close()
 
     def _empty_kept(self) -> None:
-        """As the stores: done again where a crash has come between. What is in there has gone through no `Files`."""
+        """Delete the files of components; repeated if a crash interrupts it. These files were not written through
+        `Files`."""
         kept = self.kept
         try:
             if kept is not None and kept.exists():
@@ -292,10 +295,10 @@ class StateDir:
                 f"the state directory {self.path} belongs to another user (uid {found.uid})", code=STATE_DIR_NOT_OWNED
             )
         if found.shared:
-            raise StartError(f"anybody may write to the state directory {self.path}", code=STATE_DIR_WORLD_WRITABLE)
+            raise StartError(f"any user may write to the state directory {self.path}", code=STATE_DIR_WORLD_WRITABLE)
 
     def _refuse_none(self) -> None:
-        """Raises where this is no state directory: then nothing is made in it."""
+        """Raise if this is no state directory, so that nothing is created in it."""
         if self.files.look(self.path / _STATE) is None:
             refuse_unknown(self.files, self.path, None)
             raise FileNotFoundError(errno.ENOENT, f"there is no {_STATE} in it")

@@ -1,6 +1,6 @@
-"""The byte form of what a home has announced of its messages, as it is kept with what was forgotten for it (D5).
+"""The byte form of a home's announcement, stored together with the deletions that it allowed (D5).
 
-What it knew of other homes is not kept: that is said anew, under the number that it has then. Pure: must not know
+What the home has heard of other homes is not stored: it announces that again, under a new number. Pure: must not know
 tasks, nor what a store is made of.
 """
 
@@ -29,8 +29,8 @@ _decode: Final = msgspec.msgpack.Decoder(_Floor).decode
 
 
 def packed_floor(progress: Progress) -> bytes:
-    """The bytes of a progress, without what is `settled`, its number and what it has `heard`. Raises ValueError where
-    it is longer than may be kept."""
+    """Return the bytes of a progress, without its `settled`, `number` and `heard`. Raises ValueError if it is longer
+    than allowed."""
     if max(map(len, (progress.unfinished, progress.dead, progress.refused))) > UNFINISHED_MAX:
         raise ValueError(f"a floor may list {UNFINISHED_MAX:,} messages")
     unfinished, dead, refused = map(_column, (progress.unfinished, progress.dead, progress.refused))
@@ -38,7 +38,7 @@ def packed_floor(progress: Progress) -> bytes:
 
 
 def floor_of(data: bytes) -> Progress:
-    """The reverse. Raises ValueError for bytes that are none."""
+    """Return the progress of such bytes. Raises ValueError for other bytes."""
     try:
         read = _decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:

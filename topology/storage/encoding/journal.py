@@ -1,8 +1,9 @@
-"""What one task remembers of the inputs that it has committed together, as the bytes of one row of the journal.
+"""The memory of inputs that one task has committed together, as the bytes of one row of the journal.
 
-Columns of numbers, and beside them what only some inputs have: several messages, outputs, a timer that they stand for.
-Outputs are (class, bytes of the record): targets are chosen anew when they are sent again (D2), and identities follow
-from the input's. Pure: values in, bytes out, and back; must not know tasks, nor what a store is made of.
+Columns of numbers, and additional fields for some inputs: several messages, outputs, a timer in place of an input.
+Outputs are (class, bytes of the record). Their targets are chosen again when they are sent again (D2), and their
+identities follow from the input's. Pure: values in, bytes out, and back; must not know tasks, nor what a store is made
+of.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ Outputs = Sequence[tuple[int, bytes]]  # the number of the class among the row's
 
 class JournalInput(NamedTuple):
     """One input: its key's slot (D7), its identity, the messages that it belongs to (roots without their attempts), and
-    what it has put out. `timer`: no input, but a timer that was due; nobody sends that again but who remembers it."""
+    its outputs. `timer`: a due timer in place of an input; only the task that remembers it sends its outputs again."""
 
     slot: int
     origin: int
@@ -53,19 +54,19 @@ _decode: Final = msgspec.msgpack.Decoder(_Row).decode
 
 
 def output_class(name: str, schema: str) -> OutputClass:
-    """Of a record class whose fields are these, as `topology.records.schema` writes them."""
+    """Return the class of a record with these fields, as `topology.records.schema` writes them."""
     return OutputClass(name, xxh3_64_intdigest(schema.encode("utf-8", "surrogatepass")) >> 1)
 
 
 def packed(classes: Sequence[OutputClass], entries: Sequence[JournalInput]) -> bytes:
-    """The row of these entries, of which there is at least one."""
+    """Return the row of these entries, of which there is at least one."""
     return packed_columns(
         classes,
-        [(one.origin, one.identity) for one in entries],
-        [one.slot for one in entries],
-        [one.messages for one in entries],
-        [one.outputs for one in entries],
-        [at for at, one in enumerate(entries) if one.timer],
+        [(entry.origin, entry.identity) for entry in entries],
+        [entry.slot for entry in entries],
+        [entry.messages for entry in entries],
+        [entry.outputs for entry in entries],
+        [at for at, entry in enumerate(entries) if entry.timer],
     )
 
 
@@ -77,33 +78,33 @@ def packed_columns(
     outputs: Sequence[Outputs],
     timers: list[int],
 ) -> bytes:
-    """As `packed`, of what each has, in columns; `timers`: the indexes of those that are one."""
+    """Return the row of entries that are given in columns; `timers`: the indexes of the entries that are timers."""
     count = len(pairs)
     numbers = f"<{count}Q"
-    put_out = {at: one for at, one in enumerate(outputs) if one}
+    with_outputs = {at: records for at, records in enumerate(outputs) if records}
     row = _Row(
-        [*classes] if put_out else [],
+        [*classes] if with_outputs else [],
         pack(f"<{count}H", *slots),
         pack(numbers, *[origin for origin, _ in pairs]),
         pack(numbers, *[identity for _, identity in pairs]),
-        pack(numbers, *[one[0] if one else 0 for one in messages]),
-        {at: [*one[1:]] for at, one in enumerate(messages) if len(one) > 1},
-        put_out,
+        pack(numbers, *[roots[0] if roots else 0 for roots in messages]),
+        {at: [*roots[1:]] for at, roots in enumerate(messages) if len(roots) > 1},
+        with_outputs,
         timers,
     )
     return _encode(row)
 
 
 def unpacked(data: bytes) -> tuple[list[OutputClass], list[JournalInput]]:
-    """The reverse. Raises ValueError for bytes that are none of ours."""
+    """Return the classes and entries of a row. Raises ValueError for other bytes."""
     try:
         row = _decode(data)
         count = len(row.slots) // 2
         numbers = f"<{count}Q"
         slots = unpack(f"<{count}H", row.slots)
-        origins, identities, firsts = (unpack(numbers, one) for one in (row.origins, row.identities, row.firsts))
+        origins, identities, firsts = (unpack(numbers, column) for column in (row.origins, row.identities, row.firsts))
         timers = {*row.timers}
-        classes = [OutputClass(*one) for one in row.classes]
+        classes = [OutputClass(*entry) for entry in row.classes]
         if any(number >= len(classes) for outputs in row.outputs.values() for number, _ in outputs):
             raise ValueError("an output of no class")
     except (msgspec.MsgspecError, StructError, ValueError) as error:

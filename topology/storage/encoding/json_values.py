@@ -1,10 +1,10 @@
-"""Keys and values of state as JSON has them, exactly: what they become is the same bytes again.
+"""Keys and values of state as JSON, exactly: converting back gives the same bytes.
 
-JSON's own kinds stand for themselves, 1 and 1.0 being two. What it has not is an object with one name, which says what
-it is: {"bytes": base64}, {"datetime": ISO 8601}, {"decimal": text}, {"float": "nan"}, {"set": […]}, {"record": […]},
-{"enum": value}, {"map": [[key, value], …]}; the key of a stream that is read as a whole is {"whole": true}. Bytes that
-would not come back as they are stand as {"msgpack": base64} or {"form": base64}. The values of records are lists of
-their fields, as no class is at hand, and their Decimals are texts. Pure; must not know stores.
+JSON's own types stand for themselves; 1 and 1.0 are different. Other types are an object with one name, which marks the
+type: {"bytes": base64}, {"datetime": ISO 8601}, {"decimal": text}, {"float": "nan"}, {"set": […]}, {"record": […]},
+{"enum": value}, {"map": [[key, value], …]}. The key of a stream that is read as a whole is {"whole": true}. Bytes that
+would not convert back exactly are {"msgpack": base64} or {"form": base64}. The values of records are lists of their
+fields, because no class is available, and their Decimals are texts. Pure; must not know stores.
 """
 
 import base64
@@ -34,7 +34,7 @@ _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionErro
 
 
 def value_json(value: bytes | None) -> Any:
-    """A value, as it is encoded, for `json.dumps`; None for none."""
+    """Return an encoded value in the form for `json.dumps`; None for none."""
     if value is None:
         return None
     try:
@@ -47,7 +47,7 @@ def value_json(value: bytes | None) -> Any:
 
 
 def value_bytes(told: Any) -> bytes | None:
-    """The reverse. Raises ValueError."""
+    """Return the encoded value of such a form. Raises ValueError."""
     if told is None:
         return None
     if type(told) is dict and told.keys() == {"msgpack"}:
@@ -71,20 +71,20 @@ def _told(value: Any) -> Any:
         case datetime():
             return {"datetime": value.isoformat()}
         case list():
-            return [_told(one) for one in value]
+            return [_told(member) for member in value]
         case dict():
-            return {"map": [[_told(key), _told(one)] for key, one in value.items()]}
+            return {"map": [[_told(key), _told(content)] for key, content in value.items()]}
     raise ValueError(f"no JSON for {type(value).__name__}")
 
 
 def _meant(told: Any) -> Any:
     if type(told) is list:
-        return [_meant(one) for one in told]
+        return [_meant(member) for member in told]
     if type(told) is not dict:
         return _scalar(told)
     kind, content = _tagged(told)
-    if kind == "map" and type(content) is list and all(type(one) is list and len(one) == 2 for one in content):
-        return {_hashable(_meant(key)): _meant(one) for key, one in content}
+    if kind == "map" and type(content) is list and all(type(pair) is list and len(pair) == 2 for pair in content):
+        return {_hashable(_meant(key)): _meant(pair) for key, pair in content}
     return _scalar_of(kind, content)
 
 
@@ -96,7 +96,7 @@ def _hashable(value: Any) -> Any:
 
 
 def key_json(key: bytes) -> Any:
-    """A key, in its byte form, for `json.dumps`."""
+    """Return a key, given in its byte form, in the form for `json.dumps`."""
     try:
         told = _key_told(key)
         if key_form(told) == key:
@@ -107,7 +107,7 @@ def key_json(key: bytes) -> Any:
 
 
 def key_form(told: Any) -> bytes:
-    """The reverse. Raises ValueError."""
+    """Return the byte form of such a key. Raises ValueError."""
     try:
         return _form(told)
     except (EmitError, OverflowError, RecursionError) as error:
@@ -154,12 +154,12 @@ def _form(told: Any) -> bytes:
 
 
 def time_text(due: int) -> str:
-    """When a timer is due, in microseconds since 1970 (UTC), as ISO 8601."""
+    """Return the due time of a timer, in microseconds since 1970 (UTC), as ISO 8601."""
     return (_EPOCH + due * _MICROSECOND).isoformat()
 
 
 def due_of(text: Any) -> int:
-    """The reverse. Raises ValueError."""
+    """Return the due time of such a text. Raises ValueError."""
     found = datetime.fromisoformat(text) if type(text) is str else None
     if found is None or found.tzinfo is None:
         raise ValueError(f"{text!r:.80} is no time with a zone")
@@ -187,7 +187,7 @@ def _scalar_of(kind: str, content: Any) -> Any:
         return time
     if kind == "float" and content in ("nan", "inf", "-inf"):
         return float(content)
-    raise ValueError(f"{kind!r:.80} is nothing that a value is marked with, or what stands in it is not what it marks")
+    raise ValueError(f"{kind!r:.80} is not a known mark of a value, or its content has another type")
 
 
 def _base64(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Whole letters as one answer gives them: as many as fit into a message, and a sentence for whatever does not.
+"""Whole letters for one answer: as many as fit into a message, and a sentence for each that does not fit.
 
 Pure. Must not know who asks, nor where the letters come from.
 """
@@ -13,7 +13,8 @@ PROBLEMS_MAX: Final = 1_000  # lines of one answer's problem
 
 
 class Showing:
-    """`add` the letters in their order. `letters` are those that fit, and `problems` says what is amiss."""
+    """A page of letters: `add` them in their order. `letters` are those that fit, and `problems` has a sentence for
+    each other one."""
 
     def __init__(self) -> None:
         self.letters: list[bytes] = []
@@ -21,7 +22,7 @@ class Showing:
         self._room = LETTERS_BYTES_MAX
 
     def add(self, letter: Letter) -> None:
-        """One more; without its record where that alone is too long for any answer."""
+        """Add a letter; without its record if the record alone is too long for any answer."""
         data = packed_letter(letter)
         if len(data) > LETTERS_BYTES_MAX:
             self.problems.append(f"{letter.name}: its record of {len(letter.record):,} bytes is too long to be shown")
@@ -34,7 +35,7 @@ class Showing:
 
 
 def problem_of(problems: Iterable[str]) -> str:
-    """One text of several sentences, a line each, within a bound."""
-    told = [one for one in problems if one]
+    """Return several sentences as one text, one per line, up to a limit."""
+    told = [problem for problem in problems if problem]
     more = len(told) - PROBLEMS_MAX
     return "\n".join([*told[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])

@@ -1,12 +1,12 @@
-"""Reversible byte forms of what is stored: marks, dead letters, trials, rows of the journal and floors; of their keys,
+"""Reversible byte forms of stored values: marks, dead letters, trials, rows of the journal and floors; of their keys,
 and of ids and letters' names.
 
-Used by the store and by messages about dead letters. Nothing is evaluated: bytes that are none of ours raise
-ValueError. Must not know SQL or files.
+The store uses them, and so do messages about dead letters. Nothing is evaluated: invalid bytes raise ValueError. Must
+not know SQL or files.
 
-A value is a msgpack list of its fields in order. Texts are bytes in it, since theirs may be any (a file's name with
-surrogates); ids keep their kind, so 1, "1" and b"1" are three. A field that is added comes last and has a default,
-which is what an older row has. Docs: explanation/state-format.
+A value is a msgpack list of its fields in order. Texts are stored as bytes, because they may be invalid UTF-8 (a file's
+name with surrogates). Ids keep their type, so 1, "1" and b"1" are three ids. An added field comes last and has a
+default, which applies to older rows. Docs: explanation/state-format.
 """
 
 from collections.abc import Callable
@@ -25,18 +25,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 _bytes_pair: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
-_INT_MIN, _INT_MAX = -(1 << 63), (1 << 64) - 1  # what msgpack has
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 64) - 1  # the range of msgpack
 
 
 def packed_id(message_id: MessageId) -> int | bytes:
-    """An id as msgpack has it: an int that fits as it is, everything else in its tagged form (B12)."""
+    """Return an id as msgpack has it: an int that fits as it is, everything else in its tagged form (B12)."""
     if type(message_id) is int and _INT_MIN <= message_id <= _INT_MAX:
         return message_id
     return id_bytes(message_id)
 
 
 def id_of(packed: object) -> MessageId:
-    """The reverse. Raises ValueError."""
+    """Return the id of such a form. Raises ValueError."""
     if type(packed) is int:
         return packed
     data = _bytes_of(packed)
@@ -51,7 +51,8 @@ def id_of(packed: object) -> MessageId:
 
 
 def letter_order(name: str) -> tuple[int, int]:
-    """ "3-17" → (3, 17): letters are listed in this order. Raises ValueError for what is no letter's name."""
+    """Return (3, 17) for "3-17": letters are listed in this order. Raises ValueError for a text that is not a letter's
+    name."""
     store, dash, number = name.partition("-")
     if not (dash and _is_number(store) and _is_number(number)):
         raise ValueError(f"{name!r:.40} is not the name of a dead letter, like 0-17")
@@ -100,7 +101,7 @@ def trial_key(trial: Trial) -> bytes:
 
 
 def packed_letter(letter: Letter, *, record: bool = True) -> bytes:
-    """`record`: with its record, else with none."""
+    """Return the bytes of a letter; with `record=False`, without its record."""
     return _packed(letter if record else msgspec.structs.replace(letter, record=b""), _LETTER)
 
 
@@ -109,7 +110,7 @@ def letter_of(data: bytes) -> Letter:
 
 
 def packed_contents(letter: Letter) -> bytes:
-    """What is long of a letter: its record and its traceback."""
+    """Return the bytes of a letter's long fields: its record and its traceback."""
     return _encode([letter.record, _text(letter.traceback)])
 
 
@@ -118,13 +119,13 @@ def without_contents(letter: Letter) -> Letter:
 
 
 def with_contents(letter: Letter, data: bytes) -> Letter:
-    """Raises ValueError."""
+    """Return the letter with its long fields. Raises ValueError."""
     record, traceback = _bytes_pair(data)
     return msgspec.structs.replace(letter, record=record, traceback=_text_of(traceback))
 
 
 def contents_size(data: bytes) -> int:
-    """How long they are together. Raises ValueError."""
+    """Return the total length of the long fields. Raises ValueError."""
     return sum(map(len, _bytes_pair(data)))
 
 
@@ -137,7 +138,7 @@ def packed_journal(row: JournalRow) -> bytes:
 
 
 def journal_of(key: bytes, data: bytes) -> JournalRow:
-    """Raises ValueError."""
+    """Return a row of the journal. Raises ValueError."""
     component, entries = _bytes_pair(data)
     return JournalRow(int.from_bytes(key, "big"), _text_of(component), entries)
 
@@ -206,7 +207,7 @@ def _spans(spans: tuple[Span, ...]) -> list[int | bytes]:
 def _spans_of(packed: object) -> tuple[Span, ...]:
     if type(packed) is not list or len(packed) % 2:
         raise ValueError("not pairs of ids")
-    ends = [id_of(one) for one in packed]
+    ends = [id_of(packed_end) for packed_end in packed]
     return tuple(map(Span, ends[0::2], ends[1::2]))
 
 
@@ -227,7 +228,7 @@ _FORMS: Final[dict[Any, tuple[Callable[[Any], object], Callable[[object], object
 
 
 class _Fields:
-    """The fields of a class in order, each with its two forms; those from `needed` on have a default."""
+    """The fields of a class in order, each with its two conversions; those from `needed` on have a default."""
 
     def __init__(self, kind: type[msgspec.Struct]) -> None:
         fields = msgspec.structs.fields(kind)
@@ -250,7 +251,7 @@ def _value_of(kind: type[S], data: bytes, fields: _Fields) -> S:
         packed = _decode(data)
         if type(packed) is not list or not fields.needed <= len(packed) <= len(fields.forms):
             raise ValueError("another number of fields")
-        values = (unpack(one) for one, (_, _, unpack) in zip(packed, fields.forms, strict=False))
+        values = (unpack(content) for content, (_, _, unpack) in zip(packed, fields.forms, strict=False))
         return kind(*values)
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"not the bytes of a {kind.__name__}: {error}") from None

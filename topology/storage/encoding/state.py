@@ -1,7 +1,7 @@
-"""The rows of one bolt's state, as bytes: what a key's body looks like, and which of many keys belong to which slot.
+"""The rows of one bolt's state, as bytes: the body of a key, and the changed keys of a task.
 
-A body has a checksum over its component, slot, key and content, so that no row passes for another (F22). A content is
-the value, and the key's timers where it has some. Pure; must not know what a value means, nor what a store is made of.
+A body has a checksum over its component, slot, key and content, so that no row is mistaken for another (F22). A content
+is the value, and the key's timers if it has some. Pure; must not know what a value means, nor what a store is made of.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +14,14 @@ from topology.groupings import SLOTS
 from topology.storage.values import StateChange, StateRow
 
 SUM_BYTES: Final = 8
-PLAIN: Final = b"\x00"  # what a content begins with that is a value alone
-_TIMED: Final = b"\x01"  # msgpack: value or nil, and name → when it is due, in microseconds since 1970
+PLAIN: Final = b"\x00"  # the prefix of a content that is only a value
+_TIMED: Final = b"\x01"  # msgpack: value or nil, and name → due time, in microseconds since 1970
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class KeyContent(NamedTuple):
-    """What is kept of a key: its value as `topology.records` encodes it, or None, and its timers, name → due in
+    """The stored data of a key: its value as `topology.records` encodes it, or None, and its timers, name → due time in
     microseconds since 1970 (UTC)."""
 
     value: bytes | None
@@ -32,34 +32,34 @@ _timed: Final = msgspec.msgpack.Decoder(tuple[bytes | None, dict[str, int]])
 
 
 def seed_of(component: str, slot: int) -> int:
-    """What the checksums of this component's rows in a slot begin with."""
+    """Return the seed for the checksums of this component's rows in a slot."""
     return xxh3_64_intdigest(component.encode("utf-8", "surrogatepass"), slot)
 
 
 def body_of(seed: int, key: bytes, content: bytes) -> bytes:
-    """A row's body; `content` is not empty."""
+    """Return a row's body; `content` is not empty."""
     return xxh3_64_digest(len(key).to_bytes(4, "little") + key + content, seed) + content
 
 
 def sum_of(body: bytes) -> int:
-    """What a body puts into the digest of all rows; 0 for an empty one, that of a key without a row."""
+    """Return a body's part of the digest of all rows; 0 for an empty body, that of a key without a row."""
     return int.from_bytes(body[:SUM_BYTES], "little")
 
 
 def is_intact(seed: int, key: bytes, body: bytes) -> bool:
-    """Whether a body is what was written for this key."""
+    """Return True if a body is what was written for this key."""
     return len(body) > SUM_BYTES and body == body_of(seed, key, body[SUM_BYTES:])
 
 
 def packed(value: bytes | None, timers: Mapping[str, int]) -> bytes:
-    """A content; empty where there is nothing to keep."""
+    """Return a content; empty if there is nothing to keep."""
     if timers:
         return _TIMED + _encode((value, timers))
     return b"" if value is None else PLAIN + value
 
 
 def content_of(content: bytes) -> KeyContent:
-    """The reverse; nothing, for an empty one. Raises ValueError for bytes that are none of ours."""
+    """Return the data of a content; no data for an empty one. Raises ValueError for invalid bytes."""
     kind = content[:1]
     if kind == PLAIN:
         return KeyContent(content[1:], {})
@@ -72,44 +72,44 @@ def content_of(content: bytes) -> KeyContent:
 
 
 def value_of(content: bytes) -> bytes | None:
-    """As `content_of`, the value alone."""
+    """Return only the value of a content."""
     return content[1:] if content[:1] == PLAIN else content_of(content).value
 
 
 def timers_of(content: bytes) -> Mapping[str, int]:
-    """As `content_of`, the timers alone."""
+    """Return only the timers of a content."""
     return content_of(content).timers if content[:1] == _TIMED else {}
 
 
 class StateKeys:
-    """Of one task. `bodies` are those of all keys of which something is kept, as they were gathered last."""
+    """The keys of one task. `bodies` are those of all keys with data, as of the last `gather`."""
 
     def __init__(self, component: str) -> None:
         self.bodies: dict[bytes, bytes] = {}
         self._component = component
         self._seeds = [seed_of(component, slot) for slot in range(SLOTS)]
         self._changed: dict[bytes, tuple[int, bytes]] = {}  # since `gather`: key → slot and content
-        self._gathered: dict[bytes, tuple[int, bytes]] = {}  # what is being kept: key → slot, and the body before
-        self._undone: dict[bytes, tuple[int, bytes]] = {}  # the same, of what was gathered and is not kept
+        self._gathered: dict[bytes, tuple[int, bytes]] = {}  # being committed: key → slot, and the body before
+        self._undone: dict[bytes, tuple[int, bytes]] = {}  # gathered and not committed: key → slot, and the body before
 
     def restore(self, rows: Iterable[StateRow]) -> None:
-        """Takes what was kept of these keys; the store has checked it."""
+        """Take the stored rows of these keys; the store has checked them."""
         bodies = self.bodies
         for _, key, body in rows:
             bodies[key] = body
 
     def content(self, key: bytes) -> bytes:
-        """What is kept of a key, or will be; empty where that is nothing."""
+        """Return the stored or pending content of a key; empty if there is none."""
         changed = self._changed.get(key)
         return self.bodies.get(key, b"")[SUM_BYTES:] if changed is None else changed[1]
 
     def put(self, slot: int, key: bytes, content: bytes) -> None:
-        """A key, of this slot, has this content from now on; an empty one: it has none."""
+        """Set the content of a key of this slot; an empty content removes it."""
         self._changed[key] = slot, content
 
     def gather(self) -> StateChange | None:
-        """What has changed since it was gathered last, as bytes; None for nothing. A key has one checksum a group,
-        however often it has changed."""
+        """Return the changes since the last `gather`, as bytes; None if there are none. A key has one checksum per
+        group, however often it has changed."""
         changed, self._changed = self._changed, {}
         undone, self._undone = self._undone, {}
         self._gathered = gathered = {}
@@ -133,14 +133,14 @@ class StateKeys:
                 gathered[key] = slot, before
                 rows.append(row(StateRow, (slot, key, now)))
                 sums += [before[:SUM_BYTES], now[:SUM_BYTES]]
-        return StateChange(self._component, rows, _xored([one for one in sums if one])) if rows else None
+        return StateChange(self._component, rows, _xored([checksum for checksum in sums if checksum])) if rows else None
 
     def not_kept(self) -> None:
-        """What was gathered last is not on the disk; the next `gather` has it again."""
+        """Record that the changes of the last `gather` are not on the disk; the next `gather` has them again."""
         self._undone, self._gathered = self._gathered, {}
 
     def __len__(self) -> int:
-        """How many keys there is something of."""
+        """Return the number of keys with data."""
         bodies = self.bodies
         return len(bodies) + sum(bool(content) - (key in bodies) for key, (_, content) in self._changed.items())
 
@@ -149,7 +149,7 @@ class StateKeys:
 
 
 def _xored(sums: list[bytes]) -> int:
-    """The XOR of many checksums, as little-endian ints: half of all at a time."""
+    """Return the XOR of many checksums, as little-endian ints; combines half of them at a time."""
     count = 1 << max(0, len(sums) - 1).bit_length()
     value = int.from_bytes(b"".join(sums), "little")
     while count > 1:

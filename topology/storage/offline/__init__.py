@@ -1,4 +1,4 @@
 """Questions about a state directory that no run uses: its dead letters, its state, and state as lines of text.
 
-What `kedge dead` and `kedge state` ask is answered from the files alone. Must not know sockets or terminals.
+`kedge dead` and `kedge state` are answered from the files alone. Must not know sockets or terminals.
 """

@@ -1,7 +1,7 @@
-"""Answers about the dead letters of a state directory that no run uses: what a run's workers would answer, from its
-files. Who asks has the directory open, and so locked. Must not know sockets or terminals.
+"""Answers about the dead letters of a state directory that no run uses: the answers that a run's workers would give,
+from its files. The caller has the directory open, and so locked. Must not know sockets or terminals.
 
-What is asked to be replayed is marked so, and replayed by the next run.
+A requested replay is marked in the letter, and the next run performs it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
 from topology.storage.values import Changes, Letter
 
-Where = dict[str, list[SqliteStore]]  # letter → the stores that have it: two after a crash, until a run files them
+Where = dict[str, list[SqliteStore]]  # letter → the stores that have it: two after a crash, until a run moves it
 
 
 def answer(state: StateDir, ask: DeadAsk) -> DeadAnswer:
-    """Does what is asked, durably. Names that are not there are passed over. A problem of the disk is told in the
-    answer. Raises StartError where a file can't be read, ValueError for an act that there is not."""
+    """Do what is asked, durably. Unknown names are ignored. A problem of the disk is reported in the answer. Raises
+    StartError if a file cannot be read, ValueError for an unknown act."""
     with opened_stores(state) as stores:
         return answer_of(list(stores.values()), ask, names_in(state.shape))
 
@@ -34,7 +34,7 @@ def answer(state: StateDir, ask: DeadAsk) -> DeadAnswer:
 def answer_of(
     stores: Sequence[SqliteStore], ask: DeadAsk, names: Mapping[str, str] = MappingProxyType({})
 ) -> DeadAnswer:
-    """The same, of stores that are open. `names`: present ones, of spouts that letters are filed under others of."""
+    """Answer as `answer` does, for open stores. `names`: former name → present name of renamed spouts."""
     where: Where = {}
     for store in stores:
         for name in store.names():
@@ -51,8 +51,8 @@ def answer_of(
 
 
 def _listed(stores: Sequence[SqliteStore], ask: DeadAsk, names: Mapping[str, str]) -> tuple[bytes, ...]:
-    """Those after the one named, of all stores in one order: each is asked from there, and what lies behind a store's
-    last one may come with the next page."""
+    """Return the letters after the one named `after`, of all stores in one order. Each store is read from there;
+    letters behind the last one of a store may come with the next page."""
     pages = [store.listed(ask.after, ask.limit) for store in stores]
     end = min((_order(page[-1]) for page, store in zip(pages, stores, strict=True) if _cut(page, store)), default=None)
     letters = {letter.name: letter for page in pages for letter in page}
@@ -68,12 +68,12 @@ def _listed(stores: Sequence[SqliteStore], ask: DeadAsk, names: Mapping[str, str
 
 
 def _named(letter: Letter, names: Mapping[str, str]) -> Letter:
-    """By the present name of its spout."""
+    """Return the letter with the present name of its spout."""
     return msgspec.structs.replace(letter, component=names.get(letter.component, letter.component))
 
 
 def _cut(page: Sequence[Letter], store: SqliteStore) -> bool:
-    """Whether the store has letters behind this page."""
+    """Return True if the store has letters behind this page."""
     return bool(page) and store.names()[-1] != page[-1].name
 
 
@@ -100,7 +100,9 @@ def _changed(where: Where, ask: DeadAsk) -> DeadAnswer:
                     store.commit(Changes(gone=names))
                 else:
                     letters = [letter for letter in store.letters(names) if not letter.replaying]
-                    store.commit(Changes(letters=[msgspec.structs.replace(one, replaying=True) for one in letters]))
+                    store.commit(
+                        Changes(letters=[msgspec.structs.replace(letter, replaying=True) for letter in letters])
+                    )
             done += names
     except (StoreFull, StoreBroken) as error:
         problem = str(error)
@@ -109,7 +111,7 @@ def _changed(where: Where, ask: DeadAsk) -> DeadAnswer:
 
 
 def _groups(where: Where, names: Sequence[str]) -> Iterator[tuple[Sequence[SqliteStore], list[str]]]:
-    """So many at once, each group of the same stores."""
+    """Yield groups of LETTERS_AT_ONCE letters, each group of the same stores."""
     for stores in {tuple(map(id, where[name])): where[name] for name in names}.values():
         its = (name for name in names if where[name] == stores)
         while group := list(islice(its, LETTERS_AT_ONCE)):

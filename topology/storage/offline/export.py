@@ -1,5 +1,5 @@
-"""State as JSON Lines: for each component a header, which says how many keys follow and what their values are, and a
-line for each key.
+"""State as JSON Lines: per component a header with the number of keys and the type of their values, and one line per
+key.
 
     {"kedge": "state", "format": 1, "topology": "t", "run_id": "", "component": "count", "keys": 2, "schema": {…}}
     {"slot": 7, "key": "10.0.0.1", "value": [3, 1.5], "timers": {"ring": "2026-01-01T00:00:00+00:00"}}
@@ -27,14 +27,14 @@ from topology.storage.rescale.partition import KeptKey
 Decode = Callable[[bytes], object]
 
 FORMAT: Final = 1
-LINE_BYTES_MAX: Final = 1 << 30  # of one; a row of state has fewer
+LINE_BYTES_MAX: Final = 1 << 30  # of one line; a row of state has fewer
 _HEADER: Final = {"kedge", "format", "topology", "run_id", "component", "keys", "schema"}
 _ROW: Final = {"slot", "key", "value", "timers"}
 
 
 @dataclass(frozen=True)
 class Header:
-    """What comes before the keys of one component. `component` is the name that it is known as."""
+    """The line before the keys of one component. `component` is the name that it is known as."""
 
     topology: str
     run_id: str
@@ -53,19 +53,23 @@ def row_line(kept: KeptKey) -> str:
 
 
 def row_json(kept: KeptKey) -> dict[str, Any]:
-    """What is kept of a key, for `json.dumps`."""
+    """Return the data of a key, for `json.dumps`."""
     timers = {name: time_text(due) for name, due in kept.timers.items()}
     return {"slot": kept.slot, "key": key_json(kept.key), "value": value_json(kept.value), "timers": timers}
 
 
 def _json(value: Any) -> str:
-    """In ASCII: no terminal obeys anything in it, and no encoding refuses it."""
+    """Return JSON in ASCII: no terminal interprets it as control sequences, and every encoding has it."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(", ", ": "))
 
 
 class Reading:
-    """Reads such lines, of `name`. `sections` are to be read in their order, each to its end before the next one.
-    `decoder`: of a component, what raises EmitError for a value that is none of its state; None where nobody knows."""
+    """A reader of such lines, from a file called `name`. Read the `sections` in their order, each to its end before the
+    next one.
+
+    `decoder`: component → a function that raises EmitError for an invalid value of its state; None if its type is
+    unknown.
+    """
 
     def __init__(
         self, lines: Iterable[bytes], name: str, decoder: Callable[[str], Decode | None] = lambda component: None
@@ -74,14 +78,15 @@ class Reading:
         self.name = name
         self._decoder = decoder
         self._number = 0  # of the line that was read last
-        self._first = 0  # and of the first key's in this section
+        self._first = 0  # of the line of this section's first key
 
     def sections(self) -> Iterator[tuple[Header, Iterator[KeptKey]]]:
-        """A component after the other, each with its keys. Raises ConfigurationError, with the line's number."""
+        """Yield one component after the other, each with its keys. Raises ConfigurationError, with the line's
+        number."""
         seen: set[str] = set()
         line = self._next()
         if line is None:
-            self._refuse("nothing is in it, not even a header")
+            self._refuse("the file is empty; a header is expected")
         while line is not None:
             header = self._header(line)
             if header.component in seen:
@@ -92,7 +97,7 @@ class Reading:
             line = self._next()
 
     def twice(self, at: int) -> NoReturn:
-        """The key that is number `at` of this section, from 0, was there before."""
+        """Raise ConfigurationError for the key with index `at` in this section, which is a duplicate."""
         text = f"{self.name}:{self._first + at}: this key was in a line before"
         raise ConfigurationError(text, code=DUPLICATE_STATE_KEY)
 
@@ -121,7 +126,7 @@ class Reading:
             raise ConfigurationError(text, code=NEWER_STATE_EXPORT_FORMAT)
         texts = (told["topology"], told["run_id"], told["component"])
         schema = component_of(json.dumps(told["schema"]))
-        if told["format"] != FORMAT or not all(type(one) is str for one in texts) or schema is None:
+        if told["format"] != FORMAT or not all(type(text) is str for text in texts) or schema is None:
             self._refuse("a header whose fields are not what they should be")
         if type(told["keys"]) is not int or told["keys"] < 0:
             self._refuse("a header that does not say how many keys follow")

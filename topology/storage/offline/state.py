@@ -1,4 +1,4 @@
-"""The state in a directory that no run has: to look into, to write out as lines, and to put other state in its place.
+"""The state in a directory that no run uses: read it, export it as lines, and replace it by other state.
 
 For commands. Everything blocks. Must not know how anything is shown, nor where lines come from or go.
 """
@@ -25,9 +25,11 @@ LISTED_MAX: Final = 20  # components that a sentence names
 
 
 class HeldState:
-    """Opens the directory and its stores, which nobody else has then; `with` gives them back. `topology`: the name of
-    the one that it is made for, where it is not there yet. Raises StartError, as a run does that begins; none of its
-    methods but `restore` changes anything."""
+    """The open directory with its stores; no other process can use them then, and `with` closes them.
+
+    `topology`: the topology that the directory is made for, if it does not exist yet. Raises StartError, as a run does
+    that begins. Only `restore` changes anything.
+    """
 
     def __init__(self, directory: Path, topology: str | None = None) -> None:
         with contextlib.ExitStack() as closing:
@@ -37,9 +39,9 @@ class HeldState:
                 self._state.make_stores([0])
             self._stores = closing.enter_context(opened_stores(self._state))
             with self._told():
-                partition.complete(self._stores)  # of an import that was cut short
+                partition.complete(self._stores)  # of an interrupted import
             self._closing = closing.pop_all()
-        kept = {name: one for name, one in self._noted().items() if one.get("kept")}
+        kept = {name: component for name, component in self._noted().items() if component.get("kept")}
         self.components = left_in(self._state.shape) | kept
 
     def __enter__(self) -> "HeldState":
@@ -53,8 +55,8 @@ class HeldState:
         return self._state.topology
 
     def known_as(self, name: str) -> str:
-        """The name that this component is known as. Raises ConfigurationError where no state of it is kept."""
-        names = {one.get("name", known_as): known_as for known_as, one in self.components.items()}
+        """Return the name that this component is known as. Raises ConfigurationError if it has no stored state."""
+        names = {component.get("name", known_as): known_as for known_as, component in self.components.items()}
         if name in names:
             return names[name]
         if name in self.components:
@@ -64,15 +66,15 @@ class HeldState:
         raise _without_state(f"{text}; there is state of {there}")
 
     def found(self, component: str, slot: int, key: bytes) -> KeptKey | None:
-        """What is kept of one key; None for nothing."""
+        """Return the stored data of one key, or None."""
         with self._told():
             return partition.found(self._stores, component, slot, key)
 
     # -- out
 
     def lines(self, components: Sequence[str]) -> Iterator[str]:
-        """All that is kept of these, by the names that they are known as; of all, where none is named. Raises
-        StartError where the last run was cut short."""
+        """Yield all stored data of these components, by the names that they are known as; of all components if none is
+        named. Raises StartError if the last run was interrupted."""
         self._check_drained("can't be written out")
         with self._told():
             for component in components or self.components:
@@ -85,9 +87,11 @@ class HeldState:
     # -- in
 
     def restore(self, reading: Reading, declared: Mapping[str, ComponentShape] | None = None) -> dict[str, int]:
-        """What is read takes the place of the state that there is of its components; returns how many keys each has.
-        All of it, or nothing. `declared`: the components of the topology as it is now, where it is at hand. Raises
-        ConfigurationError for what can't be taken, StartError where the last run was cut short, or the disk fails."""
+        """Replace the state of the components that are read; return the number of keys of each. All or nothing.
+
+        `declared`: the components of the present topology, if it is known. Raises ConfigurationError for invalid input,
+        StartError if the last run was interrupted, or if the disk fails.
+        """
         self._check_drained("can't be replaced")
         headers: list[Header] = []
         try:
@@ -107,13 +111,13 @@ class HeldState:
         noted = self._noted() | self.components
         for header, rows in reading.sections():
             known = declared if declared is not None else noted
-            if known:  # else the directory is new, and whatever is in the file is what there is
+            if known:  # otherwise the directory is new, and all components in the file are accepted
                 _check_type(header, known.get(header.component))
             headers.append(header)
             yield header.component, rows
 
     def _note(self, headers: Iterable[Header], declared: Mapping[str, ComponentShape] | None) -> None:
-        """The type of what is kept now, which the next run compares its own with."""
+        """Record the types of the stored state, which the next run compares with its own."""
         noted, left = self._noted(), left_in(self._state.shape)
         changed = dict(noted)
         for header in headers:
@@ -139,7 +143,7 @@ class HeldState:
 
     def _check_drained(self, what: str) -> None:
         if not self._state.clean:
-            text = f"the last run of {self._state.topology!r} was cut short, so its state {what}"
+            text = f"the last run of {self._state.topology!r} was interrupted, so its state {what}"
             raise StartError(text, code=STATE_NOT_DRAINED)
 
     @contextlib.contextmanager
@@ -147,7 +151,7 @@ class HeldState:
         try:
             yield
         except StoreFull as error:
-            raise _not_put(f"of an import that was cut short: {error}") from None
+            raise _not_put(f"of an interrupted import: {error}") from None
         except StoreBroken as error:
             raise start_error(self._state.path, error) from error
 

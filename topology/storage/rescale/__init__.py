@@ -1,5 +1,6 @@
-"""Moves stored rows to the stores that need them, before a run whose tasks, workers or shape are not those of the last.
+"""Moves stored rows to the stores that need them, before a run with other tasks, workers or another shape than the last
+run.
 
-`assign` decides, `move` copies, `positions` and `journal` say what goes with what. If interrupted, the next start
+`assign` decides, `move` copies, and `positions` and `journal` say what belongs together. If interrupted, the next start
 completes it. Must not know the runtime.
 """

@@ -1,9 +1,9 @@
-"""Before a run: each worker's store has what belongs to the tasks that the worker will run.
+"""Assignment before a run: each worker's store gets the data of the tasks that the worker will run.
 
-Marks, trials and dead letters stay with their task when the plan has put it on another worker, and state with its
-journal goes by slots (`partition`). Where a spout has another number of tasks: `rescaling`. Every step can be cut
-short, and the next start goes on (F56). The directory has to be locked, and checked, and no worker be there. Must not
-know the plan, nor what a run is.
+Marks, trials and dead letters stay with their task when the plan has moved it to another worker. State and its journal
+move by slots (`partition`). `spout_tasks` handles a spout with another number of tasks. Every step may be interrupted,
+and the next start completes it (F56). The directory must be locked and checked, and no worker may run. Must not know
+the plan, nor what a run is.
 """
 
 import contextlib
@@ -39,15 +39,20 @@ def refile(
     rescales: Mapping[str, Rescaling] = MappingProxyType({}),
     accept_duplicates: bool = False,
 ) -> dict[int, Path]:
-    """Makes the stores that are missing, and moves what is not where it belongs. `kept`: the placement of each bolt
-    that has state or journal there; what is kept of others stays where it is. Where all was done when the last run
-    ended, what is remembered of it is forgotten. `rescales`: what another number of tasks would do, by spout. Returns
-    worker → the path of its store. Raises StartError, after which calling it again goes on."""
+    """Make the stores that are missing, and move all data that is in the wrong store. Return worker → the path of its
+    store.
+
+    kept      The placement of each bolt that has state or a journal. The data of other bolts stays where it is. If all
+              input was done when the last run ended, the memory of inputs is deleted.
+    rescales  The effects of another number of tasks, by spout.
+
+    Raises StartError; calling it again then completes the work.
+    """
     state.make_stores([*placed])
     tasks: dict[str, int] = {}
-    for component, task in (one for on_worker in placed.values() for one in on_worker):
+    for component, task in (spout_task for on_worker in placed.values() for spout_task in on_worker):
         tasks[component] = max(tasks.get(component, 0), task + 1)
-    homes = {one: worker for worker, on_worker in placed.items() for one in on_worker}
+    homes = {spout_task: worker for worker, on_worker in placed.items() for spout_task in on_worker}
     with opened_stores(state) as stores:
         try:
             for component, count in tasks.items():
@@ -70,8 +75,8 @@ def refile(
 
 @contextlib.contextmanager
 def opened_stores(state: StateDir) -> Iterator[dict[int, SqliteStore]]:
-    """Worker → its store, of all that there are, none of which is open anywhere else. At the end the directory knows
-    how many commits they have seen. Raises StartError."""
+    """Open all stores of the directory; yield worker → its store. None may be open elsewhere. At the end their numbers
+    of commits are recorded in the directory. Raises StartError."""
     stores: dict[int, SqliteStore] = {}
     with contextlib.ExitStack() as closing:
         for name in state.known_files:
@@ -85,13 +90,13 @@ def opened_stores(state: StateDir) -> Iterator[dict[int, SqliteStore]]:
 
 
 def _home(homes: Mapping[tuple[str, int], int], component: str, task: int) -> int | None:
-    """Where it belongs: with a task that is there no more, to the first one; of a spout that is there no more, to
-    nobody."""
+    """Return the worker that a task's data belongs to. The data of a removed task belongs to the first task, and that
+    of a removed spout to no worker."""
     return homes.get((component, task), homes.get((component, 0)))
 
 
 def _thin_out(stores: Mapping[int, SqliteStore]) -> None:
-    """Forgets the marks of epochs that are long over."""
+    """Delete the marks of epochs that are long over."""
     for store in stores.values():
         epochs: dict[tuple[str, int, str], list[Mark]] = {}
         for mark in store.reread().marks:
@@ -104,5 +109,5 @@ def _thin_out(stores: Mapping[int, SqliteStore]) -> None:
 def _failed(state: StateDir, error: StoreFull | StoreBroken) -> NoReturn:
     if isinstance(error, StoreBroken) and error.damaged is not None:
         raise start_error(error.damaged, error) from None
-    text = f"what is in the state directory {state.path} could not be filed for this run's workers: {error}"
+    text = f"the content of the state directory {state.path} could not be filed for this run's workers: {error}"
     raise StartError(text, code=STATE_REASSIGNMENT_FAILED) from None

@@ -1,9 +1,9 @@
-"""The journal between two runs: its entries go where their slots go (D7), and nearly all of them go for good where all
-was done when the last run ended (D4, E1).
+"""The journal between two runs: its entries move with their slots (D7), and nearly all are deleted if all input was
+done when the last run ended (D4, E1).
 
-A row has entries of several slots: those that go elsewhere are in new rows there, durably, before the row is replaced
-by one with those that stay. What is in two rows after a crash is the same, and whoever restores it takes the later.
-Must not know why anything moves.
+A row has entries of several slots. Entries that move are first written to new rows at their destination, durably. Then
+a row with the remaining entries replaces the old row. After a crash, two rows may hold the same entries; the code that
+restores them takes the later. Must not know why anything moves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,16 +16,14 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes, JournalRow
 
-ROWS_AT_ONCE: Final = 500  # of the journal, that are in memory,
-BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # and no more than these of them, but for one
+ROWS_AT_ONCE: Final = 500  # rows of the journal in memory
+BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # bytes of them in memory, except for a single larger row
 
-Homes = Callable[
-    [str, JournalInput], int | None
-]  # of a component's entry: the store that it belongs to; None: nobody's
+Homes = Callable[[str, JournalInput], int | None]  # the store that a component's entry belongs to; None: no store
 
 
 def file_journal(stores: Mapping[int, SqliteStore], number: int, placements: Mapping[str, Sequence[int]]) -> int:
-    """Moves the entries in one store that belong to tasks of other workers; returns how many were. Those of components
+    """Move the entries in one store that belong to tasks of other workers; return their number. Entries of components
     without a placement stay. Raises StoreFull, StoreBroken."""
 
     def home(component: str, one: JournalInput) -> int:
@@ -36,10 +34,13 @@ def file_journal(stores: Mapping[int, SqliteStore], number: int, placements: Map
 
 
 def empty_journal(stores: Mapping[int, SqliteStore]) -> None:
-    """After a run that has done all that it had read: forgets what was remembered, but for what may come again, and up
-    to where it was done. May come again: dead letters, whose origins any store may have; what stands for several
-    messages, of which nobody knows which one is dead; and what a timer has put out, which nobody but the journal sends
-    again. Raises StoreFull, StoreBroken."""
+    """Delete the memory of inputs after a run that has done all of its input, but keep entries that may come again.
+    Store the floors up to which all was done.
+
+    Three kinds of entries may come again. Dead letters, whose origins may be in any store. Entries for several
+    messages, of which it is unknown which one is dead. Emissions of a timer, which only the journal sends again. Raises
+    StoreFull, StoreBroken.
+    """
     dead = {origin for store in stores.values() for origin in store.loaded.dead_origins}
     for number, store in stores.items():
 
@@ -67,19 +68,19 @@ def _filed(stores: Mapping[int, SqliteStore], number: int, home: Homes) -> int:
     return moved
 
 
-_Part = tuple[str, bytes, int]  # of a row: the component, entries as bytes, and how many
+_Part = tuple[str, bytes, int]  # of a row: the component, entries as bytes, and their number
 
 
 def _split(source: SqliteStore, row: JournalRow, number: int, home: Homes) -> dict[int, _Part] | None:
-    """The parts of a row by the stores that they belong to; None where all of it stays."""
+    """Return the parts of a row by the stores that they belong to; None if all of it stays."""
     try:
         classes, entries = unpacked(row.entries)
     except ValueError as error:
         raise StoreBroken(f"{source.path} is damaged: {error}", source.path) from error
     parts: dict[int, list[JournalInput]] = {}
-    for one in entries:
-        if (at := home(row.component, one)) is not None:
-            parts.setdefault(at, []).append(one)
+    for entry in entries:
+        if (at := home(row.component, entry)) is not None:
+            parts.setdefault(at, []).append(entry)
     if len(parts.get(number, ())) == len(entries):
         return None
     return {at: (row.component, packed(classes, some), len(some)) for at, some in parts.items()}
@@ -92,7 +93,7 @@ def _add(target: SqliteStore, parts: Sequence[_Part]) -> int:
 
 
 def _rows(store: SqliteStore, parts: Sequence[_Part]) -> list[JournalRow]:
-    """With numbers that none had in this store."""
+    """Return rows with numbers that no row of this store has had."""
     numbers = count(store.reread().next_journal) if parts else count()
     return [JournalRow(next(numbers), component, entries) for component, entries, _ in parts]
 

@@ -1,7 +1,7 @@
-"""Moves what belongs to tasks of spouts from one store to another, so that no crash loses any of it (F56).
+"""Moves the data of spouts' tasks from one store to another, so that no crash loses any of it (F56).
 
-It is copied, durably, before it is removed where it was; what is in both after a crash between the two is the same, and
-is moved again. Must not know why anything moves.
+Data is copied, durably, before it is removed from its old store. After a crash between the two steps both stores have
+the same data, and it is moved again. Must not know why anything moves.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,13 +14,13 @@ from topology.storage.encoding.packing import begun_key, mark_key, trial_key
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Begun, Changes, Letter, Loaded, Mark, Trial
 
-LETTERS_AT_ONCE: Final = 50  # that are in memory with their records
+LETTERS_AT_ONCE: Final = 50  # letters in memory with their records
 
-Home = Callable[[str, int], int | None]  # of a component's task: the number of its store; None: where it is
+Home = Callable[[str, int], int | None]  # for a component's task: the number of its store; None: where it is
 
 
 def move(stores: Mapping[int, SqliteStore], home: Home) -> int:
-    """Moves all that is not at home; returns how many values were. Raises StoreFull, StoreBroken."""
+    """Move all data that is in the wrong store; return the number of moved values. Raises StoreFull, StoreBroken."""
     moved = 0
     for number, source in stores.items():
         held = source.reread()
@@ -38,7 +38,7 @@ def move(stores: Mapping[int, SqliteStore], home: Home) -> int:
 
 
 def _letters(store: SqliteStore) -> Iterator[tuple[str, str, int]]:
-    """Name, component and task of each."""
+    """Yield name, component and task of each letter."""
     after = ""
     while page := store.listed(after):
         for letter in page:
@@ -48,18 +48,18 @@ def _letters(store: SqliteStore) -> Iterator[tuple[str, str, int]]:
 
 def _move_values(source: SqliteStore, target: SqliteStore, held: Loaded, goes: Callable[[str, int], bool]) -> int:
     marks = [mark for mark in held.marks if goes(mark.component, mark.task)]
-    begun = [one for one in held.begun if goes(one.component, one.task)]
+    begun = [entry for entry in held.begun if goes(entry.component, entry.task)]
     trials = [trial for trial in held.trials if goes(trial.component, trial.task)]
     if not marks and not begun and not trials:
         return 0
     there = target.reread()
     marks_there = {mark_key(mark): mark for mark in there.marks}
-    begun_there = {begun_key(one): one for one in there.begun}
+    begun_there = {begun_key(entry): entry for entry in there.begun}
     trials_there = {trial_key(trial): trial for trial in there.trials}
     target.commit(
         Changes(
             marks=[earlier_mark(mark, marks_there.get(mark_key(mark), mark)) for mark in marks],
-            begun=[_one_begun(one, begun_there.get(begun_key(one), one)) for one in begun],
+            begun=[_one_begun(entry, begun_there.get(begun_key(entry), entry)) for entry in begun],
             trials=[max(trial, trials_there.get(trial_key(trial), trial), key=_deaths) for trial in trials],
         )
     )
@@ -72,8 +72,8 @@ def _deaths(trial: Trial) -> int:
 
 
 def earlier_mark(one: Mark, other: Mark) -> Mark:
-    """Of two marks of one task and epoch, which only an older copy of a file can bring about, the one that claims less:
-    what both claim, if anything."""
+    """Return the mark that claims less, of two marks of one task and epoch. Two such marks exist only because of an
+    older copy of a file. The result claims only what both claim, if anything."""
     if one == other or type(one.position) is not int or type(other.position) is not int:
         return one
     lower, higher = sorted((one, other), key=lambda mark: mark.position)
@@ -81,7 +81,8 @@ def earlier_mark(one: Mark, other: Mark) -> Mark:
 
 
 def _one_begun(one: Begun, other: Begun) -> Begun:
-    """Two of different numbers of tasks say nothing: as one of none, no mark counts. The longer line of both holds."""
+    """Merge two entries. If their numbers of tasks differ, neither is valid: the result has 0 tasks, so no mark counts.
+    The larger `ahead` of both is kept."""
     tasks = one.tasks if one.tasks == other.tasks else 0
     return msgspec.structs.replace(one, tasks=tasks, ahead=max(one.ahead, other.ahead))
 

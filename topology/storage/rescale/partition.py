@@ -1,12 +1,13 @@
-"""State as a thing of its own, by the primitives of Castro Fernandez et al. (SEEP, SIGMOD 2013): `checkpoint` gives all
-that is kept of a component, `restore` puts such in its place, and `partition` has each store hold the slots of its own
+"""Operations on stored state, after the primitives of Castro Fernandez et al. (SEEP, SIGMOD 2013): `checkpoint` reads
+all data of a component, `restore` replaces it, and `partition` moves it so that each store has the slots of its own
 worker's tasks (D7).
 
-All work on the stores of a state directory that no run has, opened together; all of them can be cut short, and the next
-call goes on (F56). Memory is bounded by a page of rows. Must not know the plan, nor what a key or a value means.
+All operations work on the stores of a state directory that no run uses, opened together. Each may be interrupted, and
+the next call completes it (F56). Memory is bounded by a page of rows. Must not know the plan, nor what a key or a value
+means.
 
-A store notes which placement its rows were filed for last, once they all are: that alone is looked at where nothing
-moves. Before anything moves it is taken back, so no store ever claims more than holds.
+A store notes the placement for which its rows were last filed, once all of them are. If nothing moves, only this note
+is read. Before anything moves the note is removed, so no store ever claims a placement that does not hold.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +29,8 @@ IN_PLACE: Final = b"\0"  # in place of a placement: rows here replace all others
 
 
 class KeptKey(NamedTuple):
-    """What is kept of one key: its value as `topology.records.encoded` gives it, or None, and its timers, name → due in
-    microseconds since 1970 (UTC)."""
+    """The stored data of one key: its value as `topology.records.encoded` returns it, or None, and its timers, name →
+    due time in microseconds since 1970 (UTC)."""
 
     slot: int
     key: bytes
@@ -38,7 +39,7 @@ class KeptKey(NamedTuple):
 
 
 class Twice(Exception):
-    """A key came a second time. `at`: which of the rows it was, from 0."""
+    """A key that came a second time. `at`: the index of its row, from 0."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -49,25 +50,25 @@ class Twice(Exception):
 
 
 def checkpoint(stores: Stores, component: str) -> Iterator[KeptKey]:
-    """All that is kept of a component, store by store, there in the order of slots and keys. Raises StoreBroken."""
+    """Yield all stored data of a component, store by store, in the order of slots and keys. Raises StoreBroken."""
     for store in stores.values():
         for row in _rows(store, component):
             yield kept_of(row)
 
 
 def found(stores: Stores, component: str, slot: int, key: bytes) -> KeptKey | None:
-    """What is kept of one key; None for nothing. Raises StoreBroken."""
+    """Return the stored data of one key, or None. Raises StoreBroken."""
     rows = (store.row(component, slot, key) for store in stores.values())
     return next((kept_of(row) for row in rows if row is not None), None)
 
 
 def count(stores: Stores, component: str) -> int:
-    """How many keys there is something kept of. Raises StoreBroken."""
+    """Return the number of keys with stored data. Raises StoreBroken."""
     return sum(1 for store in stores.values() for _ in _rows(store, component))
 
 
 def kept_of(row: StateRow) -> KeptKey:
-    """Raises ValueError for a body that is none of ours."""
+    """Return a row's data. Raises ValueError for an invalid body."""
     content = state.content_of(row.body[state.SUM_BYTES :])
     return KeptKey(row.slot, row.key, content.value, content.timers)
 
@@ -83,10 +84,11 @@ def _rows(store: SqliteStore, component: str) -> Iterator[StateRow]:
 
 
 def restore(stores: Stores, components: Iterable[tuple[str, Iterable[KeptKey]]]) -> dict[str, int]:
-    """What is kept of these components is this from now on, and nothing else; returns how many keys each has. All or
-    nothing: it holds when one commit of one store does. Where the rows go is for the next `partition`.
+    """Replace all stored data of these components by the given data; return the number of keys of each. All or nothing:
+    the change takes effect with one commit of one store. The next `partition` moves the rows to their stores.
 
-    Raises Twice, StoreFull, StoreBroken, and whatever getting the rows raises: then all is as it was.
+    Raises Twice, StoreFull, StoreBroken, and any exception of the iteration over the rows; the old data is then
+    unchanged.
     """
     complete(stores)
     store = stores[min(stores)]
@@ -94,7 +96,7 @@ def restore(stores: Stores, components: Iterable[tuple[str, Iterable[KeptKey]]])
         counts = {component: _staged(store, component, rows) for component, rows in components}
         store.put_in_place(counts, IN_PLACE)
     except BaseException:
-        complete(stores)  # takes away what was staged
+        complete(stores)  # removes the staged rows
         raise
     complete(stores)
     return counts
@@ -126,7 +128,8 @@ def _groups(component: str, rows: Iterable[KeptKey]) -> Iterator[list[StateRow]]
 
 
 def _second(group: Sequence[StateRow], there: set[tuple[int, bytes]]) -> int | None:
-    """Which of a group is there already, or is the second of its key; None for none."""
+    """Return the index of the first row of a group whose key is there already, or is a duplicate within the group; None
+    for none."""
     for at, row in enumerate(group):
         if (row.slot, row.key) in there:
             return at
@@ -135,8 +138,8 @@ def _second(group: Sequence[StateRow], there: set[tuple[int, bytes]]) -> int | N
 
 
 def complete(stores: Stores) -> None:
-    """Goes on with a `restore` that was cut short: what was staged and not put in place goes, and so does what was
-    replaced. Costs nothing where there is none. Raises StoreFull, StoreBroken."""
+    """Complete an interrupted `restore`: delete rows that were staged and not put in place, and rows that were
+    replaced. Costs nothing if there are none. Raises StoreFull, StoreBroken."""
     for store in stores.values():
         for name, known in list(store.known.items()):
             if name.startswith((STAGED, REPLACED)):
@@ -160,10 +163,12 @@ def _remove(store: SqliteStore, name: str, filed: bytes | None) -> None:
 
 
 def partition(stores: Stores, placements: Mapping[str, Placement]) -> int:
-    """Has each store hold the state and the journal's entries of exactly those slots of these components whose tasks
-    are placed on its worker; returns how many have moved. Each is copied, durably, before it is removed where it was:
-    what is in two stores after a crash is the same, and is moved again. A store of a worker that has no task gives all
-    away. Reads nothing where nothing moves.
+    """Move the state and the journal's entries of these components, so that each store has exactly the slots whose
+    tasks are placed on its worker. Return the number of moved rows.
+
+    Each row is copied, durably, before it is removed from its old store. After a crash two stores may have the same
+    row, and it is moved again. The store of a worker without a task gives all rows away. Reads nothing if nothing
+    moves.
 
     Raises StoreFull, StoreBroken.
     """
@@ -171,20 +176,24 @@ def partition(stores: Stores, placements: Mapping[str, Placement]) -> int:
     wanted = {component: _filed(placement) for component, placement in placements.items()}
     unfiled = {number: _unfiled(store, wanted) for number, store in stores.items()}
     for number, store in stores.items():
-        if claims := [one for one in unfiled[number] if one in store.known and store.known[one].filed]:
+        if claims := [
+            component for component in unfiled[number] if component in store.known and store.known[component].filed
+        ]:
             store.replace(Changes(), filed=dict.fromkeys(claims, b""))
     moved = 0
     for number, store in stores.items():
         if components := unfiled[number]:
-            moved += sum(_move_state(stores, number, one, placements[one]) for one in components)
-            moved += file_journal(stores, number, {one: placements[one] for one in components})
-            store.replace(Changes(), filed={one: wanted[one] for one in components})
+            moved += sum(_move_state(stores, number, component, placements[component]) for component in components)
+            moved += file_journal(stores, number, {component: placements[component] for component in components})
+            store.replace(Changes(), filed={component: wanted[component] for component in components})
     return moved
 
 
 def _unfiled(store: SqliteStore, wanted: Mapping[str, bytes]) -> list[str]:
     known = store.known
-    return [one for one, filed in wanted.items() if one not in known or known[one].filed != filed]
+    return [
+        component for component, filed in wanted.items() if component not in known or known[component].filed != filed
+    ]
 
 
 def _filed(placement: Placement) -> bytes:
@@ -207,7 +216,7 @@ def _move_state(stores: Stores, number: int, component: str, placement: Placemen
 
 
 def slots_of(placement: Placement) -> Iterator[tuple[range, int]]:
-    """The slots of each task (`groupings.task_of_slot`), and its worker."""
+    """Yield the slots of each task (`groupings.task_of_slot`), and its worker."""
     tasks = len(placement)
     for task, worker in enumerate(placement):
         yield range(-(-task * SLOTS // tasks), -(-(task + 1) * SLOTS // tasks)), worker
@@ -217,12 +226,13 @@ def slots_of(placement: Placement) -> Iterator[tuple[range, int]]:
 
 
 def _put(store: SqliteStore, component: str, rows: Sequence[StateRow]) -> None:
-    """None of them is there."""
+    """Add rows that are not there yet."""
     store.commit(Changes(states=[StateChange(component, rows, _digest(rows))]))
 
 
 def _take(store: SqliteStore, component: str, rows: Sequence[StateRow]) -> None:
-    """They are there. Lasting with the next commit that is: until then they are in two places, and the same."""
+    """Remove rows that are there. The removal is lasting with the next lasting commit; until then the rows are in two
+    places, and equal."""
     gone = [StateRow(slot, key, b"") for slot, key, _ in rows]
     store.commit(Changes(states=[StateChange(component, gone, _digest(rows))], lasting=False))
 

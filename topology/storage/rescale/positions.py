@@ -1,17 +1,18 @@
-"""Where a task of a spout resumes: the rule by which marks of earlier runs become positions. Pure.
+"""Positions of a spout's task: the rule by which marks of earlier runs become the points to resume at. Pure.
 
-Safe first: a position is used where all before it is known to be done, and everything else is read again, which sinks
-drop. What is known depends on how many tasks there were, since tasks may share a partition (each reads every n-th
-message), and then the mark of one says nothing of the messages of another. So:
+The rule prefers safety. A position is used only if all messages before it are known to be done. All others are read
+again, and sinks deduplicate them. The knowledge depends on the former number of tasks. Tasks may share a partition
+(each reads every n-th message), and then the mark of one task says nothing about the messages of another. The rule has
+three parts:
 
-- A task that has begun as one of as many tasks resumes at its own marks. Where it has none it had emitted nothing that
-  is known of, and begins at the beginning, even where other tasks have a mark of that partition: they may share it.
-- Where there were other numbers of tasks, all of them have to have begun, and every one has to have a mark of the
-  partition: then all before the lowest is done. A span of one task covers ints that were another's, so spans count only
-  where there was a single task. With several tasks only ints compare; names resume only where all agree.
-- Marks count within an epoch, whose ids another epoch uses anew (C2). Of several epochs of a partition the one that a
-  task came to last is meant, by the order of the marks; where tasks disagree about it, none is. What was under way in
-  the epochs before it can't be read again from this partition: the source has begun it anew.
+- A task that has begun as one of as many tasks resumes at its own marks. Without a mark, no emission of it is known,
+  and it begins at the beginning, even if other tasks have a mark of that partition: they may share it.
+- If there was another number of tasks, all of them must have begun, and each must have a mark of the partition. Then
+  all messages before the lowest mark are done. A span of one task covers ints of other tasks, so spans count only if
+  there was a single task. With several tasks only ints compare; names resume only if all tasks agree.
+- Marks count within an epoch, because another epoch reuses its ids (C2). Of several epochs of a partition, the one that
+  a task reached last counts, by the order of the marks; if tasks disagree about it, none counts. Messages in flight in
+  the epochs before it cannot be read again from this partition, because the source has started it again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +23,10 @@ from topology.storage.values import Begun, Mark
 
 
 def positions(marks: Sequence[Mark], begun: Iterable[Begun], component: str, task: int, tasks: int) -> dict[str, Mark]:
-    """Partition → where this task, one of `tasks`, resumes in it; the mark's own task may be another. `marks` in the
-    order in which they were first kept, as a store gives them; of all tasks of the component, if they are at hand."""
-    counts = {one.task: one.tasks for one in begun if one.component == component}
+    """Return partition → the mark at which this task, one of `tasks`, resumes; it may be the mark of another task.
+    `marks` are in the order in which they were first kept, as a store returns them, and of all tasks of the component
+    if they are available."""
+    counts = {entry.task: entry.tasks for entry in begun if entry.component == component}
     by_task = newest(mark for mark in marks if mark.component == component)
     if counts.get(task) == tasks:
         return by_task.get(task, {})
@@ -32,7 +34,7 @@ def positions(marks: Sequence[Mark], begun: Iterable[Begun], component: str, tas
 
 
 def newest(marks: Iterable[Mark]) -> dict[int, dict[str, Mark]]:
-    """Task → partition → its mark of the epoch that it came to last."""
+    """Return task → partition → its mark in the epoch that it reached last."""
     found: dict[int, dict[str, Mark]] = {}
     for mark in marks:
         found.setdefault(mark.task, {})[mark.partition] = mark
@@ -40,11 +42,11 @@ def newest(marks: Iterable[Mark]) -> dict[int, dict[str, Mark]]:
 
 
 def common(counts: Mapping[int, int], by_task: Mapping[int, Mapping[str, Mark]]) -> dict[str, Mark]:
-    """Partition → what all tasks together have reached, for any task of a run with another number of them. `counts`:
-    which tasks have begun, and as one of how many."""
+    """Return partition → the joint progress of all tasks, for any task of a run with another number of them. `counts`:
+    for each task that has begun, the number of tasks at that time."""
     before = next(iter(counts.values()), 0)
     if not before or any(count != before for count in counts.values()) or counts.keys() != {*range(before)}:
-        return {}  # not all of them have begun, or an earlier change of their number was not completed
+        return {}  # not all of them have begun, or an earlier change of their number is incomplete
     found: dict[str, Mark] = {}
     for partition in by_task.get(0, {}):
         marks = [by_task[task][partition] for task in range(before) if partition in by_task.get(task, {})]
@@ -54,7 +56,7 @@ def common(counts: Mapping[int, int], by_task: Mapping[int, Mapping[str, Mark]])
 
 
 def _lowest(marks: Sequence[Mark]) -> Mark | None:
-    """What all of them have reached; None where that can't be said."""
+    """Return the joint progress of these marks; None if it is unknown."""
     first = marks[0]
     if len(marks) == 1:
         return first

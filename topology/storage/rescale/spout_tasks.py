@@ -1,9 +1,10 @@
-"""Before a run: a spout has another number of tasks than in the run before.
+"""Change before a run: a spout has another number of tasks than in the last run.
 
-What all of the former ones together had reached becomes the mark of each new one, in one transaction of one store; cut
-short, the next start completes it (F56). That reads again what some of them had done, which sinks drop and state counts
-twice, as state has forgotten by then what it had. So where state would count twice, and where what is read again would
-have other identities, another number is refused (D18). Must not know the plan, nor what a run is.
+The joint progress of all former tasks becomes the mark of each new task, in one transaction of one store. If that is
+interrupted, the next start completes it (F56). Some finished messages are then read again. Sinks deduplicate them, but
+state counts them twice, because its memory of inputs is deleted by then. So Kedge refuses another number of tasks if
+state would count twice, or if the messages read again would have other identities (D18). Must not know the plan, nor
+what a run is.
 """
 
 import logging
@@ -20,16 +21,21 @@ from topology.storage.rescale.positions import common, newest
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Begun, Changes, Mark
 
-CHANGING: Final = -1  # the task of a `Begun` that says: this store has the marks of the new tasks, no other has any
+# the task of a `Begun` that says: this store has the marks of the new tasks, and no other store has any
+CHANGING: Final = -1
 
 logger = logging.getLogger("kedge")
 
 
 @dataclass(frozen=True)
 class Rescaling:
-    """What another number of tasks of a spout would do. `name` is its present one, `known_as` that in the stores.
-    `counts`: the bolts below it that remember what they have counted in earlier runs. `own_ids`: whether each of its
-    tasks has message ids of its own, now or in the run before."""
+    """The effects of another number of tasks of a spout.
+
+    name      Its present name.
+    known_as  Its name in the stores.
+    counts    The bolts below it that remember their counts of earlier runs.
+    own_ids   True if each of its tasks has its own message ids, now or in the last run.
+    """
 
     name: str
     known_as: str
@@ -39,21 +45,21 @@ class Rescaling:
     def check(
         self, stores: Mapping[int, SqliteStore], tasks: int, *, clean: bool, accept_duplicates: bool = False
     ) -> None:
-        """Raises StartError where the spout has begun with another number of tasks, and this one may not follow.
-        `clean`: all that was read had been done when the last run ended; without a mark that is nothing at all."""
-        before = max((one.tasks for one in _begun(stores, self.known_as)), default=tasks)
-        marked = any(one.component == self.known_as for store in stores.values() for one in store.loaded.marks)
+        """Raise StartError if the spout has begun with another number of tasks, and this number may not follow.
+        `clean`: all input was done when the last run ended; if there is no mark either, there was no input."""
+        before = max((entry.tasks for entry in _begun(stores, self.known_as)), default=tasks)
+        marked = any(mark.component == self.known_as for store in stores.values() for mark in store.loaded.marks)
         if before == tasks or (clean and not marked):
             return
         said = f"spout {self.name!r} has {_tasks(tasks)} now, and had {before}"
         again = f"give it tasks={before} again"
         if self.counts:
             bolts = " and ".join(map(repr, self.counts))
-            text = f"{said}: what it reads again would count twice in the state of {bolts}"
+            text = f"{said}: records that it reads again would count twice in the state of {bolts}"
             raise StartError(text, code=STATEFUL_SPOUT_RESCALED, next=f"{again}; or {FRESH}")
         if self.own_ids and not accept_duplicates:
             text = f"{said}; each task has message ids of its own, so all would be read and stored again"
-            more = "where its tasks share one set of ids, write shared_ids = True in its class"
+            more = "if its tasks share one set of ids, write shared_ids = True in its class"
             raise StartError(
                 text, code=UNSHARED_ID_SPOUT_RESCALED, next=f"{again}; {more}; or --accept-duplicates; or {FRESH}"
             )
@@ -64,16 +70,17 @@ def _tasks(count: int) -> str:
 
 
 def _begun(stores: Mapping[int, SqliteStore], component: str) -> list[Begun]:
-    return [one for store in stores.values() for one in store.reread().begun if one.component == component]
+    return [entry for store in stores.values() for entry in store.reread().begun if entry.component == component]
 
 
 def change(
     stores: Mapping[int, SqliteStore], component: str, tasks: int, worker: int, *, own_ids: bool = False
 ) -> None:
-    """Where the former tasks were not as many as these: all of them have begun now, at what those had reached. With
-    `own_ids` that says nothing of what these have to read, and all begin at the beginning: nothing is passed over."""
+    """If the number of former tasks differs from `tasks`, let all new tasks begin at the joint progress of the former
+    ones. With `own_ids` that progress says nothing about the new tasks' input, so all begin at the beginning, and
+    nothing is skipped."""
     former = _begun(stores, component)
-    begun = {one.task: one.tasks for one in former}
+    begun = {entry.task: entry.tasks for entry in former}
     if not begun or {*begun.values()} == {tasks}:
         return
     marks = [mark for store in stores.values() for mark in store.loaded.marks if mark.component == component]
@@ -81,28 +88,29 @@ def change(
     reached = {} if own_ids else common(begun, by_task)
     _tell(component, tasks, begun, reached, {mark.partition for mark in marks})
     now = [msgspec.structs.replace(mark, task=task) for task in range(tasks) for mark in reached.values()]
-    ahead = sum(one.ahead for one in former)  # what all of them may have emitted beyond the marks, any of these gives
+    # any of the new tasks may emit all that the former ones have emitted beyond the marks
+    ahead = sum(entry.ahead for entry in former)
     first = stores[worker]
     old = [mark for mark in first.loaded.marks if mark.component == component]
     first.replace(
         Changes(marks=now, begun=[Begun(component, task, tasks, ahead) for task in (*range(tasks), CHANGING)]),
         marks=old,
-        begun=[one for one in first.loaded.begun if one.component == component],
+        begun=[entry for entry in first.loaded.begun if entry.component == component],
     )
     complete(stores, component)
 
 
 def complete(stores: Mapping[int, SqliteStore], component: str) -> None:
-    """Where one store has the marks of a changed number of tasks, the others forget those from before."""
+    """If one store has the marks of a changed number of tasks, delete the former marks from the other stores."""
     for store in stores.values():
         held = store.reread()
-        changing = [one for one in held.begun if (one.component, one.task) == (component, CHANGING)]
+        changing = [entry for entry in held.begun if (entry.component, entry.task) == (component, CHANGING)]
         if not changing:
             continue
         for other in stores.values():
             there = other.reread()
             marks: list[Mark] = [mark for mark in there.marks if mark.component == component]
-            begun = [one for one in there.begun if one.component == component]
+            begun = [entry for entry in there.begun if entry.component == component]
             if other is not store and (marks or begun):
                 other.replace(Changes(), marks=marks, begun=begun)
         store.replace(Changes(), begun=changing)
@@ -113,10 +121,12 @@ def _tell(
 ) -> None:
     before = max(begun.values())
     if len(reached) == len(partitions):
-        logger.info("%r has %d tasks now, and had %d: all go on where those had been", component, tasks, before)
+        logger.info(
+            "%r has %d tasks now, and had %d: all resume at the positions of the former tasks", component, tasks, before
+        )
         return
     logger.warning(
-        "%r has %d tasks now, and had %d; how far those had come together is known of %d of %d partitions, and the "
+        "%r has %d tasks now, and had %d; the former tasks' joint position is known for %d of %d partitions, and the "
         "others are read from their beginning",
         *(component, tasks, before, len(reached), len(partitions)),
     )

@@ -1,5 +1,5 @@
-"""A worker's store in SQLite: one file, one writer, and one transaction for each commit.
+"""A worker's store in SQLite: one file, one writer, and one transaction per commit.
 
-`store.SqliteStore` is the store; below it are the `database`, its `schema`, a table in each file, and the log (`wal`).
-Must not know what a value means.
+`store.SqliteStore` is the store. Below it are the `database`, its `schema`, one module per kind of table, and the
+write-ahead log (`wal`). Must not know what a value means.
 """

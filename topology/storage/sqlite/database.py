@@ -1,7 +1,8 @@
-"""A SQLite database for one process and one connection, opened so that what a commit has said holds after a loss of
-power, and each error told as what it means: no room, or nothing to trust any more.
+"""A SQLite database for one process and one connection. A finished commit survives a power failure, and each error is
+translated to its meaning: no space, or nothing to trust any more.
 
-Its own SQLite (apsw), without the bug of 3.7.0 to 3.51.2 that could damage a log. Must not know what is in the tables.
+Uses its own SQLite (apsw), without the bug of 3.7.0 to 3.51.2 that could damage a log. Must not know what is in the
+tables.
 """
 
 import contextlib
@@ -18,23 +19,24 @@ from topology.codes.runtime import STATE_DURABILITY_UNKNOWN
 from topology.filesystem.files import AWAY, FULL, Files, Opened
 from topology.storage.store import StoreBroken, StoreFull
 
-APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of ours
-PAGE_BYTES: Final = 1_024  # a small commit is a page of each table that it changes
-# Of the write-ahead log, counted in pages of this size, also where an older file has larger ones:
-LOG_PAGES: Final = 4_000  # then what it has goes into the file, after a commit that was synced, and it begins anew
-LOG_PAGES_LONG: Final = 32_000  # the same where commits are not synced, between two of them: nobody can commit then
-LOG_PAGES_UNSYNCED: Final = 64_000  # and as a part of one, if nobody has seen to it
-LOG_PAGES_FULL: Final = 128_000  # while it can't be done for want of room, nothing is committed beyond this
-LOG_BYTES_MAX: Final = 1 << 30  # of a log that is looked through; more pages than that no commit of ours makes
+APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of Kedge
+PAGE_BYTES: Final = 1_024  # a small commit writes one page of each table that it changes
+# Limits of the write-ahead log, in pages of PAGE_BYTES, even if an older file has larger pages:
+LOG_PAGES: Final = 4_000  # from this on, the log is checkpointed into the file after a synced commit
+# the same for commits that are not synced; the checkpoint runs between two commits and blocks them
+LOG_PAGES_LONG: Final = 32_000
+LOG_PAGES_UNSYNCED: Final = 64_000  # an unsynced commit checkpoints the log itself from this on
+LOG_PAGES_FULL: Final = 128_000  # no commit beyond this while a checkpoint fails for lack of space
+LOG_BYTES_MAX: Final = 1 << 30  # of a log that is read at a start; no commit of Kedge makes a longer one
 
 _SETTINGS: Final = {
     "page_size": str(PAGE_BYTES),  # of a new file
     "journal_mode": "WAL",
-    "synchronous": "FULL",  # a commit is durable when it returns; NORMAL syncs none, but what goes into the file
+    "synchronous": "FULL",  # a commit is durable on return; NORMAL syncs only the checkpoints
     "fullfsync": "ON",  # on macOS, where fsync alone is not enough
     "checkpoint_fullfsync": "ON",
-    "wal_autocheckpoint": "0",  # SQLite's own passes over errors of fsync, which nobody may (F18)
-    "cache_spill": "OFF",  # a page is in the log once a commit, which `log` counts by
+    "wal_autocheckpoint": "0",  # SQLite's own checkpoints ignore errors of fsync, which is not allowed here (F18)
+    "cache_spill": "OFF",  # a page is in the log once per commit; the log limits depend on that
     "mmap_size": "0",
     "temp_store": "MEMORY",
     "cell_size_check": "ON",
@@ -45,12 +47,12 @@ logger = logging.getLogger("kedge")
 
 
 class Damaged(Exception):
-    """What is there is not what was written. The text says what was found."""
+    """The content of the file is not what was written. The text says what was found."""
 
 
 class Unusable(Exception):
-    """The system does not give it: another process has it, it may not be written, or can't be read. The text says
-    which."""
+    """The system does not open the file: another process has it open, it may not be written, or cannot be read. The
+    text gives the reason."""
 
 
 class InUse(Unusable):
@@ -58,37 +60,39 @@ class InUse(Unusable):
 
 
 class Database:
-    """One connection. `commit` and `rows` raise StoreFull and StoreBroken; after the latter nothing is tried again.
+    """One connection. `commit` and `rows` raise StoreFull and StoreBroken; after StoreBroken nothing is tried again.
 
-    Opening raises Damaged or Unusable. `checked`: the pages were looked through just before, and nobody had it since.
+    Opening raises Damaged or Unusable. `checked`: the pages were checked just before, and no other process has had the
+    file since.
     """
 
     def __init__(self, files: Files, path: Path, *, new: bool = False, checked: bool = False) -> None:
         self.path = path
         self.broken = ""
-        self.log = b""  # what it had when the file was opened, until somebody has looked through it
-        self._lasting = True  # whether commits are synced
+        self.log = b""  # the log's content when the file was opened, until it is checked
+        self._lasting = True  # True if commits are synced
         self._files = files
-        self._log: Opened | None = None  # the log, to be synced apart
+        self._log: Opened | None = None  # the log, for separate syncs
         self._page_size = PAGE_BYTES
         self._log_pages = 0
-        self._left_log = False  # behind the last commit in the log something may be left: of a process that was
-        # killed, or of a commit that had no room
+        # True if the log may have a tail behind its last commit: of a killed process, or of a commit without space
+        self._left_log = False
         self._connection: apsw.Connection | None = None
         try:
             if not new:
                 self._check_before(files)
             self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=files.vfs or None)
-            if self._connection.readonly("main"):  # SQLite would go on, until it has to write
+            if self._connection.readonly("main"):  # SQLite would continue until it has to write
                 raise Unusable("it may only be read")
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what has failed is not tried again
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a failed checkpoint is not tried again
             self._connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-            self._connection.pragma("locking_mode", "EXCLUSIVE")  # before the log is used: no memory is shared
+            # set before the log is used, so that no shared memory is needed
+            self._connection.pragma("locking_mode", "EXCLUSIVE")
             if not new:
                 self._check_header()
             for name, value in _SETTINGS.items():
                 self._connection.pragma(name, value)
-            self._page_size = self.number("page_size")  # that of an older file stays
+            self._page_size = self.number("page_size")  # an older file keeps its page size
             self._connection.set_wal_hook(self._logged)
             if not new and not checked:
                 self._check_pages()
@@ -102,7 +106,7 @@ class Database:
         logger.debug("%s is open with SQLite %s", path, apsw.sqlite_lib_version())
 
     def _check_before(self, files: Files) -> None:
-        """SQLite would begin a new database in a file that is too short for one."""
+        """Raise Damaged for a file that is too short: SQLite would begin a new database in it."""
         found = files.look(self.path)
         if found is not None and found.size < PAGE_BYTES:
             raise Damaged(f"it has {found.size} bytes")
@@ -122,25 +126,26 @@ class Database:
             raise Damaged(found.splitlines()[-1])
 
     def number(self, pragma: str) -> int:
-        """A number of the header: `application_id`, `user_version`."""
+        """Return a number of the header: `application_id`, `user_version`."""
         return int(self.rows(f"PRAGMA {pragma}")[0][0])
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query. Raises StoreBroken."""
+        """Return all rows of a query. Raises StoreBroken."""
         with self._told():
             return self._open().execute(sql, tuple(values)).fetchall()
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query one by one. Raises StoreBroken."""
+        """Yield the rows of a query one by one. Raises StoreBroken."""
         with self._told():
             yield from self._open().execute(sql, tuple(values))
 
     @contextlib.contextmanager
     def transaction(self, *, lasting: bool = True) -> Iterator["Database"]:
-        """All that is done within is durable at its end, or nothing of it is done; where it is not `lasting`, it
-        survives the process at once, and a loss of power with the next one that is. Raises StoreFull, StoreBroken."""
+        """Run a transaction: all of it is durable at its end, or nothing of it is done. If it is not `lasting`, it
+        survives the process at once, and a power failure together with the next lasting one. Raises StoreFull,
+        StoreBroken."""
         if self._left_log or self._log_pages >= LOG_PAGES_FULL:
-            self.checkpoint()  # what was found in the log may not be durable, and what is behind it is of nothing
+            self.checkpoint()  # the log found at the start may not be durable, and its tail is invalid
         with self._told():
             connection = self._open()
             if lasting != self._lasting:
@@ -159,62 +164,64 @@ class Database:
 
     @property
     def is_short(self) -> bool:
-        """Whether a commit that is not lasting is a write into the log and no more: the log is not put into the file
-        with it, and nothing has to be before."""
-        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED - LOG_PAGES  # no such commit has so many
+        """True if a commit that is not lasting is only a write into the log: no checkpoint runs with it, and none has
+        to run before it."""
+        # no such commit has that many pages
+        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED - LOG_PAGES
 
     @property
     def is_long(self) -> bool:
-        """Whether the log should be put into the file soon."""
+        """True if the log should be checkpointed soon."""
         return self._log_pages >= LOG_PAGES_LONG
 
     def open_log(self) -> None:
-        """To be called once after a commit, before `sync`: the log stays one file, which is cut, and never replaced.
-        Raises OSError."""
+        """Open the log for `sync`. Call this once after a commit, before `sync`: from then on the log stays one file,
+        which is truncated and never replaced. Raises OSError."""
         self._log = self._files.open(self.path.with_name(f"{self.path.name}-wal"))
 
     def sync(self) -> None:
-        """What was committed before this is durable, as if the commits had been lasting. The one method that another
-        thread may call beside the others. Raises StoreBroken: what an fsync has not kept, nothing keeps (F18)."""
+        """Make all earlier commits durable, as if they had been lasting. This is the only method that another thread
+        may call concurrently with the others. Raises StoreBroken: data that an fsync has not kept cannot be saved any
+        more (F18)."""
         try:
             if self._log is not None and not self.broken:
                 self._log.sync()
         except OSError as error:
             self.broken = self._unknown(error)
             raise StoreBroken(self.broken) from error
-        if self._log is None or self.broken:  # or what another thread has found out meanwhile
+        if self._log is None or self.broken:  # another thread may have found this meanwhile
             raise StoreBroken(self.broken or f"{self.path} is closed")
 
     def shorten(self) -> None:
-        """Puts a long log into the file; where there is no room, the log grows on. Raises StoreBroken."""
+        """Checkpoint a long log into the file; if there is no space, the log keeps growing. Raises StoreBroken."""
         self._tidy(LOG_PAGES_LONG)
-        if not self._log_pages:  # the first commit of a log syncs its header: this one, and none of somebody who waits
+        if not self._log_pages:  # the first commit of a log syncs its header, so make it here, where no caller waits
             with contextlib.suppress(StoreFull), self.transaction(lasting=False):
                 self.run(f"PRAGMA user_version = {self.number('user_version')}")
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Within a transaction."""
+        """Execute a statement within a transaction."""
         self._open().execute(sql, tuple(values))
 
     def changed(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Within a transaction: how many rows this has changed."""
+        """Execute a statement within a transaction; return the number of rows that it has changed."""
         self._open().execute(sql, tuple(values))
         return self._open().changes()
 
     def checkpoint(self) -> None:
-        """What the log has goes into the file, durably, and the log is empty. Raises StoreFull, StoreBroken."""
+        """Move the log's content into the file, durably; the log is then empty. Raises StoreFull, StoreBroken."""
         with self._told():
             self._open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._log_pages = 0
             self._left_log = False
 
     def settle(self) -> None:
-        """What the log had when the file was opened is durable. Raises StoreFull, StoreBroken."""
+        """Make the log that was found when the file was opened durable. Raises StoreFull, StoreBroken."""
         if self._left_log:
             self.checkpoint()
 
     def close(self) -> None:
-        """Gives the file back as it is. Does not raise. May be called twice."""
+        """Close the file as it is. Does not raise. May be called twice."""
         if self._log is not None:
             self._log.close()
         if self._connection is not None:
@@ -223,13 +230,14 @@ class Database:
             self._connection = None
 
     def _tidy(self, most: int) -> None:
-        """Keeps the log short. The commit holds, whatever comes of it, unless nothing can be trusted any more."""
+        """Keep the log short. The commit before it stays valid even if this fails, unless nothing can be trusted any
+        more."""
         if self._log_pages >= most:
-            with contextlib.suppress(StoreFull):  # there is room for commits yet, or the next one says so
+            with contextlib.suppress(StoreFull):  # there is space for commits yet, or the next one reports it
                 self.checkpoint()
 
     def _logged(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """SQLite says, after each commit, how long the log is now."""
+        """Record the length of the log; SQLite calls this after each commit."""
         self._log_pages = pages * self._page_size // PAGE_BYTES
         return apsw.SQLITE_OK
 
@@ -251,7 +259,8 @@ class Database:
             raise told from error
 
     def while_opening(self, error: BaseException) -> Damaged | Unusable:
-        """What an error means to who opens a file: nothing was written yet, so nothing is broken by it."""
+        """Return the meaning of an error for a caller that opens a file: nothing was written yet, so nothing is broken
+        by it."""
         if isinstance(error, StoreFull | StoreBroken):
             error = error.__cause__ or error
         if isinstance(error, apsw.BusyError):
@@ -280,9 +289,9 @@ class Database:
         return StoreFull(f"{self.path} can't be written: {why}")
 
     def _unknown(self, error: Exception) -> str:
-        return f"what {self.path} has on the disk is not known any more: {error} ({STATE_DURABILITY_UNKNOWN})"
+        return f"the content of {self.path} on the disk is unknown: {error} ({STATE_DURABILITY_UNKNOWN})"
 
 
 # Nothing of the commit was kept, and it may be tried again.
 _NO_ROOM: Final = (apsw.FullError, apsw.ReadOnlyError, apsw.NoMemError, apsw.CantOpenError)
-_WRITES: Final = {apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE}  # nothing was synced that went wrong later
+_WRITES: Final = {apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE}  # nothing was synced that failed later

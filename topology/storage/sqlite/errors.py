@@ -1,4 +1,5 @@
-"""Why a store's file is not opened, each reason in one sentence with what to do. Must not know what is in the files."""
+"""Reasons for which a store's file is not opened, each in one sentence with advice. Must not know what is in the
+files."""
 
 from pathlib import Path
 from typing import Final, NoReturn
@@ -14,14 +15,15 @@ from topology.storage.sqlite.database import Damaged
 from topology.storage.store import StoreBroken
 
 IN_USE: Final = (
-    "run again in a few seconds: workers of a run that was just killed end within 3 s. What has it then, end: "
-    "kill PID, or kill -9 PID where it is stopped; where that does not end it, its cgroup may be frozen: thaw that"
+    "run again in a few seconds: workers of a run that was just killed end within 3 s. If the file is still in use, "
+    "end that process: kill PID, or kill -9 PID if it is stopped; if that does not end it, its cgroup may be frozen: "
+    "thaw it"
 )
 
 
 def start_error(path: Path, error: StoreBroken) -> StartError:
-    """What a store of `path`, or one in that directory, that has raised this at a start, from `states()` say, is
-    refused with."""
+    """Return the error of a start, for a store at `path` or in that directory that has raised `error`, for example in
+    `states()`."""
     path, cause = error.damaged or path, error.__cause__
     if cause is None or isinstance(cause, Damaged | ValueError | apsw.CorruptError | apsw.NotADBError):
         return _damaged(path, str(cause or error))
@@ -37,24 +39,24 @@ def can_not_open(path: Path, why: str, advice: str = "") -> NoReturn:
 
 
 def in_use(path: Path) -> NoReturn:
-    """Another process has it; which one, is told where the system tells it."""
+    """Raise the error for a file that another process has open; it names the process if the system reveals it."""
     raise _unusable(path, f"another process has it open{named(path)}", IN_USE)
 
 
 def check_plain(files: Files, path: Path) -> None:
-    """S5: what is opened is a file of this user's with one name, and no link to another."""
-    for one in (path, path.with_name(f"{path.name}-wal")):
+    """Check (S5) that each file is a plain file of this user with one name, and not a link."""
+    for file in (path, path.with_name(f"{path.name}-wal")):
         try:
-            found = files.look(one)
+            found = files.look(file)
         except OSError as error:
-            can_not_open(one, error.strerror or str(error))
-        if found is None and one is not path:
+            can_not_open(file, error.strerror or str(error))
+        if found is None and file is not path:
             continue
         if found is None:
             can_not_open(path, "there is no such file")
         if found.kind != "file" or not found.ours or found.links != 1:
             what = "belongs to another user" if not found.ours else "is a link, or no plain file"
-            raise StartError(f"the state file {one} {what}", code=STATE_FILE_UNTRUSTED)
+            raise StartError(f"the state file {file} {what}", code=STATE_FILE_UNTRUSTED)
 
 
 def _damaged(path: Path, what: str) -> StartError:

@@ -1,6 +1,5 @@
-"""A store's dead letters, in two tables, so that a list of them does not read what is long: each one without its record
-and traceback, and those. Must not know SQL, nor what else a store keeps.
-"""
+"""A store's dead letters, in two tables, so that listing them does not read long content: letters without record and
+traceback, and these contents. Must not know SQL, nor what else a store keeps."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from topology.storage.sqlite import tables
 from topology.storage.sqlite.database import Damaged, Database
 from topology.storage.values import Letter
 
-LISTED_BYTES_MAX: Final = 4 * 1024 * 1024  # of letters that are listed at once; more come with the next page
+LISTED_BYTES_MAX: Final = 4 * 1024 * 1024  # of letters that are listed at once; the next page has more
 
 
 @dataclass
 class LetterIndex:
-    """What is known of the letters that there were when the file was opened: see `Loaded`."""
+    """Facts on the letters in the file when it was opened: see `Loaded`."""
 
     count: int = 0
     size: int = 0
@@ -26,7 +25,7 @@ class LetterIndex:
 
 
 class LetterRows:
-    """Of one open file. Methods that read raise Damaged, ValueError, StoreBroken."""
+    """The letters of one open file. Methods that read raise Damaged, ValueError, StoreBroken."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -34,7 +33,7 @@ class LetterRows:
         self.tables = (self._letters, self._contents)
 
     def load(self, *, checked: bool) -> LetterIndex:
-        """`checked`: records and tracebacks were looked through just before."""
+        """Read the index. `checked`: records and tracebacks were checked just before."""
         held = LetterIndex()
         for key, body in tables.loaded(self._database, self._letters):
             letter = packing.letter_of(body)
@@ -59,15 +58,15 @@ class LetterRows:
         return held
 
     def of(self, names: Iterable[str]) -> list[Letter]:
-        """Those of these names, whole."""
+        """Return the letters of these names, with their contents."""
         return [self._letter(name.encode(), whole=True) for name in names if name.encode() in self._letters.rows]
 
     def after(self, name: str, limit: int) -> list[Letter]:
-        """Whole, in the order of their names."""
+        """Return letters with their contents, in the order of their names."""
         return [self._letter(key, whole=True) for key in self._keys_after(name)[:limit]]
 
     def listed(self, after: str, limit: int) -> list[Letter]:
-        """Without records and tracebacks, and perhaps fewer than `limit` where they are long, though at least one where
+        """Return letters without records and tracebacks. Long letters may be fewer than `limit`, but at least one if
         there is one."""
         found: list[Letter] = []
         total = 0

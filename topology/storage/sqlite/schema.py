@@ -1,4 +1,4 @@
-"""Which tables a worker's file has, and how a new one is made. Must not know what is in them.
+"""Tables of a worker's file, and the creation of a new file. Must not know what is in them.
 
 Docs: explanation/state-format.
 """
@@ -23,8 +23,8 @@ _TABLES: Final = ("marks", "begun", "trials", "letters", "contents")  # contents
 
 
 def create_store(files: Files, path: Path, *, id: bytes, number: int, first_letter: int = 1) -> None:
-    """A new, empty file, durable when this returns. What an earlier try has left at `path` is replaced: whoever calls
-    knows that nothing was ever kept in it. Raises StartError."""
+    """Create a new, empty file, durable on return. The remains of an earlier try at `path` are replaced: the caller
+    knows that nothing was ever kept in them. Raises StartError."""
     for name in (path.name, f"{path.name}-wal", f"{path.name}-journal"):
         with contextlib.suppress(FileNotFoundError):
             files.remove(path.with_name(name))
@@ -45,7 +45,7 @@ def create_store(files: Files, path: Path, *, id: bytes, number: int, first_lett
 
 
 def add_tables(database: Database, names: Sequence[str]) -> None:
-    """Within a transaction; the file is of this format then."""
+    """Add tables within a transaction; the file then has this format."""
     for name in names:
         tables.create(database, name)
     state_table.create(database)

@@ -1,9 +1,9 @@
-"""A store's state, its journal, and which number each component has in it: read as a whole, in pages and row by row,
-and written within a transaction.
+"""A store's state, its journal, and the number of each component in it. They are read as a whole, in pages or row by
+row, and written within a transaction.
 
-Beside a component's number stands what its rows here were filed for last (`partition`), in bytes that are opaque here.
-Rows that are being put in place of a component's others, and those others until they are removed, have names that no
-component can have. Must not know workers, nor what a key or a value means.
+Next to a component's number, the store notes the placement for which its rows were last filed (`partition`), as opaque
+bytes. Two kinds of rows have names that no component can have: staged rows, which will replace a component's rows, and
+replaced rows until they are removed. Must not know workers, nor what a key or a value means.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,48 +14,48 @@ from topology.storage.sqlite import state_table, tables
 from topology.storage.sqlite.database import Damaged, Database
 from topology.storage.values import JournalRow, LoadedStates, StateChange, StateRow
 
-STAGED: Final = "\0new "  # before the name of a component: rows that will be its own, all at once,
-REPLACED: Final = "\0old "  # and rows that were
+STAGED: Final = "\0new "  # prefix of a component's name: rows that will become its own, all at once
+REPLACED: Final = "\0old "  # prefix of a component's name: rows that were its own
 
 
 class StateComponent(NamedTuple):
-    """What the store knows of a component."""
+    """The store's data about a component."""
 
-    number: int  # that its rows of state begin with
-    filed: bytes = b""  # what they are filed for; empty: nobody can say
+    number: int  # its rows of state begin with it
+    filed: bytes = b""  # the placement that they are filed for; empty: unknown
 
 
 class StateRows:
-    """Of one open file. Methods that read raise Damaged, ValueError, StoreBroken. `known`: by component."""
+    """The state of one open file. Methods that read raise Damaged, ValueError, StoreBroken. `known`: by component."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.components, self.journal = tables.RowTable("components"), tables.RowTable("journal")
         self.known: dict[str, StateComponent] = {}
-        self._is_whole = False  # whether no row of state was missing when one was read first
+        self._is_whole = False  # True once a check has found that no row of state is missing
 
     def load(self) -> None:
-        """Which rows the journal has, and components' numbers: what is in them is read by the others."""
+        """Read the keys of the journal's rows, and the components' numbers. The contents are read later."""
         for key, body in tables.loaded(self._database, self.components):
             self.known[packing.component_of(key)] = StateComponent(int.from_bytes(body[:2], "big"), body[2:])
         for _ in tables.known(self._database, self.journal):
             pass
 
     def all(self, digest: int) -> LoadedStates:
-        """Everything, in one pass; `digest` is that of all rows of state."""
+        """Return everything, in one pass; `digest` is that of all rows of state."""
         again = tables.RowTable("journal")
         found = [packing.journal_of(key, body) for key, body in tables.loaded(self._database, again)]
         if again.rows != self.journal.rows:
             raise Damaged("rows of the journal are not those that were there")
-        names = {one.number: own_name(name) for name, one in self.known.items()}
+        names = {entry.number: own_name(name) for name, entry in self.known.items()}
         rows, sums = state_table.read(self._database, names)
         if sums != digest:
             raise Damaged("rows of state are missing, or are older than others")
         return LoadedStates(rows, sorted(found))
 
     def page(self, component: str, slots: range, after: StateRow | None, digest: int) -> list[StateRow]:
-        """The first rows of these slots, or those after one of them, by slot and key; none where there are no more.
-        `digest` is that of all rows of state: a missing one is found before any of them goes elsewhere (F22)."""
+        """Return the first rows of these slots, or those after `after`, by slot and key; empty if there are no more.
+        `digest` is that of all rows of state: a missing row is found before any row moves elsewhere (F22)."""
         self._check(digest)
         one = self.known.get(component)
         if one is None:
@@ -63,7 +63,7 @@ class StateRows:
         return state_table.page(self._database, one.number, own_name(component), slots, after)
 
     def row(self, component: str, slot: int, key: bytes, digest: int) -> StateRow | None:
-        """That of one key; None where nothing is kept of it. `digest` as with `page`."""
+        """Return the row of one key; None if it has no data. `digest` as for `page`."""
         self._check(digest)
         one = self.known.get(component)
         if one is None:
@@ -76,24 +76,24 @@ class StateRows:
         self._is_whole = True
 
     def there(self, component: str, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
-        """Slot and key of those of these rows that there is one of here, whatever is in it."""
+        """Return (slot, key) of each given row that this store already holds, whatever its value."""
         one = self.known.get(component)
         return set() if one is None else state_table.there(self._database, one.number, rows)
 
     def journal_rows(self) -> Iterator[JournalRow]:
-        """All of the journal that there are now, oldest first, one by one; some may be removed meanwhile."""
+        """Yield all rows of the journal, oldest first, one by one; some may be removed meanwhile."""
         for key in sorted(self.journal.rows):
             yield packing.journal_of(key, tables.read(self._database, self.journal, key))
 
     # -- within a transaction
 
     def put_states(self, writing: tables.Writing, known: dict[str, StateComponent], change: StateChange) -> None:
-        """`known` is what holds once the transaction does."""
+        """Write changed rows. `known` is the state of the components after the transaction."""
         one = self._known(writing, known, change.component)
         state_table.write(self._database, one.number, change.rows)
 
     def put_journal(self, writing: tables.Writing, next_journal: int, row: JournalRow) -> None:
-        """Raises ValueError for a row whose number was used before."""
+        """Write a row of the journal. Raises ValueError for a row whose number was used before."""
         if row.number < next_journal:
             raise ValueError(f"the journal's row {row.number} was used before; the next one is {next_journal}")
         writing.put(self.journal, packing.journal_key(row.number), packing.packed_journal(row))
@@ -101,7 +101,8 @@ class StateRows:
     def put_filed(
         self, writing: tables.Writing, known: dict[str, StateComponent], filed: Mapping[str, bytes | None]
     ) -> None:
-        """What these components' rows are filed for from now on; None: there are none, nor will be."""
+        """Set the placement that these components' rows are filed for; None: the component has no rows, and will have
+        none."""
         for name, what in filed.items():
             if what is None:
                 self._drop(writing, known, name)
@@ -111,7 +112,7 @@ class StateRows:
     def put_in_place(
         self, writing: tables.Writing, known: dict[str, StateComponent], component: str, filed: bytes
     ) -> None:
-        """The staged rows of a component are its own, and its former ones are replaced."""
+        """Make the staged rows of a component its own; its former rows become replaced ones."""
         before = known.get(component)
         after = self._known(writing, known, STAGED + component)
         self._drop(writing, known, STAGED + component)
@@ -121,7 +122,9 @@ class StateRows:
 
     def _known(self, writing: tables.Writing, known: dict[str, StateComponent], name: str) -> StateComponent:
         if name not in known:
-            self._note(writing, known, name, StateComponent(max((one.number for one in known.values()), default=0) + 1))
+            self._note(
+                writing, known, name, StateComponent(max((entry.number for entry in known.values()), default=0) + 1)
+            )
         return known[name]
 
     def _drop(self, writing: tables.Writing, known: dict[str, StateComponent], name: str) -> None:
@@ -134,5 +137,5 @@ class StateRows:
 
 
 def own_name(name: str) -> str:
-    """The component's, of rows that are staged or replaced, too: what their checksums begin with."""
+    """Return the component's name, for staged or replaced rows too: their checksums begin with it."""
     return name.removeprefix(STAGED).removeprefix(REPLACED)

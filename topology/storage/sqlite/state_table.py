@@ -1,8 +1,8 @@
-"""The table of all keys' state: lean, since there may be millions of them. A row is found by its key alone, which is
-the component's number, the slot, and the key; nothing of it is kept in memory here.
+"""The table of all keys' state: lean, because there may be millions of rows. A row is found by its key alone: the
+component's number, the slot, and the key. Nothing of it is kept in memory here.
 
-A row proves itself by the checksum that its body begins with (`states`), and the XOR of all of them shows that none is
-missing, old or another file's (F22). Must not know what a value means, nor which component has which number.
+Each row's body begins with a checksum (`encoding.state`). The XOR of all checksums shows that no row is missing, old or
+from another file (F22). Must not know what a value means, nor which component has which number.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from topology.storage.encoding.state import SUM_BYTES, is_intact, seed_of
 from topology.storage.sqlite.database import Damaged, Database
 from topology.storage.values import StateRow
 
-ROWS_AT_ONCE: Final = 10_000  # in one statement; more are written by several
+ROWS_AT_ONCE: Final = 10_000  # rows in one statement; more are written by several
 ROW_BYTES_MAX: Final = 512 * 1024 * 1024  # SQLite's own limit is a little under 1 GB
-PAGE_ROWS: Final = 10_000  # that are read at once, and no more bytes
-PAGE_BYTES: Final = 8 * 1024 * 1024  # than these, where it is more than one row
+PAGE_ROWS: Final = 10_000  # rows that are read at once
+PAGE_BYTES: Final = 8 * 1024 * 1024  # bytes that are read at once, except for a single larger row
 _PREFIX_BYTES: Final = 4  # of a row's key: component 2, slot 2, big-endian, so that a slot's rows are one range
 
-# One statement for a whole group. apsw gives the GIL away and takes it again with each step of a statement, and beside
-# a loop that is busy each taking lasts up to the switch interval: 500 rows of 60 bytes took 242 ms with executemany,
-# and 12 ms so, BEGIN and COMMIT included (interval 5 ms; with 0.5 ms 42 and 2.8). Of the ways to give all rows at
-# once, json_each with unhex needs twice the CPU time of this one (2.3 and 1.1 ms), and VALUES with 1,000 parameters
-# another statement for each number of rows.
+# One statement for a whole group. apsw releases the GIL and takes it again with each step of a statement. Next to a
+# busy loop, each taking lasts up to the switch interval: 500 rows of 60 bytes took 242 ms with executemany, and 12 ms
+# this way, BEGIN and COMMIT included (interval 5 ms; with 0.5 ms 42 and 2.8). Two other ways pass all rows at once.
+# json_each with unhex needs twice the CPU time (2.3 and 1.1 ms), and VALUES with 1,000 parameters needs another
+# statement for each number of rows.
 _LENGTH: Final = "CAST(substr(value, 1, 10) AS INTEGER)"
 _PUT: Final = (
     f"INSERT OR REPLACE INTO state (key, body) SELECT substr(value, 11, {_LENGTH}), substr(value, 11 + {_LENGTH}) "
@@ -38,12 +38,12 @@ _REMOVE: Final = "DELETE FROM state WHERE key IN (SELECT value FROM carray(?))"
 
 
 def create(database: Database) -> None:
-    """Within a transaction."""
+    """Create the table, within a transaction."""
     database.run("CREATE TABLE state (key BLOB PRIMARY KEY, body BLOB NOT NULL) STRICT, WITHOUT ROWID")
 
 
 def write(database: Database, component: int, rows: Sequence[StateRow]) -> None:
-    """Within a transaction; the last of a key's rows counts. Raises ValueError for one that is too long."""
+    """Write rows within a transaction; the last of a key's rows counts. Raises ValueError for one that is too long."""
     first = component.to_bytes(2, "big")
     last = {first + row.slot.to_bytes(2, "big") + row.key: row.body for row in rows}
     changed = iter(last.items())
@@ -57,15 +57,16 @@ def write(database: Database, component: int, rows: Sequence[StateRow]) -> None:
 
 
 def clear(database: Database) -> None:
-    """Within a transaction: all rows are gone."""
+    """Delete all rows, within a transaction."""
     database.run("DELETE FROM state")
 
 
 def read(database: Database, names: Mapping[int, str]) -> tuple[dict[str, list[StateRow]], int]:
-    """All rows by component, and the XOR of their checksums. Raises Damaged, StoreBroken. `names`: number → component.
+    """Return all rows by component, and the XOR of their checksums. Raises Damaged, StoreBroken. `names`: number →
+    component.
 
-    A million rows in a pass: what `states.is_intact` and `states.sum_of` do stands here in line, and the collector of
-    garbage, which would look at all rows again and again, waits. 1.2 to 2 s in place of 2.9.
+    For a million rows in one pass, the work of `is_intact` and `sum_of` is inlined, and the garbage collector is
+    disabled, because it would visit all rows again and again. That takes 1.2 to 2 s in place of 2.9.
     """
     found: dict[str, list[StateRow]] = {}
     sums, prefix, slot, seed = 0, b"", 0, 0
@@ -89,7 +90,7 @@ def read(database: Database, names: Mapping[int, str]) -> tuple[dict[str, list[S
 
 
 def digest(database: Database) -> int:
-    """The XOR of the checksums that all rows begin with. Raises StoreBroken."""
+    """Return the XOR of the checksums that all rows begin with. Raises StoreBroken."""
     found = 0
     for (start,) in database.each(f"SELECT substr(body, 1, {SUM_BYTES}) FROM state"):
         found ^= int.from_bytes(start, "little")
@@ -97,8 +98,8 @@ def digest(database: Database) -> int:
 
 
 def page(database: Database, component: int, name: str, slots: range, after: StateRow | None) -> list[StateRow]:
-    """The first rows of a component in these slots, or those after one of them, in their order; a bounded number, and
-    none where there are no more. Raises Damaged, StoreBroken."""
+    """Return the first rows of a component in these slots, or those after `after`, in their order; a bounded number,
+    empty if there are no more. Raises Damaged, StoreBroken."""
     first = _place(component, slots.start) if after is None else _place(component, after.slot) + after.key + b"\0"
     found: list[StateRow] = []
     size, slot, seed = 0, -1, 0
@@ -119,7 +120,7 @@ def page(database: Database, component: int, name: str, slots: range, after: Sta
 
 
 def row(database: Database, component: int, name: str, slot: int, key: bytes) -> StateRow | None:
-    """That of one key; None where there is none. Raises Damaged, StoreBroken."""
+    """Return the row of one key; None if there is none. Raises Damaged, StoreBroken."""
     found = database.rows("SELECT body FROM state WHERE key = ?", (_place(component, slot) + key,))
     if not found:
         return None
@@ -129,8 +130,8 @@ def row(database: Database, component: int, name: str, slot: int, key: bytes) ->
 
 
 def there(database: Database, component: int, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
-    """Slot and key of those of these that there is a row of. Raises StoreBroken."""
-    wanted = tuple([_place(component, one.slot) + one.key for one in rows])
+    """Return (slot, key) of each given row that the table has. Raises StoreBroken."""
+    wanted = tuple([_place(component, wanted_row.slot) + wanted_row.key for wanted_row in rows])
     if not wanted:
         return set()
     found = database.rows("SELECT key FROM state WHERE key IN (SELECT value FROM carray(?))", (apsw.carray(wanted),))
@@ -138,13 +139,13 @@ def there(database: Database, component: int, rows: Iterable[StateRow]) -> set[t
 
 
 def _place(component: int, slot: int) -> bytes:
-    """Where the keys of a slot begin."""
+    """Return the prefix of a slot's keys."""
     return component.to_bytes(2, "big") + slot.to_bytes(2, "big")
 
 
 @contextlib.contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Nothing that is read here goes in a circle."""
+    """Disable garbage collection: objects that are read here have no cycles."""
     was = gc.isenabled()
     gc.disable()
     try:

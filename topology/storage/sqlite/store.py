@@ -1,15 +1,14 @@
-"""`SqliteStore`: what one worker keeps, in one file, `worker-N.db`. A commit is one transaction and one
-fsync; one that need not last has none, until all before are synced at once.
+"""`SqliteStore`: the data of one worker, in one file, `worker-N.db`. A commit is one transaction and one fsync. A
+commit that need not last has no fsync, until all earlier ones are synced at once.
 
-The file says which one it is: an id that the manifest has too, the worker's number, how many commits it has seen (D12),
-and whose it is (D6). Everything in it is checked as it is opened, state and the journal as they are read; what is
-damaged is refused by name and left as it is (F22).
+The file identifies itself: an id that the manifest has too, the worker's number, its number of commits (D12), and its
+owner (D6). Everything in it is checked when it is opened; state and the journal are checked when they are read. Damage
+is reported by name and left as it is (F22).
 
-What keeps a second owner out on one machine is SQLite's exclusive lock, which is held as long as the store is open and
-goes with the process: a worker that is stopped and wakes up later had it all the time, and nobody else could open the
-file. Beside that the file knows the last owner, so one of an earlier incarnation that comes late is refused (K445);
-and each commit looks, in its transaction, whether the file is as this process has left it, for disks where locks are
-not kept (K446).
+SQLite's exclusive lock keeps a second owner out on one machine. It is held as long as the store is open and goes with
+the process. So a worker that is stopped and wakes up later has held it all the time, and no other process could open
+the file. The file also knows its last owner, so a late owner of an earlier incarnation is refused (K445). Each commit
+also checks, in its transaction, that the file is as this process has left it, for disks where locks do not work (K446).
 
 Must not know who writes what, or when. The layout is a format of its own: docs/explanation/state-format.
 """
@@ -51,7 +50,7 @@ from topology.storage.values import (
 
 
 class _Positions(TypedDict):
-    """What is read anew between two changes of a file: all but the letters, and state with its journal."""
+    """The data that is read again between two changes of a file: all but the letters, and state with its journal."""
 
     marks: tuple[Mark, ...]
     begun: tuple[Begun, ...]
@@ -61,7 +60,7 @@ class _Positions(TypedDict):
 
 @dataclasses.dataclass
 class _Draft:
-    """What one transaction changes: rows, and what the file says of itself and of components afterwards."""
+    """The changes of one transaction: rows, and the later header and components of the file."""
 
     rows: tables.Writing
     own: Own
@@ -69,13 +68,14 @@ class _Draft:
 
 
 class SqliteStore:
-    """A `Store` over one file that is there, opened and checked as a whole. Raises StartError, in one sentence, where
-    it is damaged, of a newer format, or can't be used.
+    """A `Store` over one existing file, opened and checked as a whole. Raises StartError, in one sentence, if the file
+    is damaged, of a newer format, or unusable.
 
-    `lives`: this is a worker's life, which ends in order or not; what only looks, or moves things between two lives,
-    says False, and changes nothing by being opened. `owner` is whose life it is: an earlier one than the last is
-    refused (D6). `checked`: this start has opened the file before and found it sound, and nobody had it since; then the
-    pages, and what is long of the letters, are not looked through again.
+    lives    True: this is a worker's life, which ends in order or not. False for code that only reads, or moves data
+             between two lives; then opening changes nothing.
+    owner    The life's owner. An earlier owner than the last one is refused (D6).
+    checked  True: this start has opened the file before and found it sound, and no other process has had it since. Then
+             the pages, and long content of letters, are not checked again.
 
     A file of format 1 is read as it is, and becomes one of this format in the transaction of its first commit.
     """
@@ -85,7 +85,7 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._loaded = Loaded()
-        self._durable = 0  # commits that survive a loss of power
+        self._durable = 0  # commits that survive a power failure
         check_plain(files, path)
         try:
             self._database = Database(files, path, checked=checked)
@@ -117,17 +117,17 @@ class SqliteStore:
 
     @property
     def commits(self) -> int:
-        """As `Store` says. Of a file that was only opened, as many as `settle` makes durable."""
+        """As in `Store`. For a file that was only opened, the number of commits that `settle` makes durable."""
         return self._durable
 
     @property
     def id(self) -> bytes:
-        """Given to the file when it was made; the manifest has it too."""
+        """The id given to the file when it was made; the manifest has it too."""
         return self._own.id
 
     @property
     def number(self) -> int:
-        """Of the worker that the file was made for; letters that are first kept here are named after it."""
+        """The number of the worker that the file was made for; letters that are first kept here are named after it."""
         return self._own.number
 
     @property
@@ -139,7 +139,8 @@ class SqliteStore:
         return self._database.is_long
 
     def commit(self, changes: Changes) -> None:
-        """As `Store` says. Raises ValueError for a letter that is too long to be stored, and for one without a name."""
+        """Commit as in `Store`. Raises ValueError for a letter that is too long to be stored, and for one without a
+        name."""
         if changes:
             self.replace(changes)
 
@@ -161,8 +162,8 @@ class SqliteStore:
         floors: Sequence[KeptFloor] = (),
         filed: Mapping[str, bytes | None] = MappingProxyType({}),
     ) -> None:
-        """As `commit`, in place of these, which are not kept any more. `filed`: what rows of these components are filed
-        for now; None: it is not known here any more, and has none."""
+        """Commit changes, and remove the given rows. `filed`: the placements for which rows of these components are
+        filed now; None: the component is no longer known here, and has no rows."""
         for letter in changes.letters:
             packing.letter_order(letter.name)
         with self._writing(lasting=changes.lasting) as draft:
@@ -171,8 +172,8 @@ class SqliteStore:
             rows.remove_all(self._begun, map(packing.begun_key, begun))
             for mark in changes.marks:
                 rows.put(self._marks, packing.mark_key(mark), packing.packed_mark(mark))
-            for one in changes.begun:
-                rows.put(self._begun, packing.begun_key(one), packing.packed_begun(one))
+            for entry in changes.begun:
+                rows.put(self._begun, packing.begun_key(entry), packing.packed_begun(entry))
             for trial in changes.trials:
                 rows.put(self._trials, packing.trial_key(trial), packing.packed_trial(trial))
             rows.remove_all(self._trials, map(packing.trial_key, (*trials, *changes.acquitted)))
@@ -187,13 +188,13 @@ class SqliteStore:
                 draft.own.next_journal = max(draft.own.next_journal, row.number + 1)
             rows.remove_all(self._kept.journal, map(packing.journal_key, changes.forgotten))
             self._kept.put_filed(rows, draft.known, filed)
-            rows.remove_all(self._floors, [packing.floor_key(one.worker) for one in floors])
+            rows.remove_all(self._floors, [packing.floor_key(floor.worker) for floor in floors])
             for floor in changes.floors:
                 rows.put(self._floors, packing.floor_key(floor.worker), floor.progress)
 
     def forget(self) -> None:
-        """As --fresh does: no position is kept any more, no state, and nothing that is remembered with it; dead letters
-        stay. One commit. Raises StoreFull, StoreBroken."""
+        """Delete all positions, all state, and all that is remembered with it, as --fresh does; dead letters stay. One
+        commit. Raises StoreFull, StoreBroken."""
         with self._writing() as draft:
             kept = self._kept.components, self._kept.journal, self._floors
             for table in (self._marks, self._begun, self._trials, *kept):
@@ -203,17 +204,19 @@ class SqliteStore:
             draft.known.clear()
 
     def put_in_place(self, components: Iterable[str], filed: bytes) -> None:
-        """Their staged rows become their own, and those REPLACED, in one commit. Raises StoreFull, StoreBroken."""
+        """Make the components' staged rows their own, and their own rows REPLACED, in one commit. Raises StoreFull,
+        StoreBroken."""
         with self._writing() as draft:
             for component in components:
                 self._kept.put_in_place(draft.rows, draft.known, component, filed)
 
     def settle(self) -> None:
-        """What was read, which a killed process may have left unsynced, is durable. Raises StoreFull, StoreBroken."""
+        """Make the data that was read durable; a killed process may have left it unsynced. Raises StoreFull,
+        StoreBroken."""
         self._database.settle()
 
     def reread(self) -> Loaded:
-        """What it holds now; of letters, which may be many and long, no more than the next one's number. Raises
+        """Return the present content; of letters, which may be many and long, only the next number. Raises
         StoreBroken."""
         with self._reading():
             positions = self._load_positions()
@@ -224,42 +227,44 @@ class SqliteStore:
         return self._loaded
 
     def states(self) -> LoadedStates:
-        """As `Store` says; one pass over all rows. What it raises at a start, `refusing.start_error` says to people."""
+        """Return all state as in `Store`; one pass over all rows. `errors.start_error` translates its exceptions at a
+        start."""
         with self._reading():
             return self._kept.all(self._own.states) if self._format >= 2 else LoadedStates({}, [])
 
     @property
     def known(self) -> Mapping[str, StateComponent]:
-        """What is known of each component that there is something of, or was."""
+        """The data about each component that has rows here, or had some."""
         return self._kept.known
 
     def page(self, component: str, slots: range, after: StateRow | None = None) -> list[StateRow]:
-        """Some rows of state in these slots, or those after one, by slot and key; none: no more. Raises StoreBroken."""
+        """Return some rows of state in these slots, or those after `after`, by slot and key; empty if there are no
+        more. Raises StoreBroken."""
         with self._reading():
             return self._kept.page(component, slots, after, self._own.states)
 
     def there(self, component: str, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
-        """Slot and key of those of these that it has a row of. Raises StoreBroken."""
+        """Return (slot, key) of each given row that the store has. Raises StoreBroken."""
         with self._reading():
             return self._kept.there(component, rows)
 
     def row(self, component: str, slot: int, key: bytes) -> StateRow | None:
-        """That of one key; None where nothing is kept of it. Raises StoreBroken."""
+        """Return the row of one key; None if it has no data. Raises StoreBroken."""
         with self._reading():
             return self._kept.row(component, slot, key, self._own.states)
 
     def journal(self) -> Iterator[JournalRow]:
-        """The rows that there are now, oldest first, read one by one. Raises StoreBroken."""
+        """Yield the present rows of the journal, oldest first, read one by one. Raises StoreBroken."""
         with self._reading():
             yield from self._kept.journal_rows()
 
     def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
-        """As `Store` says; ordered by the store that they were first kept in, then by age."""
+        """Return letters as in `Store`, ordered by the store that they were first kept in, then by age."""
         with self._reading():
             return self._letters.of(names) if names is not None else self._letters.after(after, limit)
 
     def listed(self, after: str = "", limit: int = 1_000) -> list[Letter]:
-        """As `Store` says."""
+        """Return letters as in `Store`."""
         with self._reading():
             return self._letters.listed(after, limit)
 
@@ -291,18 +296,19 @@ class SqliteStore:
             raise StartError(text, code=NEWER_STATE_FILE_FORMAT)
         try:
             self._own, self._own_sum = read_own(database)
-            self._durable = self._own.commits  # whatever is in the log is synced before the first commit
+            self._durable = self._own.commits  # all of the log is synced before the first commit
             self._look_behind(database.log)
             database.log = b""
             self._loaded = self._load_tables(checked)
         except (ValueError, msgspec.MsgspecError) as error:
             raise Damaged(str(error)) from None
-        except StoreBroken as error:  # a query that fails: nothing was written yet
+        except StoreBroken as error:  # a query failed: nothing was written yet
             raise database.while_opening(error) from None
 
     def _look_behind(self, log: bytes) -> None:
-        """SQLite takes a log as far as its checksums hold, and forgets the rest in silence: right for what was not
-        synced, and damage where it was (F22)."""
+        """Raise Damaged if durable commits are behind the readable part of the log. SQLite reads a log as far as its
+        checksums are valid, and silently ignores the rest. That is right for unsynced data, but for synced data it is
+        damage (F22)."""
         if self._format < 1:
             raise Damaged("it has no format")
         lost = durable_by(log, self._own.id) - self._own.commits
@@ -354,7 +360,7 @@ class SqliteStore:
             draft.own.next_letter = max(draft.own.next_letter, number + 1)
 
     def _begin_life(self, owner: Owner | None) -> None:
-        """Raises StartError where another owner came after this one (D6)."""
+        """Begin a worker's life. Raises StartError if another owner came after this one (D6)."""
         if too_late(owner, self._own.owner):
             text = f"the state file {self.path} belongs to a later start than this one, which came to it too late"
             raise StartError(text, code=STALE_WORKER_INCARNATION)
@@ -364,7 +370,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self, *, lasting: bool = True) -> Iterator[_Draft]:
-        """One transaction, after which the file has seen one commit more."""
+        """Run one transaction; afterwards the file has one commit more."""
         before = self._own
         with self._database.transaction(lasting=lasting):
             rows = tables.Writing(self._database, int.from_bytes(before.digest, "little"), before.next_row)
@@ -376,7 +382,7 @@ class SqliteStore:
             draft.own.next_row = rows.next_number
             draft.own.digest = rows.digest.to_bytes(tables.SUM_BYTES, "little")
             if (sum := write_own(self._database, self._own_sum, draft.own)) is None:
-                self._database.broken = f"somebody else has written to {self.path} ({STATE_FILE_CHANGED_EXTERNALLY})"
+                self._database.broken = f"another process has written to {self.path} ({STATE_FILE_CHANGED_EXTERNALLY})"
                 raise StoreBroken(self._database.broken)
         rows.done()
         self._own, self._own_sum, self._kept.known, self._format = draft.own, sum, draft.known, FORMAT

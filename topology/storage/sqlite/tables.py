@@ -1,8 +1,8 @@
-"""Tables of rows that prove that they are what was written: each has a checksum, and the sums of all rows together make
-a digest, so that a changed row is found when it is read, and a lost, an old or a foreign one when all are (F22).
+"""Tables of rows that are checked against damage. Each row has a checksum, and the sums of all rows together make a
+digest. So a changed row is found when it is read, and a lost, old or foreign row when all rows are read (F22).
 
-Rows are known by a key, and found by the number that they were given when they came: keys are kept in memory, and no
-index can go wrong. Must not know what the bytes mean.
+Rows are identified by a key, and found by the number that they got when they were added. Keys are kept in memory, and
+there is no index that can go wrong. Must not know what the bytes mean.
 """
 
 from array import array
@@ -20,7 +20,7 @@ ROW_BYTES_MAX: Final = 512 * 1024 * 1024  # of a row's content; SQLite's own lim
 
 
 class RowPlace(NamedTuple):
-    """Where a row is, and its checksum."""
+    """The number of a row, and its checksum."""
 
     number: int
     sum: int
@@ -28,14 +28,15 @@ class RowPlace(NamedTuple):
 
 @dataclass
 class RowTable:
-    """What is known of one table: `rows` by key, in the order in which they came."""
+    """The known rows of one table: `rows` by key, in the order in which they were added."""
 
     name: str
     rows: dict[bytes, RowPlace] = field(default_factory=dict)
 
 
 def create(database: Database, name: str) -> None:
-    """Within a transaction. What may be long comes last, so that the rest is read without it."""
+    """Create a table, within a transaction. The body, which may be long, is the last column, so that the others are
+    read without it."""
     database.run(
         f"CREATE TABLE {name} (number INTEGER PRIMARY KEY, key BLOB NOT NULL, sum BLOB NOT NULL, body BLOB NOT NULL) "
         "STRICT"
@@ -43,8 +44,8 @@ def create(database: Database, name: str) -> None:
 
 
 def loaded(database: Database, table: RowTable) -> Iterator[tuple[bytes, bytes]]:
-    """Key and content of each row as it is read, in the order in which they came; `table` knows them afterwards.
-    Raises Damaged, StoreBroken."""
+    """Yield key and content of each row, in the order in which they were added; `table` knows them afterwards. Raises
+    Damaged, StoreBroken."""
     for number, key, body, found in database.each(f"SELECT number, key, body, sum FROM {table.name} ORDER BY number"):
         row = RowPlace(number, _checked(table.name, number, key, body, found))
         if key in table.rows:
@@ -54,7 +55,8 @@ def loaded(database: Database, table: RowTable) -> Iterator[tuple[bytes, bytes]]
 
 
 def known(database: Database, table: RowTable) -> Iterator[int]:
-    """As `loaded`, without the contents, which are checked once they are read: yields how long each one is."""
+    """Read rows as `loaded` does, without their contents, which are checked when they are read. Yields the length of
+    each content."""
     for number, key, found, size in database.each(
         f"SELECT number, key, sum, length(body) FROM {table.name} ORDER BY number"
     ):
@@ -65,7 +67,7 @@ def known(database: Database, table: RowTable) -> Iterator[int]:
 
 
 def read(database: Database, table: RowTable, key: bytes) -> bytes:
-    """The content of one row that is there. Raises Damaged, StoreBroken."""
+    """Return the content of one existing row. Raises Damaged, StoreBroken."""
     row = table.rows[key]
     found = database.rows(f"SELECT key, body, sum FROM {table.name} WHERE number = ?", (row.number,))
     if len(found) != 1 or found[0][0] != key or _checked(table.name, row.number, *found[0]) != row.sum:
@@ -74,7 +76,7 @@ def read(database: Database, table: RowTable, key: bytes) -> bytes:
 
 
 def digest(found: Iterable[RowTable]) -> int:
-    """Of all rows of these tables."""
+    """Return the digest of all rows of these tables."""
     whole = 0
     for table in found:
         for row in table.rows.values():
@@ -83,8 +85,8 @@ def digest(found: Iterable[RowTable]) -> int:
 
 
 class Writing:
-    """The changes of one transaction; what `tables` know changes when it is `done`. `digest` is that of all rows of all
-    tables, and `next_number` a row's that comes."""
+    """The changes of one transaction; the `RowTable`s change when it is `done`. `digest` is that of all rows of all
+    tables, and `next_number` the number of the next new row."""
 
     def __init__(self, database: Database, digest: int, next_number: int) -> None:
         self._database = database
@@ -93,7 +95,7 @@ class Writing:
         self._changed: dict[tuple[str, bytes], tuple[RowTable, bytes, RowPlace | None]] = {}
 
     def put(self, table: RowTable, key: bytes, body: bytes) -> None:
-        """The row of this key has this content now. Raises ValueError where it is too long to be stored."""
+        """Set the content of the row of this key. Raises ValueError if it is too long to be stored."""
         if len(body) > ROW_BYTES_MAX:
             raise ValueError(f"{len(body):,} bytes are too many for a row of {table.name}; at most {ROW_BYTES_MAX:,}")
         before = self._row(table, key)
@@ -110,7 +112,7 @@ class Writing:
         self._changed[table.name, key] = (table, key, RowPlace(number, value))
 
     def remove(self, table: RowTable, key: bytes) -> None:
-        """There is no such row any more; nothing, where there was none."""
+        """Remove a row; does nothing if there is none."""
         before = self._row(table, key)
         if before is not None:
             self._database.run(f"DELETE FROM {table.name} WHERE number = ?", (before.number,))
@@ -118,7 +120,7 @@ class Writing:
             self._changed[table.name, key] = (table, key, None)
 
     def remove_all(self, table: RowTable, keys: Iterable[bytes]) -> None:
-        """The same for many, in one statement."""
+        """Remove many rows, in one statement."""
         there = {key: row for key in keys if (row := self._row(table, key)) is not None}
         if there:
             numbers = array("q", [row.number for row in there.values()])
@@ -128,7 +130,7 @@ class Writing:
             self._changed[table.name, key] = (table, key, None)
 
     def done(self) -> None:
-        """The transaction is durable."""
+        """Apply the changes to the tables, once the transaction is durable."""
         for table, key, row in self._changed.values():
             if row is None:
                 table.rows.pop(key, None)
@@ -148,7 +150,7 @@ def _checked(name: str, number: int, key: bytes, body: bytes, found: bytes) -> i
 
 
 def _sum(name: str, number: int, key: bytes, body: bytes) -> int:
-    """Of a row's content, its number and table: no row passes for another."""
+    """Return the checksum of a row's content, its number and table, so that no row is mistaken for another."""
     hasher = xxh3_128(f"{name} {number} {len(key)} ".encode())
     hasher.update(key)
     hasher.update(body)

@@ -1,10 +1,12 @@
-"""What SQLite's write-ahead log says about commits that it would pass over.
+"""Commits in SQLite's write-ahead log that SQLite would ignore.
 
-SQLite takes a log as far as its checksums hold, and forgets the rest in silence: right for a torn tail, since a commit
-that was not synced was never reported, and wrong for a byte that has flipped in the middle, behind which commits were
-synced, reported and acted on (F22). One commit is synced before the next one is written, and the log is begun anew
-only when it is empty, so more than one commit behind the last good frame is damage. A flip in the last commit itself
-can't be told from a torn one, and is taken for it. Pure.
+SQLite reads a log as far as its checksums are valid, and silently ignores the rest. That is right for a torn tail,
+because a commit that was not synced was never reported. It is wrong for a flipped byte in the middle: later commits
+were synced, reported and acted on (F22).
+
+One commit is synced before the next one is written, and the log restarts only when it is empty. So more than one commit
+behind the last valid frame is damage. A flip in the last commit itself looks like a torn one, and is treated as such.
+Pure.
 """
 
 from collections import Counter
@@ -13,7 +15,7 @@ from typing import Final
 
 _HEADER: Final = 32  # bytes, before the first frame
 _FRAME: Final = 24  # bytes, before each page
-_MAGIC: Final = 0x377F0682  # its last bit says which way round the checksum's words are
+_MAGIC: Final = 0x377F0682  # its last bit is the byte order of the checksum's words
 _MASK: Final = 0xFFFF_FFFF
 
 _header = Struct(">8I").unpack_from
@@ -21,13 +23,13 @@ _frame = Struct(">6I").unpack_from
 
 
 def commits_passed_over(log: bytes) -> int:
-    """How many commits are in the log behind the last one that SQLite will take. 0 or 1 is sound."""
+    """Return the number of commits in the log behind the last one that SQLite will read. 0 or 1 is sound."""
     if len(log) < _HEADER + _FRAME:
         return 0
     magic, _, page_bytes, _, salt_1, salt_2, *check = _header(log)
     order = ">" if magic & 1 else "<"
     sound = magic & ~1 == _MAGIC and list(_check(order, log[:24], 0, 0)) == check
-    if not sound:  # page size and salts may be what has flipped: those of the first frame, and any size there is
+    if not sound:  # page size and salts may have flipped: use those of the first frame, and try every page size
         _, _, salt_1, salt_2, *_ = _frame(log, _HEADER)
         sizes = [1 << shift for shift in range(9, 17)]
         return max(_commits_behind(log, _HEADER, size, salt_1, salt_2) for size in sizes)
@@ -49,8 +51,8 @@ def commits_passed_over(log: bytes) -> int:
 
 
 def _commits_behind(log: bytes, at: int, page_bytes: int, salt_1: int, salt_2: int) -> int:
-    """At least so many: each has a frame that says so, and writes a page once, and one page in all of them. The byte
-    that has flipped may be of a frame's salts, or be what says so."""
+    """Return a lower bound of the commits. Each commit has a frame that marks it, and writes a page once; one page is
+    in all of them. The flipped byte may be in a frame's salts, or in its mark."""
     commits = 0
     writes: Counter[int] = Counter()
     while at + _FRAME <= len(log):

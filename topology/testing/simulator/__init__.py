@@ -1,5 +1,5 @@
-"""The simulator: a user's topology through crashes, lost frames and failing disks, from one seed.
+"""The simulator: run a user's topology through crashes, lost frames and failing disks, all from one seed.
 
-`simulate` runs it and compares with a run in peace (`expected`); `faults` are drawn, `disk` and `files` fail. Must not
-know real processes.
+`simulate` runs it and compares with a run without faults (`expected`). `faults` are drawn; `disk` and `files` fail.
+Must not know real processes.
 """

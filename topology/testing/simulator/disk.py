@@ -1,7 +1,7 @@
-"""A disk in memory that does what real ones may: it forgets what was not synced, tears writes, fails a sync, runs full.
+"""A disk in memory that fails like real disks: it forgets what was not synced, tears writes, fails a sync, runs full.
 
-Processes see all that was written, whoever wrote it; a loss of power leaves what was synced, and of the rest what its
-seed says. Paths are names only, nothing on the real disk is touched. Must not know SQLite or what is in the files.
+Processes see all writes of all processes. A loss of power leaves what was synced, and a part of the rest that the seed
+determines. Paths are only names; nothing on the real disk is touched. Must not know SQLite or what is in the files.
 """
 
 import errno
@@ -12,21 +12,21 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-SECTOR: Final = 512  # bytes that are written whole or not at all
+SECTOR: Final = 512  # bytes that are written as a whole or not at all
 ROOT: Final = Path("/simulated")
 
 
 @dataclass(eq=False)
 class FileNode:
-    """A file, whatever its names. `unsynced` are the writes since its last sync: an offset and bytes, or, with None,
-    the length that it was cut to."""
+    """A file, under any names. `unsynced` are the writes since its last sync: an offset and bytes, or, with None, the
+    length that it was cut to."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
 
 
-Change = dict[str, FileNode | None]  # names in one directory: what each stands for now, None for nothing
+Change = dict[str, FileNode | None]  # names in one directory → what each refers to now; None for nothing
 
 
 @dataclass
@@ -37,8 +37,11 @@ class Directory:
 
 
 class SimulatedDisk:
-    """`full` has every file keep its length; `failing_syncs` is how many syncs from now on fail, whose writes are then
-    gone for good, though processes still see them (F18). `hits` counts what came of the faults, by their names."""
+    """The disk. While `full`, every file keeps its length. `failing_syncs` is how many of the next syncs fail.
+
+    The writes of a failed sync are lost for good, although processes still see them (F18). `hits` counts the effects of
+    faults, by their names.
+    """
 
     def __init__(self, random: Random) -> None:
         self.full = False
@@ -47,7 +50,7 @@ class SimulatedDisk:
         self._random = random
         self._directories: dict[Path, Directory] = {ROOT: Directory()}
 
-    # -- what processes do
+    # -- operations of processes
 
     def directory(self, path: Path) -> Directory:
         try:
@@ -62,14 +65,14 @@ class SimulatedDisk:
         if path in self._directories or self.node(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         self.directory(path.parent)
-        self._directories[path] = Directory()  # its own name is taken for durable: it is made once, before a run
+        self._directories[path] = Directory()  # its own name counts as durable: it is made once, before a run
 
     def node(self, path: Path) -> FileNode | None:
         found = self._directories.get(path.parent)
         return found.names.get(path.name) if found is not None else None
 
     def change(self, path: Path, changed: Change) -> None:
-        """Names in a directory stand for something else from now on, all at once."""
+        """Make names in a directory refer to something else from now on, all at once."""
         directory = self.directory(path)
         for name, node in changed.items():
             if node is None:
@@ -79,7 +82,7 @@ class SimulatedDisk:
         directory.unsynced.append(changed)
 
     def write(self, node: FileNode, offset: int, data: bytes) -> None:
-        """Raises OSError (ENOSPC) where the disk is full."""
+        """Write to a file. Raises OSError (ENOSPC) if the disk is full."""
         if self.full and offset + len(data) > len(node.content):
             self.hits["full"] += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -91,7 +94,8 @@ class SimulatedDisk:
         node.unsynced.append((size, None))
 
     def sync(self, node: FileNode) -> None:
-        """Raises OSError (EIO) where that fails; what was to be synced is not, and a later sync says nothing of it."""
+        """Sync a file. Raises OSError (EIO) if that fails; then its writes are lost, and a later sync does not report
+        it."""
         if self.failing_syncs:
             self.failing_syncs -= 1
             self.hits["sync fails"] += 1
@@ -106,11 +110,11 @@ class SimulatedDisk:
         directory.durable = dict(directory.names)
         directory.unsynced.clear()
 
-    # -- what happens to it
+    # -- faults
 
     def lose_power(self) -> None:
-        """Leaves what was synced. Of unsynced writes any may be there, and the last of those in part; of unsynced names
-        those up to some moment. Nobody may have anything open when this is called."""
+        """Leave what was synced. Of unsynced writes any may remain, and the last of those in part; of unsynced names,
+        those up to some moment. No process may have anything open when this is called."""
         for directory in self._directories.values():
             kept = self._random.randint(0, len(directory.unsynced))
             for changed in directory.unsynced[:kept]:
@@ -119,8 +123,8 @@ class SimulatedDisk:
                         directory.durable.pop(name, None)
                     else:
                         directory.durable[name] = node
-            there = dict.fromkeys([*directory.durable.values(), *directory.names.values()])  # in one order always
-            for node in there:
+            nodes = dict.fromkeys([*directory.durable.values(), *directory.names.values()])  # always in one order
+            for node in nodes:
                 self._lose(node)
             directory.names = dict(directory.durable)
             directory.unsynced.clear()

@@ -1,7 +1,7 @@
-"""What a topology comes to when nothing goes wrong: what a simulated run has to come to, too.
+"""The result of a topology without faults: a simulated run must have the same result.
 
-A message that ends dead may have had some of its effects, on ways beside the one that it has died on (A6). Which, hangs
-on what befell it there first: none of them is owed, and each that it may have had may be there. Must not know faults.
+A message that ends dead may have had some of its effects, on branches beside the one on which it died (A6). They depend
+on what happened there first. So none of these effects is required, and each is allowed. Must not know faults.
 """
 
 import contextlib
@@ -20,16 +20,19 @@ from topology.testing.run_topology import run_topology
 from topology.testing.virtual_time.worker import Watch
 from topology.topology import Topology
 
-DRAWS_MAX: Final = 20  # runs in peace that are looked at for an effect of a dead message that the first did not have
+# runs without faults that are searched for an effect of a dead message that the first run did not have
+DRAWS_MAX: Final = 20
 
 Name = tuple[str, Any]  # of a message: its spout, its id
 Held = dict[str, dict[Any, Any]]  # of each Captured: key → record
 
 
 class Peace:
-    """The run of what `make` gives in which nothing goes wrong, always the same one. `ended` says how, `captured` what
-    it has come to; `dead` are its dead messages, `timed_out` counts its trees that did, `trace` has all deliveries.
-    Raises what the run raises."""
+    """The run of what `make` returns without faults; always the same one. Raises what the run raises.
+
+    `ended` says how it ended, and `captured` is its result. `dead` are its dead messages, `timed_out` counts its trees
+    that timed out, and `trace` has all deliveries.
+    """
 
     def __init__(self, make: Callable[[], Topology], workers: int) -> None:
         self._make = make
@@ -39,14 +42,17 @@ class Peace:
         self.ended = report.ended
         self.messages = report.snapshot.total("emitted")
         self.captured = _held(topology)
-        self.dead = {(one.spout, one.id) for one in watch.dead}
+        self.dead = {(message.spout, message.id) for message in watch.dead}
         self.timed_out = timed_out(watch)
         self.trace = "".join(deliveries(topology))
         self._partial: list[Held] = []  # of each draw
 
     def partial_effects(self, name: str) -> Iterator[dict[Any, Any]]:
-        """What this Captured has of dead messages alone: what it would not have without them. One run after the other,
-        each with other draws and in another order; the first is the one that `captured` is of."""
+        """Yield what this Captured has only from dead messages: what it would not have without them.
+
+        There is one run per draw, each with other random draws and another order. The first draw is the one of
+        `captured`.
+        """
         for draw in range(DRAWS_MAX if self.dead else 0):
             if draw == len(self._partial):
                 self._partial.append(self._of_the_dead(draw))
@@ -56,20 +62,20 @@ class Peace:
         every, without = self._make(), self._make()
         self._run(every, draw, Watch())
         self._run(without, draw, Watch(before=partial(_leave_out, self.dead)))
-        there = _held(without)
+        others = _held(without)
         return {
-            name: {key: one for key, one in held.items() if key not in there[name]}
+            name: {key: record for key, record in held.items() if key not in others[name]}
             for name, held in _held(every).items()
         }
 
     def _run(self, topology: Topology, draw: int, watch: Watch) -> Report:
-        """The first draw has asyncio's own order."""
+        """Run a topology. The first draw has asyncio's own order."""
         with quiet():
             return run_topology(topology, seed=draw or None, workers=self._workers, watch=watch)
 
 
 class _Without:
-    """A spout's messages, but for those of some ids."""
+    """A spout's messages, without those of some ids."""
 
     def __init__(self, source: Polling, ids: Collection[Any]) -> None:
         self._source = source
@@ -79,7 +85,7 @@ class _Without:
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         while messages := await self._source.poll(limit):
             self.epochs = self._source.epochs
-            if left := [one for one in messages if one.id not in self._ids]:
+            if left := [message for message in messages if message.id not in self._ids]:
                 return left
             if self._stopped and not self._source.ahead:
                 break
@@ -101,39 +107,43 @@ class _Without:
 
 
 def _leave_out(names: Collection[Name], worker: Worker) -> None:
-    for one in worker.spout_tasks.values():
-        one.source = _Without(one.source, {id for spout, id in names if spout == one.component})
+    for task in worker.spout_tasks.values():
+        task.reader.source = _Without(task.reader.source, {id for spout, id in names if spout == task.component})
 
 
 def captured_of(topology: Topology) -> dict[str, Captured[Any]]:
-    """Its `Captured`, by component. Raises ValueError where there are none."""
-    found = {one.name: one.prototype for one in topology.components if isinstance(one.prototype, Captured)}
+    """Return its `Captured`, by component. Raises ValueError if there are none."""
+    found = {
+        component.name: component.prototype
+        for component in topology.components
+        if isinstance(component.prototype, Captured)
+    }
     if not found:
         raise ValueError(
-            "a topology is simulated by what its Captured have, and this one has none: put one in place of each sink"
+            "`simulate` compares what Captured sinks hold, and this topology has none: use one in place of each sink"
         )
     return found
 
 
 def _held(topology: Topology) -> Held:
-    return {name: dict(one.distinct) for name, one in captured_of(topology).items()}
+    return {name: dict(captured.distinct) for name, captured in captured_of(topology).items()}
 
 
 def deliveries(topology: Topology) -> Iterator[str]:
-    """What its `Captured` got, and when, a line each."""
+    """Yield one line for each delivery to its `Captured`, with its time."""
     for name, captured in captured_of(topology).items():
         for tup, at in zip(captured.tuples, captured.times, strict=True):
             yield f"{name} {at:.9f} {tup.origin:x} {tup.identity:x}\n"
 
 
 def timed_out(watch: Watch) -> int:
-    """How many trees did."""
-    return sum(one.reason is Reason.TIMED_OUT for one in watch.failures)
+    """Return how many trees timed out."""
+    return sum(failure.reason is Reason.TIMED_OUT for failure in watch.failures)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Faults are told by the report, and not by the log as well."""
+    """Silence the log: the report has the faults."""
     logger = logging.getLogger("kedge")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

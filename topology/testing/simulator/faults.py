@@ -1,7 +1,7 @@
-"""What goes wrong in a simulated run, and when: all of it drawn from one seed before anything happens.
+"""The faults of a simulated run, and their times: all are drawn from one seed before anything happens.
 
-A strike waits until so many messages are done, so that it hits a run however fast that is, and is told in the words
-that a failing seed is explained by. Must not know how a strike is brought about.
+A strike waits until so many messages are done, so that it hits a run of any speed. Its text explains a failing seed.
+Must not know how a strike is carried out.
 """
 
 import enum
@@ -14,14 +14,14 @@ from typing import Final
 from topology.runtime.links.protocol import Frame
 
 STRIKES_MAX: Final = 6  # in one run
-FRAME_S: Final = 0.002  # that a frame takes at most, where nothing is wrong
-LATE_S: Final = 0.3  # a frame that is held up
+FRAME_S: Final = 0.002  # seconds that a frame takes at most, without a fault
+LATE_S: Final = 0.3  # seconds for a delayed frame
 LOST_MAX: Final = 4  # frames of a run: each costs a worker its life
 
 
 class Hazard(enum.Enum):
-    """One kind of fault. `ALL` are those that `simulate` draws from, unless told. Its value says what happens;
-    `SimReport.faults` has its name.
+    """One kind of fault. `simulate` draws from `ALL` by default. The value says what happens; `SimReport.faults` has
+    the name.
 
         simulate(make, seed=7, faults=[Hazard.CRASH, Hazard.POWER_LOSS])
     """
@@ -39,7 +39,7 @@ class Hazard(enum.Enum):
 
 
 ALL: Final = tuple(Hazard)
-OF_LINKS: Final = {Hazard.LOST_FRAME: 0.004, Hazard.LATE_FRAMES: 0.05, Hazard.REPEATED_FRAMES: 0.1}  # chance a frame
+OF_LINKS: Final = {Hazard.LOST_FRAME: 0.004, Hazard.LATE_FRAMES: 0.05, Hazard.REPEATED_FRAMES: 0.1}  # chance per frame
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,23 @@ class Strike:
 def draw_strikes(
     random: Random, hazards: Collection[Hazard], workers: Sequence[int], messages: int
 ) -> tuple[list[Strike], dict[Hazard, float]]:
-    """The strikes of one run, in their order, and how likely each frame meets what may happen to frames."""
-    links = {one: chance * random.choice([0.3, 1, 3]) for one, chance in OF_LINKS.items() if one in hazards}
-    chosen = random.sample(sorted(links, key=lambda one: one.name), random.randint(min(1, len(links)), len(links)))
-    kinds = [one for one in ALL if one in hazards and one not in OF_LINKS]
+    """Return the strikes of one run, in their order, and the chance of each fault per frame."""
+    links = {hazard: chance * random.choice([0.3, 1, 3]) for hazard, chance in OF_LINKS.items() if hazard in hazards}
+    chosen = random.sample(
+        sorted(links, key=lambda hazard: hazard.name), random.randint(min(1, len(links)), len(links))
+    )
+    kinds = [hazard for hazard in ALL if hazard in hazards and hazard not in OF_LINKS]
     count = random.randint(min(2, len(kinds)), STRIKES_MAX) if kinds else 0
-    drawn = random.sample(kinds, min(2, len(kinds)))  # two kinds at least
+    drawn = random.sample(kinds, min(2, len(kinds)))  # at least two kinds
     strikes = []
     for hazard in (*drawn, *random.choices(kinds, k=count))[:count]:
         seconds = random.uniform(3.5, 8) if hazard is Hazard.HANG else random.choice([0.01, 0.3, 1.5, 2.5])
         strikes.append(Strike(hazard, random.randrange(max(1, messages * 9 // 10)), random.choice(workers), seconds))
-    return sorted(strikes, key=lambda one: one.after), {one: links[one] for one in chosen}
+    return sorted(strikes, key=lambda strike: strike.after), {hazard: links[hazard] for hazard in chosen}
 
 
 class FaultyLinks:
-    """`memory.Faults`: what becomes of each frame, until `healed`."""
+    """`memory.Faults`: decides what happens to each frame, until `healed`."""
 
     def __init__(self, random: Random, chances: dict[Hazard, float], hits: Counter[Hazard]) -> None:
         self.healed = False

@@ -1,7 +1,7 @@
-"""How the runtime gets at a `SimulatedDisk`: its file operations, and the VFS that SQLite's own go through.
+"""The runtime's access to a `SimulatedDisk`: its file operations, and the VFS that SQLite uses.
 
-One of these is one machine's, for as long as it has power. A file that was opened by a process which is dead stays open
-here, as SQLite does not know it is dead; what is done to it then does nothing. Must not know what is in the files.
+One object stands for one machine, while it has power. A file that a dead process had opened stays open here, because
+SQLite does not know of the death; operations on it then do nothing. Must not know what is in the files.
 """
 
 import errno
@@ -21,8 +21,8 @@ _JOURNALS: Final = ("-wal", "-journal")
 
 
 class SimulatedFiles:
-    """`files.Files` of one machine. `end_process` for files that a dead process had open, `lose_power` for all; `close`
-    once nothing is used any more."""
+    """`files.Files` of one machine. Call `end_process` for files that a dead process had open, `end_all` for all, and
+    `close` when nothing is used any more."""
 
     def __init__(self, disk: SimulatedDisk, random: Random) -> None:
         self.disk = disk
@@ -36,13 +36,13 @@ class SimulatedFiles:
         return self._vfs.vfs_name
 
     def end_process(self, store: Path) -> None:
-        """Who had this database open is dead, and its lock is gone with it."""
+        """Handle the death of the process that had this database open. Its lock is gone with it."""
         for file in self.opened:
             if file.path.name.startswith(store.name):
                 file.dead = True
 
     def end_all(self) -> None:
-        """Every process is dead."""
+        """Handle the death of every process."""
         for file in self.opened:
             file.dead = True
         self._locks.clear()
@@ -132,7 +132,7 @@ class _Held:
 
 
 class _Vfs(apsw.VFS):
-    """Nothing is inherited but what has to do with neither files nor chance."""
+    """A VFS that inherits only what concerns neither files nor randomness."""
 
     def __init__(self, name: str, files: SimulatedFiles) -> None:
         self.vfs_name = name
@@ -171,7 +171,7 @@ class _Vfs(apsw.VFS):
 
 
 class _File:
-    """`apsw.VFSFile`, of its own kind. `dead`: what is done to it does nothing."""
+    """`apsw.VFSFile`, implemented here. Operations on a `dead` file do nothing."""
 
     def __init__(self, path: Path, node: FileNode, files: SimulatedFiles) -> None:
         self.path = path
@@ -205,15 +205,18 @@ class _File:
             failed = apsw.IOError(str(error))
             failed.extendedresult = apsw.SQLITE_IOERR_FSYNC  # type: ignore[attr-defined]  # apsw gives it to SQLite
             raise failed from error
-        if self.path.name.endswith(_JOURNALS):  # as SQLite's own does: a new log has a durable name with its first sync
+        # as SQLite's own does: the name of a new log is durable with its first sync
+        if self.path.name.endswith(_JOURNALS):
             self._disk.sync_directory(self.path.parent)
 
     def xFileSize(self) -> int:
         return len(self._node.content)
 
     def xLock(self, level: int) -> None:
-        others = [one for one in self._files.opened if one is not self and one._node is self._node and not one.dead]
-        if max((one._lock for one in others), default=0) >= apsw.SQLITE_LOCK_RESERVED and not self.dead:
+        others = [
+            file for file in self._files.opened if file is not self and file._node is self._node and not file.dead
+        ]
+        if max((other._lock for other in others), default=0) >= apsw.SQLITE_LOCK_RESERVED and not self.dead:
             raise apsw.BusyError("another process has it")
         self._lock = max(self._lock, level)
 
@@ -221,7 +224,7 @@ class _File:
         self._lock = min(self._lock, level)
 
     def xCheckReservedLock(self) -> bool:
-        return any(one._node is self._node and one._lock >= apsw.SQLITE_LOCK_RESERVED for one in self._files.opened)
+        return any(file._node is self._node and file._lock >= apsw.SQLITE_LOCK_RESERVED for file in self._files.opened)
 
     def xClose(self) -> None:
         self.dead = True

@@ -1,19 +1,20 @@
-"""What lies before a component, and what that means for who compares what arrives there. Knows the graph alone."""
+"""Components before a component, and what that means for comparing its inputs. Knows the graph only."""
 
 from topology.graph import Declared
 from topology.topology import Topology
 
 
 def is_lost_before(topology: Topology, name: str) -> bool:
-    """Whether what arrives there hangs on what a bolt keeps in a worker's memory alone: its state, or what it draws."""
+    """Return True if its inputs depend on what a bolt keeps only in a worker's memory: its state, or its random
+    draws."""
     return any(
-        one.prototype.recovery != "checkpoint" if one.shape == "state" else one.shape != "journal" and _draws(one)
-        for one in above(topology, name)
+        bolt.prototype.recovery != "checkpoint" if bolt.shape == "state" else bolt.shape != "journal" and _draws(bolt)
+        for bolt in above(topology, name)
     )
 
 
 def is_drawn_before(topology: Topology, name: str) -> bool:
-    """Whether what arrives there is another thing in every run, though the same once it was put out."""
+    """Return True if its inputs differ in every run, although each stays the same once it was emitted."""
     return any(map(_draws, above(topology, name)))
 
 
@@ -22,29 +23,31 @@ def _draws(one: Declared) -> bool:
 
 
 def is_kept_before(topology: Topology, name: str) -> bool:
-    """Whether all that arrives there was kept by a bolt before it left, and nothing since then can have changed it."""
-    declared = {one.name: one for one in topology.components}
+    """Return True if a bolt stored all its inputs before they left, and nothing after that can have changed them."""
+    declared = {component.name: component for component in topology.components}
     before = [source.component for source in declared[name].inputs]
     seen = set[str]()
     while before:
-        one = declared[before.pop()]
-        if one.shape == "journal" or (one.shape == "state" and one.prototype.recovery == "checkpoint"):
+        component = declared[before.pop()]
+        if component.shape == "journal" or (
+            component.shape == "state" and component.prototype.recovery == "checkpoint"
+        ):
             continue
-        if one.kind == "spout" or one.shape != "process" or _draws(one):
+        if component.kind == "spout" or component.shape != "process" or _draws(component):
             return False
-        if one.name not in seen:
-            seen.add(one.name)
-            before += [source.component for source in one.inputs]
+        if component.name not in seen:
+            seen.add(component.name)
+            before += [source.component for source in component.inputs]
     return True
 
 
 def above(topology: Topology, name: str) -> list[Declared]:
-    """What arrives there comes from these, and it itself."""
-    declared = {one.name: one for one in topology.components}
+    """Return the component and all components before it, from which its inputs come."""
+    declared = {component.name: component for component in topology.components}
     before, found = [name], dict[str, Declared]()
     while before:
-        one = declared[before.pop()]
-        if one.name not in found:
-            found[one.name] = one
-            before += [source.component for source in one.inputs]
+        component = declared[before.pop()]
+        if component.name not in found:
+            found[component.name] = component
+            before += [source.component for source in component.inputs]
     return [*found.values()]

@@ -1,7 +1,7 @@
-"""One run of a topology that strikes hit: the workers of `crashing`, with stores on a simulated disk.
+"""One run of a topology under strikes: the workers of `crashing_run`, with stores on a simulated disk.
 
-The run can be killed as a whole, with its machine's power or without; whoever began it begins the next one on the same
-disk. After every turn of the loop the books have to balance. Must not know topologies, nor what a run should come to.
+The run can be killed as a whole, with or without its machine's power. The caller starts the next run on the same disk.
+After every turn of the loop the counters must balance. Must not know topologies, nor what a run's result should be.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from topology.runtime.links.memory import MemoryNetwork
 from topology.runtime.links.protocol import Frame
 from topology.runtime.os_process.restarts import SILENT_S
 from topology.runtime.run import startup
+from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor
 from topology.runtime.telemetry.stall import held
 from topology.runtime.worker.facts import facts_of
@@ -38,33 +39,33 @@ from topology.testing.virtual_time.mortal_worker import MortalWorker
 from topology.testing.virtual_time.process import SimulatedProcess
 
 STATE_DIR: Final = ROOT / "state"
-SYNC_S: Final = 0.02  # that an operation of the disk takes at most
+SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
 
 
 @dataclass
 class Fate:
-    """What befalls one simulation, over all its runs, and what has come of that so far."""
+    """The faults of one simulation over all its runs, and their effects so far."""
 
     random: Random
-    strikes: list[Strike]  # that are to come, in their order
+    strikes: list[Strike]  # those that are to come, in their order
     by_hand: list[int]  # after how many messages all dead letters are replayed by hand
     links: FaultyLinks
     hits: Counter[Hazard]
     disk: SimulatedDisk
     files: SimulatedFiles
-    paths: Counter[str] = field(default_factory=Counter)  # rare ways that were gone
+    paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
     told: list[str] = field(default_factory=list)  # what has hit, and when, for people
     trace: Any = field(default_factory=hashlib.sha256)
     acked: int = 0  # by workers and runs that are gone
     healed: bool = False
-    commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has said are durable
+    commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has reported as durable
     done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete
-    refused: list[Tuple[Any]] = field(default_factory=list)  # as stale, since the last turn of the loop
-    run: Any = None  # the one that goes on, or was the last
-    memory_lost: bool = False  # whether what is in workers' memory alone has been lost
+    refused: list[Tuple[Any]] = field(default_factory=list)  # tuples rejected as stale, since the last turn of the loop
+    run: Any = None  # the present run, or the last one
+    memory_lost: bool = False  # True if what is only in workers' memory has been lost
 
     def in_flight(self) -> str:
-        """Where everything is that is not done, in a sentence."""
+        """Return where everything unfinished is, in a sentence."""
         workers = self.run.workers if self.run is not None else []
         return held(facts_of(workers[0].clock.monotonic(), workers)) if workers else "nothing is known"
 
@@ -78,14 +79,14 @@ class Fate:
             self.paths["letters replayed by hand"] += len(answer.names)
 
     def heal(self) -> None:
-        """Nothing goes wrong from now on."""
+        """Cause no more faults from now on."""
         self.healed = self.links.healed = True
         self.disk.full = False
         self.disk.failing_syncs = 0
         self.strikes.clear()
 
     def new_machine(self, *, power: bool) -> None:
-        """All processes are dead; `power`: and what was not synced is gone."""
+        """Handle the death of all processes. With `power`, what was not synced is lost too."""
         self.files.end_all()
         if power:
             self.disk.lose_power()
@@ -93,12 +94,12 @@ class Fate:
 
 
 class Broken(AssertionError):
-    """What was promised is not so."""
+    """A promise is broken."""
 
 
 class SimulatedNetwork(MemoryNetwork):
-    """Frames of who has died since may arrive, as those of a zombie do (A15), or be lost with it. `lives` are those of
-    the workers, by owner."""
+    """A network in which frames of a dead worker may arrive, like those of a zombie (A15), or be lost with it. `lives`
+    has the lives of the workers, by owner."""
 
     def __init__(self, links: FaultyLinks, random: Random) -> None:
         super().__init__(links)
@@ -115,7 +116,8 @@ class SimulatedNetwork(MemoryNetwork):
 
 
 class SimulatedWorker(MortalWorker):
-    """`done` notes when each tree was complete, `paths` how many were of many inputs; `refused` are stale tuples."""
+    """A worker whose `done` notes when each tree was complete. `paths` counts trees with many inputs, and `refused` has
+    stale tuples."""
 
     done: dict[int, float]
     paths: Counter[str]
@@ -139,20 +141,25 @@ class SimulatedWorker(MortalWorker):
 
 
 class SimulatedRun(CrashingRun):
-    """As `CrashingRun`, whose worker's stores are on `fate`'s disk. `killed` is set once all of it is dead."""
+    """A `CrashingRun` whose workers' stores are on `fate`'s disk. `killed` is set once all of it is dead."""
 
     def __init__(self, *args: Any, fate: Fate, life: SimulatedProcess, **settings: Any) -> None:
         super().__init__(
-            *args, crashes=(), faults=fate.links, state_dir=STATE_DIR, begins=lambda text: None, **settings
+            *args,
+            crashes=(),
+            faults=fate.links,
+            state_dir=STATE_DIR,
+            takeover=Takeover(report=lambda text: None),
+            **settings,
         )
         self.killed = asyncio.Event()
         self._fate = fate
         fate.run = self
         self._network: SimulatedNetwork = SimulatedNetwork(fate.links, Random(fate.random.getrandbits(64)))
-        self._life = life  # of all that is no worker's
+        self._life = life  # of everything that belongs to no worker
         self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
-        self._doomed: list[tuple[MortalWorker, str]] = []  # who dies next, and of what
-        self._kept: dict[int, SqliteStore] = {}  # worker → the store that it has now
+        self._doomed: list[tuple[MortalWorker, str]] = []  # workers that die next, and of what
+        self._kept: dict[int, SqliteStore] = {}  # worker → its present store
 
     # -- the state directory
 
@@ -179,7 +186,7 @@ class SimulatedRun(CrashingRun):
         return store
 
     def _note_commits(self) -> None:
-        """Of a run that is over."""
+        """Note the commits of a run that is over."""
         self._fate.commits |= {worker: store.commits for worker, store in self._kept.items()}
 
     async def _finish(self) -> Any:
@@ -188,7 +195,7 @@ class SimulatedRun(CrashingRun):
         finally:
             self._note_commits()
 
-    # -- what hits it
+    # -- faults
 
     def _crash_who_is_due(self) -> None:
         super()._crash_who_is_due()
@@ -205,46 +212,51 @@ class SimulatedRun(CrashingRun):
             self._spawn(self._replay_letters("letters replayed by hand while all went on"))
 
     async def _replay_letters(self, path: str) -> None:
-        """As `kedge dead replay` asks for, in the middle of the run, of who is there."""
+        """Replay dead letters during the run, as `kedge dead replay` requests, in the workers that are present."""
         answer = await self.dead(DeadAsk(0, "replay"))
         self._fate.paths[path] += len(answer.names)
         self._fate.by_hand_done(self._loop.time(), answer)
 
     def acked(self) -> int:
-        """How many messages are done, with those of the runs before."""
-        return self._fate.acked + sum(int(one.acked) for worker in self.workers for one in worker.spout_tasks.values())
+        """Return how many messages are done, including those of earlier runs."""
+        return self._fate.acked + sum(
+            int(task.counters.acked) for worker in self.workers for task in worker.spout_tasks.values()
+        )
 
     def _balance(self) -> None:
         for worker in self.workers:
-            for one in worker.spout_tasks.values():
-                if one.emitted != one.acked + one.dead + one.pending:
-                    counts = f"{one.emitted} emitted, {one.acked} acked, {one.dead} dead, {one.pending} pending"
-                    raise Broken(f"spout {one.component!r} does not add up: {counts}")
+            for task in worker.spout_tasks.values():
+                count = task.counters
+                if count.emitted != count.acked + count.dead + task.pending:
+                    counts = f"{count.emitted} emitted, {count.acked} acked, {count.dead} dead, {task.pending} pending"
+                    raise Broken(f"spout {task.component!r} does not add up: {counts}")
         refused, self._fate.refused[:] = [*self._fate.refused], []
         for tup in refused:
             self._check_stale(tup)
 
     def _check_stale(self, tup: Tuple[Any]) -> None:
-        """What is refused must be nobody's (D5). It may be somebody's where it is of several trees, or of inputs that
-        are stale themselves."""
+        """Check that no tree waits for a rejected tuple (D5). A tree may wait for it if it belongs to several trees, or
+        to inputs that are stale themselves."""
         if not tup.others and attempt_of(tup.root) != LAST_ATTEMPT:
-            home = next((one for one in self.workers if one.owner == tup.root >> OWNER_SHIFT), None)
+            home = next((worker for worker in self.workers if worker.owner == tup.root >> OWNER_SHIFT), None)
             if home is not None and tup.root in home.ledger:
                 raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
 
     def _hits(self, strike: Strike) -> bool:
-        """Whether it would hit something now. A worker that is away, or has nothing to do, is waited for."""
+        """Return True if the strike would hit something now. It waits for a worker that is away or has nothing to
+        do."""
         if strike.hazard in (Hazard.DISK_FULL, Hazard.SYNC_FAILS):
             return True
         if strike.hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
-            return any(one.started and self._would_hit(one) for one in self.workers)
+            return any(worker.started and self._would_hit(worker) for worker in self.workers)
         worker = self._struck(strike)
         return worker is not None and worker.started and not worker.life.paused and self._would_hit(worker)
 
     def _struck(self, strike: Strike) -> MortalWorker | None:
-        """The worker that it is meant for; there may be fewer than when it was drawn. None where that is away."""
+        """Return the worker that the strike is for; there may be fewer workers than when it was drawn. None if it is
+        away."""
         number = strike.worker % len(self._plan.workers)
-        return next((one for one in self.workers if one.worker == number), None)
+        return next((worker for worker in self.workers if worker.worker == number), None)
 
     def _strike(self, strike: Strike) -> None:
         fate, now, hazard = self._fate, self._loop.time(), strike.hazard
@@ -290,12 +302,12 @@ class SimulatedRun(CrashingRun):
         self._life.call(super()._spawn, work)  # a replacement that is awaited does not come to a run that was killed
 
     def let_go(self) -> None:
-        """Of a run that was killed, as `MortalWorker.let_go`."""
+        """Release all of a run that was killed, as `MortalWorker.let_go` does."""
         for worker in self._dead:
             if vars(worker):
                 worker.let_go()
 
-    # -- what comes of it
+    # -- effects
 
     def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
         fate = self._fate
@@ -303,7 +315,7 @@ class SimulatedRun(CrashingRun):
         fate.paths["a worker died"] += 1
         if not self.complete:
             fate.paths["a worker died while another was away"] += 1
-        fate.acked += sum(one.acked for one in worker.spout_tasks.values())
+        fate.acked += sum(task.counters.acked for task in worker.spout_tasks.values())
         fate.memory_lost = True
         super()._died(worker, why, killed=killed)
         if fate.random.random() < 0.5:
@@ -313,7 +325,7 @@ class SimulatedRun(CrashingRun):
         self._fate.files.end_process(self._kept[worker.worker].path)
 
     def _stopped(self, worker: MortalWorker) -> None:
-        """A process whose store is broken ends alone, and its successor reads what is there (F18)."""
+        """End a process whose store is broken alone; its successor reads what is there (F18)."""
         if isinstance(worker.broken, StoreBroken):
             self._fate.paths["a store broke"] += 1
             self._doomed.append((worker, "ended, as its store is broken"))
@@ -321,9 +333,11 @@ class SimulatedRun(CrashingRun):
             super()._stopped(worker)
 
     def _session_lost(self, owner: int, why: str) -> None:
-        """As `Fleet._lost`: who has sent it is replaced (A11)."""
+        """Replace the sender of a frame that was lost, as `Fleet._lost` does (A11)."""
         self._fate.paths["a session was lost"] += 1
-        self._doomed.extend((one, "is replaced: a frame was lost") for one in self.workers if one.owner == owner)
+        self._doomed.extend(
+            (worker, "is replaced: a frame was lost") for worker in self.workers if worker.owner == owner
+        )
 
     async def _come(self, number: int, after_s: float) -> None:
         try:
@@ -334,5 +348,5 @@ class SimulatedRun(CrashingRun):
 
 
 def takes(random: Random) -> Callable[[], float]:
-    """How long the disk takes for something."""
+    """Return a function that returns how long the disk takes for an operation."""
     return partial(random.uniform, 0, SYNC_S)

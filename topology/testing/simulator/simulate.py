@@ -1,9 +1,8 @@
-"""`simulate`: a topology on virtual time, through whatever one seed brings, and what it comes to beside a run in which
-nothing goes wrong.
+"""`simulate`: run a topology on virtual time through the faults of one seed, and compare it with a run without faults.
 
-First the topology runs in peace; that says what has to arrive. Then it runs again while workers crash and stand still,
-frames are lost, late and repeated, the disk fails, everything is killed and begins again. In the end all heals, and the
-captured must be the same. Must not know how a fault is brought about, nor any particular topology.
+The run without faults comes first and says what must arrive. Then the topology runs again while workers crash and stand
+still, frames are lost, late and repeated, the disk fails, and everything is killed and begins again. At the end all
+heals, and the captured records must be the same. Must not know how a fault is carried out, nor any particular topology.
 """
 
 import asyncio
@@ -37,25 +36,25 @@ from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import Dead, Watch
 from topology.topology import Topology
 
-RUNS_MAX: Final = 40  # of one simulation: each strike may end one, and a full disk keeps a few from beginning
-HEALS_S: Final = 60.0  # of virtual time after which nothing goes wrong any more
-LIMIT_S: Final = 3_600.0  # of virtual time after which a simulation is taken for one that never ends
-AGAIN_S: Final = 1.0  # before a run is begun again
-BY_HAND: Final = 2  # times that dead letters are replayed by hand while a run goes on; once more between two runs
-TASKS_MAX: Final = 3  # and workers, where they change between two runs
+RUNS_MAX: Final = 40  # runs of one simulation: each strike may end one, and a full disk keeps a few from beginning
+HEALS_S: Final = 60.0  # seconds of virtual time after which no more faults occur
+LIMIT_S: Final = 3_600.0  # seconds of virtual time after which a simulation counts as one that never ends
+AGAIN_S: Final = 1.0  # seconds before a run is started again
+BY_HAND: Final = 2  # replays of dead letters by hand during a run; one more happens between two runs
+TASKS_MAX: Final = 3  # tasks, and workers, if their number changes between two runs
 SHOWN_MAX: Final = 3
 IN_VAIN: Final = "trees timed out when nothing went wrong"  # a path
 
 
 class SimulationFailed(AssertionError):
-    """Something was lost or doubled, or did not complete. The text has the seed, what has hit the run, in order, and
-    what differs."""
+    """Something was lost or doubled, or did not complete. The text has the seed, the faults in their order, and the
+    differences."""
 
 
 @dataclass(frozen=True)
 class SimReport:
-    """What a simulation has seen. `faults` are those that hit something, by their names, `paths` the rare ways that
-    were gone, `told` what happened, in order, in words. `trace` is the same for the same seed.
+    """The result of a simulation. `faults` are those that hit something, by name. `paths` are the rare code paths that
+    were taken. `told` is what happened, in order, in words. `trace` is the same for the same seed.
 
         report = simulate(make, seed=7)
         assert report.messages == len(FAILURES)
@@ -81,21 +80,20 @@ def simulate(
     exact: bool | None = None,
     rescale: bool = False,
 ) -> SimReport:
-    """Runs the topology that `make` gives through the faults of a seed, and compares what its `Captured` have with what
-    they have when nothing goes wrong: every (origin, identity) has to be there, and no other, with the same record.
+    """Run the topology that `make` returns through the faults of a seed, and compare its `Captured` with those of a run
+    without faults. Every (origin, identity) must be there, and no other, with the same record.
 
-    The runtime, its stores and SQLite are the real ones; time, links, disk and the workers' deaths are the seed's. The
-    topology reads `ScriptedSpout`s, or spouts of your own that end and resume at the position that `open` is given.
-    State survives, as do the outputs of a bolt that is not deterministic: what they have put out once has to be the
-    same whenever it comes. Where state is in a worker's memory alone (recovery 'none' and 'replay') and that was lost,
-    what comes from there is compared by identities, unless `exact` says that it has to be the same. `rescale`: when all
-    of it begins again, there is another number of workers, and of tasks of bolts that keep something.
+    The runtime, its stores and SQLite are the real ones. Time, links, disk and the workers' deaths depend on the seed.
+    The topology reads `ScriptedSpout`s, or spouts of your own that end and resume at the position that `open` gets.
+    State survives, and so do the outputs of a bolt that is not deterministic: what it has emitted once must be the same
+    each time. State with recovery 'none' or 'replay' is only in a worker's memory. If such state was lost, its outputs
+    are compared by identities, unless `exact` requires equal records. With `rescale`, each restart of the whole run has
+    another number of workers, and of tasks of bolts that store something.
 
-    A sink with a file or a server is no part of this: nothing of it dies with a simulated worker. Put `Captured` in its
-    place, which holds what an idempotent sink would; for the sink itself there are `run_processes`, and the suite in
-    `topology.testing.sinks`. Dead letters are replayed by hand on the way, and have to die again.
-
-    Raises SimulationFailed, with the seed and all that happened; ValueError for a topology without Captured.
+    Sinks with a file or a server are not supported, because nothing of them dies with a simulated worker. Use
+    `Captured` instead, which holds what an idempotent sink would. To test the sink itself, use `run_processes` and the
+    suite in `topology.testing.sinks`. Dead letters are replayed by hand during the simulation, and must die again.
+    Raises SimulationFailed, with the seed and all that happened. Raises ValueError for a topology without Captured.
 
         @pytest.mark.parametrize("seed", range(50))
         def test_every_alert_arrives_once_whatever_dies(seed):
@@ -105,6 +103,7 @@ def simulate(
                 alerts = topology.bolt("alerts", Detect(), failures.fields("source_ip"), tasks=2)
                 topology.bolt("captured", Captured(), alerts.shuffle())
                 return topology
+
             simulate(make, seed=seed)
     """
     peace = _in_peace(make, workers, seed)
@@ -148,7 +147,7 @@ def _in_peace(make: Callable[[], Topology], workers: int, seed: int) -> Peace:
 async def _lived(
     topology: Topology, fate: Fate, watch: Watch, workers: int, seed: int, rescale: bool
 ) -> tuple[Report, int, float]:
-    """Runs it until it has ended by itself, as often as that takes."""
+    """Run the topology again and again until it has ended by itself."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop.executor_takes = takes(Random(seed))
@@ -192,18 +191,18 @@ async def _lived(
 
 
 def _rescaled(topology: Topology, fate: Fate) -> int:
-    """Gives bolts that keep something another number of tasks; returns the number of workers."""
+    """Give bolts that store something another number of tasks. Return the number of workers."""
     workers = fate.random.randint(1, TASKS_MAX)
-    kept = [one for one in topology.components if one.shape in ("state", "journal")]
-    for one in kept:
-        one.tasks = fate.random.randint(1, TASKS_MAX)
-    tasks = ", ".join(f"{one.tasks} of {one.name!r}" for one in kept)
+    kept = [bolt for bolt in topology.components if bolt.shape in ("state", "journal")]
+    for bolt in kept:
+        bolt.tasks = fate.random.randint(1, TASKS_MAX)
+    tasks = ", ".join(f"{bolt.tasks} of {bolt.name!r}" for bolt in kept)
     fate.tell(asyncio.get_running_loop().time(), f"it begins again with {workers} workers, and as tasks {tasks}")
     return workers
 
 
 async def _one(run: SimulatedRun, life: SimulatedProcess, fate: Fate) -> Report | None:
-    """One run, up to its end; None where it was killed, or could not begin."""
+    """Run one run up to its end. Return None if it was killed, or could not begin."""
     loop = asyncio.get_running_loop()
     finishing = life.task(run.finish())
     killed = asyncio.ensure_future(run.killed.wait())
@@ -228,7 +227,7 @@ async def _one(run: SimulatedRun, life: SimulatedProcess, fate: Fate) -> Report 
 
 
 def _replayed_by_hand(topology: Topology, fate: Fate) -> bool:
-    """Asks for all dead letters to be replayed, as `kedge dead replay` does where no run goes on; False where there are
+    """Request the replay of all dead letters, as `kedge dead replay` does without a run. Return False if there are
     none."""
     try:
         with contextlib.closing(StateDir(STATE_DIR, topology.name, files=fate.files)) as state:
@@ -239,7 +238,7 @@ def _replayed_by_hand(topology: Topology, fate: Fate) -> bool:
     return bool(answer.names)
 
 
-# -- what it comes to
+# -- comparison
 
 
 def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) -> None:
@@ -252,7 +251,8 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
         _check_stable(topology, name, captured, exact)
         if captured.by_record and not exact:
             continue
-        if _letters(wanted) or _letters(got):  # a letter's identity has its name, which no two runs need to have given
+        # a letter's identity includes its name, which may differ between two runs
+        if _letters(wanted) or _letters(got):
             if lacks := _letters(wanted) - _letters(got):
                 raise AssertionError(f"{name!r} lacks the letters of {sorted(lacks)[:SHOWN_MAX]}")
             continue
@@ -264,13 +264,13 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
                 f"{name!r} has {len(more)} that it should not: {more[:SHOWN_MAX]}\n{_why(topology, name)}"
             )
         same = exact and (always or not is_drawn_before(topology, name))
-        if same and (other := [(one, got[key]) for key, one in wanted.items() if got.get(key, one) != one]):
-            found = "; ".join(f"{there} in place of {one}" for one, there in other[:SHOWN_MAX])
+        if same and (other := [(record, got[key]) for key, record in wanted.items() if got.get(key, record) != record]):
+            found = "; ".join(f"{there} in place of {record}" for record, there in other[:SHOWN_MAX])
             raise AssertionError(
                 f"{name!r} has {len(other)} records that are not the same: {found}\n{_why(topology, name)}"
             )
     letters = _kept_letters(fate)
-    if twice := [one for one, count in letters.items() if count > 1]:
+    if twice := [letter for letter, count in letters.items() if count > 1]:
         raise AssertionError(f"there is more than one dead letter of {twice[:SHOWN_MAX]}")
     if (dead := {*letters}) != peace.dead:
         more, less = sorted(dead - peace.dead, key=str), sorted(peace.dead - dead, key=str)
@@ -278,7 +278,7 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
 
 
 def _differing(name: str, peace: Peace, got: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
-    """The records that are missing, and those that are too many; effects of dead messages are neither (A6)."""
+    """Return the missing records and the extra records. Effects of dead messages count as neither (A6)."""
     wanted = peace.captured[name]
     missing = {key: record for key, record in wanted.items() if key not in got}
     more = {key: record for key, record in got.items() if key not in wanted}
@@ -294,42 +294,42 @@ def _differing(name: str, peace: Peace, got: Mapping[Any, Any]) -> tuple[list[An
 
 
 def _check_ways(peace: Peace, watch: Watch, fate: Fate) -> None:
-    """It has come to the right end; not by a way that is there for what nobody has noticed."""
+    """Check that the run reached its result without the paths that exist for unnoticed losses."""
     if not peace.timed_out and (late := timed_out(watch)):
-        raise AssertionError(f"{late} trees timed out: what they waited for was lost, and nobody was told")
+        raise AssertionError(f"{late} trees timed out: what they waited for was lost, and no part noticed")
     if (lost := fate.paths["a session was lost"]) > fate.hits[Hazard.LOST_FRAME]:
         raise AssertionError(f"{lost} sessions were lost, and {fate.hits[Hazard.LOST_FRAME]} frames")
 
 
 def _kept_letters(fate: Fate) -> Counter[tuple[str, Any]]:
-    """Whose dead letters the stores have, spout and id, and how many of each: one, as a letter and the mark that passes
-    its message are one commit (E2)."""
+    """Return the spout and id of each dead letter in the stores, and how many letters it has. There must be one,
+    because a letter and the mark that passes its message are in one commit (E2)."""
     found = Counter[tuple[str, Any]]()
     for name in fate.files.names(STATE_DIR):
         if name.endswith(".db"):
             store = SqliteStore(fate.files, STATE_DIR / name, lives=False)
-            found.update((one.component, one.id) for one in store.letters())
+            found.update((letter.component, letter.id) for letter in store.letters())
             store.close()
     return found
 
 
 def _letters(captured: Mapping[Any, Any]) -> set[tuple[str, str, str]]:
-    """Whose dead letters these are."""
-    letters = [one for one in captured.values() if isinstance(one, DeadLetter)]
-    return {(one.spout, one.partition, one.message_id) for one in letters}
+    """Return the messages of these dead letters."""
+    letters = [record for record in captured.values() if isinstance(record, DeadLetter)]
+    return {(letter.spout, letter.partition, letter.message_id) for letter in letters}
 
 
 def _check_stable(topology: Topology, name: str, captured: Captured[Any], exact: bool) -> None:
-    """What was put out once is the same in all runs, under its identity (D1, D2, B2)."""
+    """Check that an output is the same in all runs, under its identity (D1, D2, B2)."""
     if captured.unstable and ((exact and not captured.by_record) or is_kept_before(topology, name)):
-        firsts = {(one.origin, one.identity): one.record for one in reversed(captured.tuples)}
-        shown = [(firsts[one.origin, one.identity], one.record) for one in captured.unstable[:SHOWN_MAX]]
+        firsts = {(tup.origin, tup.identity): tup.record for tup in reversed(captured.tuples)}
+        shown = [(firsts[tup.origin, tup.identity], tup.record) for tup in captured.unstable[:SHOWN_MAX]]
         raise AssertionError(f"{name!r} got one key with two records: {shown}\n{_why(topology, name)}")
 
 
 def _why(topology: Topology, name: str) -> str:
-    """What to look at where something arrives there that is not a function of the messages."""
-    keeping = {one.name: found for one in above(topology, name) if (found := kept(one))}
+    """Return a hint about components whose outputs are not a function of the messages."""
+    keeping = {component.name: found for component in above(topology, name) if (found := kept(component))}
     if keeping:
         where = ", ".join(f"{bolt!r} (self.{', self.'.join(found)})" for bolt, found in keeping.items())
         return f"a replay changes once more what a bolt keeps in its attributes: {where}; take `state` for it"
@@ -359,6 +359,6 @@ def _reported(
     for name, count in fate.disk.hits.items():
         fate.paths[name] += count
     fate.paths[IN_VAIN] += peace.timed_out
-    faults = {one.name: fate.hits[one] for one in ALL if fate.hits[one]}
+    faults = {hazard.name: fate.hits[hazard] for hazard in ALL if fate.hits[hazard]}
     told, trace = tuple(fate.told), fate.trace.hexdigest()
     return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, told, trace, tuple(watch.dead))

@@ -1,6 +1,6 @@
 """The conformance suite of idempotent sinks, for Kedge's own and for yours.
 
-`SinkSubject` says how a sink is made and read; `check_sink` runs one of `SINK_CHECKS` on it. Must not know pytest.
+`SinkSubject` says how a sink is made and read. `check_sink` runs one of `SINK_CHECKS` on it. Must not know pytest.
 """
 
 from topology.testing.sinks.suite import SINK_CHECKS, SinkItem, SinkSubject, check_sink

@@ -1,5 +1,8 @@
-"""The checks of the conformance suite of sinks: each an async function that takes a subject, and raises AssertionError
-with the promise that is broken. Knows subjects and how a sink is driven; no store, and nothing that runs them."""
+"""The checks of the conformance suite of sinks: each is an async function that takes a subject, and raises
+AssertionError with the broken promise.
+
+Knows subjects and how a sink is driven; no store, and nothing that runs them.
+"""
 
 import asyncio
 import json
@@ -14,9 +17,9 @@ from topology.components import Bolt, Tuple
 from topology.testing.sinks.driver import LeftOut, SinkItem, Told, delivery, feed, give, item, opened, within
 
 COUNT: Final = 300  # items that most checks store: several batches
-KILLED_AFTER: Final = 120  # acks of another process, before it is killed
-SAID_S: Final = 20.0  # until a sink has noticed that its store is away
-CLOSE_S: Final = 8.0  # that `close` may take while the store is away; a run gives it ten
+KILLED_AFTER: Final = 120  # acks of another process before it is killed
+SAID_S: Final = 20.0  # seconds until a sink has noticed that its store is away
+CLOSE_S: Final = 8.0  # seconds that `close` may take while the store is away; a run allows ten
 
 
 class Subject(Protocol):
@@ -43,10 +46,10 @@ def numbers(subject: Subject) -> list[int]:
 
 
 def assert_exact(subject: Subject, count: int = COUNT) -> None:
-    """Each item is one row."""
-    there = Counter(numbers(subject))
-    missing = [number for number in range(1, count + 1) if number not in there]
-    twice = [number for number, times in there.items() if times > 1]
+    """Assert that each item is one row."""
+    stored = Counter(numbers(subject))
+    missing = [number for number in range(1, count + 1) if number not in stored]
+    twice = [number for number, times in stored.items() if times > 1]
     assert not missing, f"these were acked and are not stored: {missing[:10]} ({len(missing)} in all)"
     assert not twice, f"these are stored more than once: {twice[:10]} ({len(twice)} in all)"
 
@@ -57,8 +60,8 @@ def assert_acked(out: Told, count: int, why: str = "what is stored, or known to 
 
 
 def assert_rows(subject: Subject, wanted: list[tuple[int, int]], why: str) -> None:
-    there = sorted(subject.rows())
-    assert there == wanted, f"{why}: (number, revision) should be {wanted}, and are {there}"
+    stored = sorted(subject.rows())
+    assert stored == wanted, f"{why}: (number, revision) should be {wanted}, and are {stored}"
 
 
 async def each_output_is_stored_once_in_its_order_and_acked(subject: Subject) -> None:
@@ -114,13 +117,13 @@ async def c11_nothing_is_acked_before_another_reader_sees_it(subject: Subject) -
 
 async def f46_a_bad_row_fails_alone_and_the_rest_of_its_batch_is_stored(subject: Subject) -> None:
     good = all_items(60)
-    bad = [delivery(one, message=5_000 + place) for place, one in enumerate(subject.bad())]
+    bad = [delivery(record, message=5_000 + place) for place, record in enumerate(subject.bad())]
     mixed = [*good[:20], *bad, *good[20:]]
     async with opened(subject.make()) as sink:
         out = await feed(sink, mixed)
-    acked_bad = [tup.record for tup in out.acked if any(tup is one for one in bad)]
+    acked_bad = [tup.record for tup in out.acked if any(tup is refused for refused in bad)]
     assert not acked_bad, f"acked, and can't be stored as it is: {acked_bad[:3]!r}"
-    failed_good = [(tup.record, why) for tup, why in out.failed if not any(tup is one for one in bad)]
+    failed_good = [(tup.record, why) for tup, why in out.failed if not any(tup is refused for refused in bad)]
     assert not failed_good, f"failed for another row's sake: {failed_good[:3]!r}"
     assert all(why for _, why in out.failed), "a failure says why"
     assert_exact(subject, 60)
@@ -148,13 +151,13 @@ async def close_fails_what_waits_and_does_not_wait_for_a_store_that_is_away(subj
     async with AsyncExitStack() as opened_sink:
         sink = await opened_sink.enter_async_context(opened(subject.make()))
         with subject.away():
-            given = await give(sink, all_items(20), out)
+            waiting = await give(sink, all_items(20), out)
             assert await within(SAID_S, lambda: bool(sink.away)), "`away` does not say why nothing is stored"
             begun = loop.time()
             await opened_sink.aclose()
             took = loop.time() - begun
     assert took < CLOSE_S, f"close took {took:.1f} s"
-    assert all(map(out.is_done, given)), "close leaves no tuple without an ack or a failure"
+    assert all(map(out.is_done, waiting)), "close leaves no tuple without an ack or a failure"
     async with opened(subject.make()) as sink:
         await feed(sink, all_items(20))
     assert_exact(subject, 20)
@@ -172,9 +175,9 @@ async def c10_after_a_lost_answer_the_same_rows_are_there_once(subject: Subject)
 async def two_tasks_that_race_store_each_output_once(subject: Subject) -> None:
     if subject.tasks < 2:
         raise LeftOut("one task writes the store")
-    async with opened(subject.make(), 2, 0) as one, opened(subject.make(), 2, 1) as other:
-        told = await asyncio.gather(feed(one, all_items()), feed(other, reversed(all_items())))
-    for out in told:
+    async with opened(subject.make(), 2, 0) as first, opened(subject.make(), 2, 1) as second:
+        answers = await asyncio.gather(feed(first, all_items()), feed(second, reversed(all_items())))
+    for out in answers:
         assert_acked(out, COUNT)
     assert_exact(subject)
 
@@ -204,8 +207,8 @@ async def f1_what_a_killed_process_has_acked_is_stored_and_the_rest_comes_once(s
         await process.wait()
     acked += [int(line) for line in rest if line.endswith(b"\n")]
     async with opened(subject.make()) as sink:  # recovers
-        there = set(numbers(subject))
-        lost = [number for number in acked if number not in there]
+        stored = set(numbers(subject))
+        lost = [number for number in acked if number not in stored]
         assert not lost, f"acked by a process that was killed, and not stored: {lost[:10]}"
         await feed(sink, all_items(COUNT * 10))
     assert_exact(subject, COUNT * 10)
@@ -220,11 +223,11 @@ async def c6_it_says_for_how_long_it_remembers_and_what_an_ack_stands_for(subjec
 
 
 async def b2_another_content_under_one_identity_is_stored_and_counted(subject: Subject) -> None:
-    one, other = item(1), SinkItem(1, 2, "another", 0.5)
+    first, second = item(1), SinkItem(1, 2, "another", 0.5)
     async with opened(subject.make()) as sink:
-        out = await feed(sink, [delivery(one), delivery(other, message=1)])
+        out = await feed(sink, [delivery(first), delivery(second, message=1)])
         assert_acked(out, 2)
-        await feed(sink, [delivery(one), delivery(other, message=1)])
+        await feed(sink, [delivery(first), delivery(second, message=1)])
         assert getattr(sink, "divergent", 1) == 1, "`divergent` counts it, and its replays are none"
     assert_rows(subject, [(1, 1), (1, 2)], "both contents are stored, each once")
 
@@ -248,7 +251,7 @@ async def c8_the_highest_revision_stays_in_whatever_order_they_come(subject: Sub
                 for place, order in enumerate(orders)
                 for revision in order
             ]
-            for part in [tuples] if together else [[one] for one in tuples]:
+            for part in [tuples] if together else [[tup] for tup in tuples]:
                 out = await feed(sink, part)
                 assert_acked(out, len(part), "a lower revision is acked, as there is nothing to do for it")
         found = {number: revision for number, revision in subject.rows() if number >= start and number < start + 6}

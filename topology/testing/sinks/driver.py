@@ -1,4 +1,4 @@
-"""Drives a sink as the runtime does, and keeps what it was told. Must not know any check of the suite, nor a store."""
+"""Drive a sink as the runtime does, and keep its answers. Must not know any check of the suite, nor a store."""
 
 import asyncio
 import copy
@@ -18,16 +18,16 @@ from topology.runtime.tasks.batch_executor import takes_many
 from topology.runtime.tasks.executor import SLICE_MAX
 
 _WORD: Final = 2**64
-ANSWERED_S: Final = 60.0  # that a sink has, after `flush`, for what it was given
-_LOOK_S: Final = 0.001  # between two looks at whether all is done: what a thread has done sets no event
+ANSWERED_S: Final = 60.0  # seconds that a sink has after `flush` to answer its inputs
+_LOOK_S: Final = 0.001  # seconds between two looks for completion: what a thread has done sets no event
 
 
 class LeftOut(Exception):
-    """A check that this subject has nothing for; the text says what."""
+    """This subject does not support a check; the text says what is missing."""
 
 
 class SinkItem(Record):
-    """What the suite stores."""
+    """A record that the suite stores."""
 
     number: int
     revision: int
@@ -40,17 +40,17 @@ def item(number: int, revision: int = 1, text: str = "") -> SinkItem:
 
 
 def delivery(record: SinkItem, message: int | None = None, subscription: int = 0) -> Tuple[Any]:
-    """A tuple of message `message`, that of its number unless given: with the same identity at each replay, and by each
-    subscription."""
+    """Return a tuple of message `message`, by default the record's number. It has the same identity at each replay, and
+    for each subscription."""
     number = record.number if message is None else message
     origin, identity = (number * 2 + 1) % _WORD, (number * 7919 + 1) % _WORD
     return Tuple(record, origin, identity, 1 + subscription, (), Source("items", "SinkItem", tag=subscription))
 
 
 class Answers:
-    """A collector that keeps acks, in order, and refuses a second one as the runtime does.
+    """A collector that keeps acks, in order, and rejects a second one as the runtime does.
 
-    `on_ack` is called in the moment of an ack: what is not stored then was acked too early.
+    `on_ack` is called at the moment of an ack: what is not stored then was acked too early.
     """
 
     def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
@@ -68,7 +68,8 @@ class Answers:
             self._on_ack(tup)
 
     def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
-        """As the runtime's own has it, which a sink may use: acks each that is not done; returns those that are."""
+        """Ack each tuple that is not done, and return those that are. Sinks may use this method of the runtime's
+        collector."""
         finished = []
         for tup in tuples:
             if self.is_done(tup):
@@ -81,10 +82,10 @@ class Answers:
         self._finish(tup)
 
     def touch(self, tup: Tuple[Any]) -> None:
-        """Held tuples are touched by the runtime as well."""
+        """Do nothing: the runtime touches held tuples too."""
 
     async def drain(self) -> None:
-        """Nothing is below a sink."""
+        """Do nothing: nothing is below a sink."""
 
     def is_done(self, tup: Tuple[Any]) -> bool:
         return id(tup) in self._done
@@ -96,7 +97,7 @@ class Answers:
 
 
 class Told(Answers):
-    """One that keeps fails too, in order."""
+    """A collector that keeps fails too, in order."""
 
     def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
         super().__init__(on_ack)
@@ -108,7 +109,7 @@ class Told(Answers):
 
     @property
     def numbers(self) -> list[int]:
-        """Of what was acked, in that order."""
+        """Return the numbers of the acked items, in that order."""
         return [tup.record.number for tup in self.acked]
 
 
@@ -121,14 +122,14 @@ class _NoNotes:
 
 
 def sink_task(tasks: int = 1, index: int = 0, component: str = "sink") -> Task:
-    """A task on the running loop."""
+    """Return a task on the running loop."""
     clock = LoopClock(asyncio.get_running_loop())
     return Task("conformance", component, index, tasks, clock, Random(index), _NoNotes())
 
 
 @asynccontextmanager
 async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str = "sink") -> AsyncIterator[Any]:
-    """A task's own copy of the sink, opened, and closed at the end, as a run does it."""
+    """Yield a task's own copy of the sink, opened, and close it at the end, as a run does."""
     sink: Any = copy.deepcopy(prototype)
     try:
         await _awaited(sink.open(sink_task(tasks, index, component)))
@@ -138,12 +139,15 @@ async def opened(prototype: Bolt, tasks: int = 1, index: int = 0, component: str
 
 
 async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tuple[Any]]:
-    """Hands the tuples over as a run does: as many as there is room for to `take_inputs`, where the sink has that, else
-    one after the other to `execute`; and waits where it waits for room. Returns them. What the sink raises fails these
-    tuples, as in a run; what the suite itself has to say goes on."""
-    given, rest = [], iter(tuples)
-    while part := [*islice(rest, max(1, min(SLICE_MAX, sink.inputs_room())) if takes_many(sink) else 1)]:
-        given += part
+    """Pass the tuples to the sink as a run does, and return them.
+
+    A sink with `take_inputs` gets as many tuples as it has room for; any other gets them one by one in `execute`. Waits
+    when the sink waits for room. An exception of the sink fails these tuples, as in a run; the suite's own errors are
+    raised.
+    """
+    passed, remaining = [], iter(tuples)
+    while part := [*islice(remaining, max(1, min(SLICE_MAX, sink.inputs_room())) if takes_many(sink) else 1)]:
+        passed += part
         try:
             if takes_many(sink) and sink.inputs_room() > 0:
                 sink.take_inputs(part, out)
@@ -155,23 +159,25 @@ async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tu
             for tup in part:
                 if not out.is_done(tup):
                     out.fail(tup, f"{type(error).__name__}: {error}")
-    return given
+    return passed
 
 
 async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: Told | None = None) -> Told:
-    """Gives the tuples, ends the input, and returns when each was acked or failed."""
+    """Pass the tuples to the sink, end the input, and return after each was acked or failed."""
     out = out or Told()
     await fed(sink, tuples, out)
     return out
 
 
 async def fed(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> None:
-    """As `feed`, for a collector of any kind."""
-    given = await give(sink, tuples, out)
+    """Do as `feed` does, for a collector of any kind."""
+    passed = await give(sink, tuples, out)
     await flush(sink, out)
-    if not await within(ANSWERED_S, lambda: all(map(out.is_done, given))):
-        owed = [tup.record for tup in given if not out.is_done(tup)]
-        text = f"neither acked nor failed {ANSWERED_S:g} s after `flush`: {len(owed)} of {len(given)} tuples, the first"
+    if not await within(ANSWERED_S, lambda: all(map(out.is_done, passed))):
+        owed = [tup.record for tup in passed if not out.is_done(tup)]
+        text = (
+            f"neither acked nor failed {ANSWERED_S:g} s after `flush`: {len(owed)} of {len(passed)} tuples, the first"
+        )
         raise AssertionError(f"{text} is {owed[0]!r}")
 
 
@@ -181,13 +187,13 @@ async def flush(sink: Any, out: "Answers | Collector[Any]") -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition; for how long, the check bounds."""
+    """Wait for a condition. The check bounds the time."""
     while not condition():  # noqa: ASYNC110  # what a thread has done sets no event
         await asyncio.sleep(_LOOK_S)
 
 
 async def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition came true in that time."""
+    """Return True if the condition came true in that time."""
     try:
         async with asyncio.timeout(seconds):
             await until(condition)

@@ -1,8 +1,8 @@
-"""A process of its own that feeds numbered items into a sink, and prints each number as it is acked, to be killed.
+"""A process of its own that feeds numbered items into a sink, prints each number as it is acked, and is killed.
 
     python -m topology.testing.sinks.killed_process MODULE:FUNCTION '["arguments", "as JSON"]' COUNT
 
-The function makes a `SinkSubject`. Run by the conformance suite, which knows no store.
+The function makes a `SinkSubject`. The conformance suite, which knows no store, runs this.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""The conformance suite of idempotent sinks, for Kedge's own and for yours: what each promises, tried on a real store.
+"""The conformance suite of idempotent sinks, for Kedge's own and for yours: it tests each promise on a real store.
 
-A `SinkSubject` says how the sink is made on one fresh store, and how a reader looks into that. Each check takes one:
+A `SinkSubject` says how the sink is made on one fresh store, and how a reader looks into the store. Each check takes
+one:
 
     class MySubject(SinkSubject):
         def __init__(self, path: Path) -> None:
@@ -31,17 +32,17 @@ from topology.testing.sinks.driver import LeftOut, SinkItem
 
 __all__ = ["SINK_CHECKS", "SinkItem", "SinkSubject", "check_sink"]
 
-WITHIN_S: Final = 120.0  # for one check
+WITHIN_S: Final = 120.0  # seconds for one check
 
 SINK_CHECKS: Final = tuple(check.__name__ for check in (*BOTH, *APPEND, *UPSERT))
 
 
 class SinkSubject:
-    """One sink over one fresh store. A subclass defines `make` and `rows`; what else it defines lets more be checked.
+    """One sink over one fresh store. A subclass defines `make` and `rows`; further methods allow more checks.
 
     mode    'append', or 'upsert' by key=("number",) and revision="revision" of `SinkItem`.
     tasks   How many tasks of the sink may write the store at once.
-    ordered Whether rows can be read in the order in which they were given; a database need not have one.
+    ordered True if rows can be read in the order in which they were stored; a database need not have one.
     """
 
     mode: Literal["append", "upsert"] = "append"
@@ -49,17 +50,17 @@ class SinkSubject:
     ordered: bool = True
 
     def make(self) -> Bolt:
-        """A sink on this store, not yet open. It has to write batches of at most 100 tuples, where it writes batches,
-        and to wait at most some milliseconds for them. Called several times."""
+        """Return a sink on this store, not yet open. Called several times. If the sink writes batches, they must be of
+        at most 100 tuples, and it must wait at most some milliseconds for them."""
         raise NotImplementedError
 
     def rows(self) -> Sequence[tuple[int, int]]:
-        """(number, revision) of each `SinkItem` that is stored, in the order of storing where there is one. Reads what
-        is committed, by a connection or descriptor of its own; called while sinks are open, too."""
+        """Return (number, revision) of each stored `SinkItem`, in the order of storing if there is one. Read what is
+        committed, with a connection or descriptor of its own; called also while sinks are open."""
         raise NotImplementedError
 
     def bad(self) -> Sequence[SinkItem]:
-        """Items that this store can't hold; of these no sink here can hold any."""
+        """Return items that this store can't hold. No sink of Kedge can hold any of these."""
         return (
             SinkItem(2**63, 1, "beyond 64 bits", 0.0),
             SinkItem(1_001, 1, "a lone surrogate: \udc80", 0.0),
@@ -67,26 +68,28 @@ class SinkSubject:
         )
 
     def away(self) -> AbstractContextManager[object]:
-        """The store does not answer, or takes nothing, while this is entered. Left out where it is not defined."""
+        """While this is entered, the store does not answer, or accepts nothing. Without it, checks that need it are
+        skipped."""
         raise LeftOut("the subject does not say how its store is away")
 
     def lost_answer(self) -> AbstractContextManager[object]:
-        """While this is entered, the next commit happens, and its answer never comes (C10). Left out as above."""
+        """While this is entered, the next commit happens, and its answer never arrives (C10). May be left out like
+        `away`."""
         raise LeftOut("the subject does not say how an answer is lost")
 
     def elsewhere(self) -> tuple[str, Sequence[Any]]:
-        """How another process makes this subject on the same store: "module:function", and arguments that JSON can
-        carry. Left out as above."""
+        """Return how another process makes this subject on the same store: "module:function", and arguments that JSON
+        can carry. May be left out like `away`."""
         raise LeftOut("the subject can't be made by another process")
 
 
 def check_sink(check: str, subject: SinkSubject) -> str:
-    """Runs one of SINK_CHECKS on a fresh subject. Returns why it was left out, or nothing.
+    """Run one of SINK_CHECKS on a fresh subject. Return why it was skipped, or an empty text.
 
-    Raises AssertionError, whose text is the promise that is broken, that it comes to an end within two minutes
-    included; and whatever the subject raises. Blocks; not to be called from a running loop.
+    Raises AssertionError whose text is the broken promise, also if a check takes more than two minutes, and what the
+    subject raises. Blocks; do not call it from a running loop.
     """
-    found = {one.__name__: one for one in (*BOTH, *APPEND, *UPSERT)}[check]
+    found = {function.__name__: function for function in (*BOTH, *APPEND, *UPSERT)}[check]
     if found in APPEND and subject.mode != "append":
         return "it is about append mode"
     if found in UPSERT and subject.mode != "upsert":

@@ -1,6 +1,6 @@
 """A run in one loop whose workers crash, and are replaced by the rules of the supervisor, on virtual time.
 
-A worker that crashes does nothing more, not even clean up, as after SIGKILL. The others are told in two steps: first
+A worker that crashes does nothing more, not even clean up, as after SIGKILL. The others learn it in two steps: first
 all close their links to it, then all fail what is open (A14). After a back-off a new one begins, with the next
 incarnation; its spouts read again from where the run began. Orders take a moment, drawn by the seed. Must not know
 processes.
@@ -81,6 +81,29 @@ def worker_of(placement: Any, of: int | str) -> int:
     return int(found)
 
 
+class _Changes:
+    """Those that wait for a condition, which is looked at each time something has changed."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in their order, which no set keeps
+
+    async def until(self, condition: Callable[[], bool], check: Callable[[], None]) -> None:
+        """Wait until the condition holds. `check` is called before each wait, and may raise."""
+        while not condition():
+            check()
+            future = asyncio.get_running_loop().create_future()
+            self._waiting[future] = None
+            try:
+                await future
+            finally:
+                del self._waiting[future]
+
+    def changed(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+
 class CrashingRun(EmbeddedRun):
     """As `EmbeddedRun`, with several workers that are `MortalWorker`s, on a `VirtualLoop`. Raises ValueError for a
     crash of a worker that the plan does not have; `finish` raises CrashMissed."""
@@ -90,7 +113,7 @@ class CrashingRun(EmbeddedRun):
     def __init__(self, *args: Any, crashes: Sequence[Crash], watch: Watch, orders: Random, **settings: Any) -> None:
         super().__init__(*args, companions=False, **settings)
         self.drains = False
-        self._left = [(one, worker_of(self._plan.placement, one.worker)) for one in crashes]
+        self._left = [(crash, worker_of(self._plan.placement, crash.worker)) for crash in crashes]
         self._deaths = watch.deaths
         self._watching = watch.workers
         self._orders = orders
@@ -100,7 +123,7 @@ class CrashingRun(EmbeddedRun):
         self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
         self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
         self._told_until: dict[int, float] = {}  # owner → when the order that it was given last arrives
-        self._waiting: dict[asyncio.Future[None], None] = {}  # in their order, which no set keeps
+        self._changes = _Changes()
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failed: KedgeError | None = None
         self._over = asyncio.Event()
@@ -122,8 +145,8 @@ class CrashingRun(EmbeddedRun):
         return MortalWorkers(self._plan, self)
 
     def _join(self) -> None:
-        for one in self.workers:
-            one.join({other.worker: other.owner for other in self.workers if other is not one})
+        for worker in self.workers:
+            worker.join({other.worker: other.owner for other in self.workers if other is not worker})
 
     def snapshot(self) -> Snapshot | None:
         return replace(self._totals(), limit=self._watch.text) if self._built else None
@@ -175,34 +198,25 @@ class CrashingRun(EmbeddedRun):
             restarts=self._restarts.total,
         )
 
-    # -- who is there (`mortal.Herd`)
+    # -- who is there (`mortal_worker.Herd`)
 
     @property
     def complete(self) -> bool:
         return len(self.workers) == len(self._plan.workers) and all(worker.started for worker in self.workers)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
+        def check() -> None:
             if self._failed is not None and self.drains:
                 raise self._failed  # there is nothing to wait for
-            future = asyncio.get_running_loop().create_future()
-            self._waiting[future] = None
-            try:
-                await future
-            finally:
-                del self._waiting[future]
 
-    def _changed(self) -> None:
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
+        await self._changes.until(condition, check)
 
     def _attend(self, worker: MortalWorker) -> None:
         """Takes note when its sources have ended, and when it ends the run."""
 
         async def sources_ended() -> None:
             await worker.sources_ended.wait()
-            self._changed()
+            self._changes.changed()
 
         async def stopping() -> None:
             await worker.stopping.wait()
@@ -226,12 +240,12 @@ class CrashingRun(EmbeddedRun):
     # -- going
 
     def _crash_who_is_due(self) -> None:
-        """Called between two turns of the loop, when nobody is under way."""
-        for worker in [one for one in self.workers if one.life.ending]:
+        """Kill the workers that are due. Called between two turns of the loop, when none of them runs."""
+        for worker in [worker for worker in self.workers if worker.life.ending]:
             self._died(worker, "ended by itself", killed=False)
         for due in [*self._left]:
             crash, number = due
-            worker = next((one for one in self.workers if one.worker == number and one.started), None)
+            worker = next((other for other in self.workers if other.worker == number and other.started), None)
             if worker is None or self._loop.time() - self._begun < crash.at_s or not self._would_hit(worker):
                 continue
             if not crash.acked or self._totals().total("acked") >= crash.acked:
@@ -239,21 +253,21 @@ class CrashingRun(EmbeddedRun):
                 self._died(worker, "crashed")
 
     def _would_hit(self, worker: MortalWorker) -> bool:
-        """Whether its death loses something: messages that it has read, inputs, acks that have not left yet, or frames
-        that are on their way to it or from it while messages are pending."""
+        """Return whether its death loses something: messages that it has read, inputs, acks that have not left yet, or
+        frames that are on their way to it or from it while messages are pending."""
         mine = worker.status()
         if mine.pending or mine.busy or (mine.waits and worker.peers.linked):
             return True
-        others = [one.status() for one in self.workers if one is not worker]
+        others = [other.status() for other in self.workers if other is not worker]
         frames = any(
             sender.sent.get(receiver.worker, 0) > receiver.received.get(sender.worker, 0)
             for other in others
             for sender, receiver in ((mine, other), (other, mine))
         )
-        return frames and any(one.pending for one in others)
+        return frames and any(other.pending for other in others)
 
     def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
-        """As `fleet.Fleet` does it: what it was and had is gone; the others part from it, then fail what is open."""
+        """End its life, as `supervisor.fleet.Fleet` does: the others part from it, then fail what is open."""
         now = self._loop.time()
         at_s = now - self._begun
         self._counts.take(worker.worker, worker.snapshot(), at_s)
@@ -272,22 +286,22 @@ class CrashingRun(EmbeddedRun):
         self._killed[worker.worker] = killed
         for earlier in self._partings.values():
             earlier.left(worker.owner)
-        others = [one.owner for one in self.workers]
+        others = [other.owner for other in self.workers]
         if others:
             fail = partial(self._fail, Fallen(worker.owner, killed, worker.started), f"worker {worker.worker} {why}")
             self._partings[worker.owner] = parting = Parting(others, fail)
-            for one in self.workers:
-                self._tell(one, partial(self._part, one, worker.owner))
+            for other in self.workers:
+                self._tell(other, partial(self._part, other, worker.owner))
             self._loop.call_later(PART_S, parting.overdue)
         self._again(worker.worker, why)
-        self._changed()
+        self._changes.changed()
 
     def _let_go(self, worker: MortalWorker, store: Store) -> None:
         """A process that ends lets go of its file."""
         store.close()
 
     def _may_try(self) -> bool:
-        return self.complete and all(one.over for one in self._partings.values())
+        return self.complete and all(parting.over for parting in self._partings.values())
 
     async def _look_at_turns(self) -> None:
         while True:
@@ -295,7 +309,7 @@ class CrashingRun(EmbeddedRun):
             self._turns.look()
 
     def _grant(self, owner: int) -> None:
-        worker = next(one for one in self.workers if one.owner == owner)
+        worker = next(other for other in self.workers if other.owner == owner)
         self._tell(worker, partial(worker.life.call, worker.trials.turns.granted))
 
     def _part(self, one: MortalWorker, owner: int) -> None:
@@ -306,9 +320,9 @@ class CrashingRun(EmbeddedRun):
         self._partings[dead].parted(owner)
 
     def _fail(self, fallen: Fallen, why: str, besides: int) -> None:
-        for one in self.workers:
-            if one.owner != besides:
-                self._tell(one, partial(one.fail_for, why, lambda left: None, fallen))
+        for worker in self.workers:
+            if worker.owner != besides:
+                self._tell(worker, partial(worker.fail_for, why, lambda left: None, fallen))
 
     def _tell(self, worker: MortalWorker, order: Callable[[], Any]) -> None:
         """Has the order arrive a little later, after those that were given before."""
@@ -319,7 +333,7 @@ class CrashingRun(EmbeddedRun):
             if not self._closing:  # at the end the dead are buried
                 worker.life.reach(order)
 
-        self._loop.call_at(at, arrives, context=self._outside)  # of nobody: a worker that dies takes no order with it
+        self._loop.call_at(at, arrives, context=self._outside)  # of no worker: one that dies takes no order with it
 
     def _takes_s(self) -> float:
         return self._orders.uniform(0, ORDER_S)
@@ -364,10 +378,10 @@ class CrashingRun(EmbeddedRun):
         if self._closing or worker.started or worker.life.over:
             return
         if self.drains:
-            worker.drain()  # what it reads now, nobody would wait for
+            worker.drain()  # the run would not wait for what it reads now
         else:
             self._counts.resumed(worker.worker)
         worker.start(killed=self._killed.get(worker.worker, True))
         self._attend(worker)
-        self._changed()
+        self._changes.changed()
         self._turns.begun()

@@ -1,6 +1,6 @@
 """A virtual-time event loop: minutes of timers in milliseconds of work, and the same run for the same seed.
 
-Waiting moves a clock instead of sleeping. With a seed the callbacks that are ready together run in a shuffled order, as
+Waiting moves a clock instead of sleeping. With a seed, callbacks that are ready together run in a shuffled order, as
 they might on another day. There are no sockets, signals or threads here. Must not know topologies.
 """
 
@@ -24,38 +24,40 @@ from topology.testing.virtual_time.process import SimulatedProcess, life_of
 
 T = TypeVar("T")
 
-START: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when virtual time begins, unless told
-LIMIT_S: Final = 600.0  # virtual seconds after which a run that has not ended is taken for one that never will
-TURNS_MAX: Final = 1_000_000  # turns of the loop at one moment; more, and something waits by spinning
-RESOLUTION_S: Final = 1e-9  # timers nearer than this are due together
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)  # the default beginning of virtual time
+LIMIT_S: Final = 600.0  # virtual seconds after which an unfinished run counts as one that never ends
+TURNS_MAX: Final = 1_000_000  # turns of the loop at one moment; with more, something waits by spinning
+RESOLUTION_S: Final = 1e-9  # seconds: timers nearer than this are due together
 
 _graves: Final[list[Any]] = []  # tasks and generators of lives that are over: as garbage they would run their `finally`
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set, so nothing can ever happen; the text names who waits, and where."""
+    """Nothing is ready and no timer is set, so nothing can ever happen. The text names the waiting tasks and their
+    places."""
 
 
 class VirtualTimeLimit(RuntimeError):
-    """The run was still going when its virtual time was over; the text names who waits, and where."""
+    """The run did not end within its virtual time. The text names the waiting tasks and their places."""
 
 
 class Unhandled(RuntimeError):
-    """A callback or a task of the run raised what nobody took note of. `contexts` is what asyncio tells of each."""
+    """A callback or a task of the run raised an error that was not handled. `contexts` is what asyncio reports about
+    each."""
 
     def __init__(self, contexts: list[dict[str, Any]]) -> None:
         self.contexts = contexts
-        super().__init__("; ".join(f"{one.get('message')}: {one.get('exception')!r}" for one in contexts))
+        super().__init__("; ".join(f"{context.get('message')}: {context.get('exception')!r}" for context in contexts))
 
 
 def run_virtual(
     coroutine: Coroutine[Any, Any, T], *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S
 ) -> T:
-    """Runs a coroutine on a new virtual-time loop and returns its result. Not to be called from a running loop.
+    """Run a coroutine on a new virtual-time loop and return its result. Do not call it from a running loop.
 
-    `seed` shuffles what is ready together; None leaves asyncio's own order. `start` is the loop's UTC time at its
-    beginning. Raises what the coroutine raises; Deadlock; VirtualTimeLimit after `limit_s` virtual seconds; Unhandled
-    where it hid an error.
+    `seed` shuffles what is ready together; None keeps asyncio's own order. `start` is the loop's UTC time at its
+    beginning. Raises what the coroutine raises, Deadlock, VirtualTimeLimit after `limit_s` virtual seconds, and
+    Unhandled if the coroutine hid an error.
 
         assert run_virtual(asyncio.sleep(60, "a minute later")) == "a minute later"
     """
@@ -73,10 +75,10 @@ def run_virtual(
 
 
 def spend(seconds: float) -> None:
-    """Lets time pass without yielding, as code does that computes or blocks; only within a virtual-time loop.
+    """Let time pass without yielding, like code that computes or blocks; only within a virtual-time loop.
 
     def process(self, frame: Frame) -> None:
-        spend(0.2)  # of CPU, which the loop stands still for
+        spend(0.2)  # of CPU, during which the loop stands still
     """
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop), "time is spent like this only on a virtual-time loop"
@@ -84,11 +86,11 @@ def spend(seconds: float) -> None:
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """An asyncio loop on virtual time. `time()` begins at 0; `utc()` is the wall clock that goes with it.
+    """An asyncio loop on virtual time. `time()` begins at 0; `utc()` is the matching wall clock.
 
-    What asyncio promises holds: callbacks of one future, plain callbacks, and timers run in their order. Only whose
-    turn it is among tasks, futures and those two is shuffled. Executors run their function in this thread: at once, or,
-    where `executor_takes` says how many seconds a call takes, at some moment of that time.
+    asyncio's promises hold: callbacks of one future, plain callbacks, and timers run in their order. Only the order of
+    turns among tasks, futures and those two is shuffled. Executors run their function in this thread: at once, or, if
+    `executor_takes` returns the seconds that a call takes, at some moment within that time.
     """
 
     def __init__(self, *, seed: int | None = 0, start: datetime = START, limit_s: float = LIMIT_S) -> None:
@@ -100,15 +102,15 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._limit_s = limit_s
         self._random = None if seed is None else Random(seed)
         self._selector = _Selector(self)
-        self.between_turns: Callable[[], None] | None = None  # called before each turn, when nothing is under way
+        self.between_turns: Callable[[], None] | None = None  # called before each turn, when nothing is running
         self.executor_takes: Callable[[], float] | None = None  # None: no time
-        self._free_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # executor → when it is done with all it has
+        # executor → when it has finished all its work
+        self._free_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         self._numbers = count()
-        self._killed = False  # whether a life has ended
+        self._killed = False  # True if a life has ended
         self._paused: dict[SimulatedProcess, list[asyncio.Handle]] = {}  # what was due meanwhile
-        self._begun: WeakKeyDictionary[Any, SimulatedProcess] = (
-            WeakKeyDictionary()
-        )  # tasks and generators that a life has begun
+        # Tasks and generators that a life has begun.
+        self._begun: WeakKeyDictionary[Any, SimulatedProcess] = WeakKeyDictionary()
         self._asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         self._clock_resolution = RESOLUTION_S
         self._ready: deque[asyncio.Handle]
@@ -119,11 +121,11 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self._now
 
     def utc(self) -> datetime:
-        """The virtual wall clock."""
+        """Return the virtual wall clock."""
         return self._start + timedelta(seconds=self._now)
 
     def pass_time(self, seconds: float) -> None:
-        """Moves the clock. Raises VirtualTimeLimit beyond the limit."""
+        """Move the clock. Raises VirtualTimeLimit beyond the limit."""
         self._now += seconds
         self._turns = 0
         if self._now > self._limit_s:
@@ -133,7 +135,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # asyncio's own signature says more than callers use
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Calls the function here, one after the other for one executor. See `executor_takes`."""
+        """Call the function here; one after the other for one executor. See `executor_takes`."""
         future: asyncio.Future[T] = self.create_future()
         outcome: list[Callable[[], None]] = []
 
@@ -166,7 +168,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def end(self) -> None:
-        """Cancels what is left and closes the loop. A task that will not end is given up."""
+        """Cancel what is left and close the loop. A task that does not end is abandoned."""
         with suppress(Deadlock, VirtualTimeLimit, RecursionError):
             self._limit_s = self._now + LIMIT_S
             left = self._living()
@@ -175,32 +177,34 @@ class VirtualLoop(base_events.BaseEventLoop):
             if left:
                 self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             self.run_until_complete(self.shutdown_asyncgens())
-        self.unhandled = []  # who is given up here would complain when collected
+        self.unhandled = []  # abandoned tasks would complain when collected
         self.set_exception_handler(lambda loop, context: None)
         self.close()
 
     def kill(self, life: SimulatedProcess) -> None:
-        """Ends a life as SIGKILL does: no callback, timer, task or generator of it runs again, not even to clean up.
-        Called from `between_turns`. What it has opened, files and threads say, stays open."""
+        """End a life as SIGKILL does: no callback, timer, task or generator of it runs again, not even to clean up.
+
+        Call it from `between_turns`. What the life has opened, for example files and threads, stays open.
+        """
         life.over = self._killed = True
         self._paused.pop(life, None)
-        dead = [one for one, begun in self._begun.items() if begun is life]
+        dead = [item for item, begun in self._begun.items() if begun is life]
         self._asyncgens.difference_update(dead)
         if not _graves:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(_graves))  # kept at Python's end too, which empties modules
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(_graves))  # kept at Python's end too, when modules are emptied
         _graves.extend(dead)
-        for one in dead:
-            if isinstance(one, asyncio.Task):
-                _close_unbegun(one.get_coro())
+        for begun in dead:
+            if isinstance(begun, asyncio.Task):
+                _close_unbegun(begun.get_coro())
 
     def pause(self, life: SimulatedProcess) -> None:
-        """Has a life stand still, as SIGSTOP does a process: what becomes due of it waits for `wake`. Called from
+        """Make a life stand still, as SIGSTOP does: what becomes due in it waits for `wake`. Call it from
         `between_turns`."""
         life.paused = True
         self._paused[life] = []
 
     def wake(self, life: SimulatedProcess) -> None:
-        """It goes on: what was due meanwhile is so now. Does nothing for a life that is over."""
+        """Let a life continue: what was due meanwhile is due now. Does nothing for a life that is over."""
         life.paused = False
         self._ready.extend(self._paused.pop(life, []))
         for call in life.waiting:
@@ -223,7 +227,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         over = {task for task, life in self._begun.items() if life.over}
         return asyncio.all_tasks(self) - over
 
-    # -- what BaseEventLoop leaves to its subclasses
+    # -- methods that BaseEventLoop leaves to subclasses
 
     def _asyncgen_firstiter_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
         super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
@@ -231,28 +235,28 @@ class VirtualLoop(base_events.BaseEventLoop):
             self._begun[agen] = life
 
     def _process_events(self, event_list: object) -> None:
-        """Called once a turn, before what is ready runs: adds the timers that are due, and shuffles."""
+        """Add the timers that are due, and shuffle. Called once per turn, before what is ready runs."""
         if self.between_turns is not None:
             self.between_turns()
         due = self._now + RESOLUTION_S
         while self._scheduled and self._scheduled[0].when() < due:
             handle = heapq.heappop(self._scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
-            self._now = max(self._now, handle.when())  # so that nobody is woken before the time that it asked for
+            self._now = max(self._now, handle.when())  # so that no task is woken before the time that it asked for
             self._ready.append(handle)
         if self._killed or self._paused:
             ready = [(life_of(handle._context), handle) for handle in self._ready]  # type: ignore[attr-defined]
             self._ready.clear()
-            for life, one in ready:
+            for life, ready_handle in ready:
                 if life is None or not (life.over or life.paused):
-                    self._ready.append(one)
+                    self._ready.append(ready_handle)
                 elif not life.over:
-                    self._paused[life].append(one)
+                    self._paused[life].append(ready_handle)
         if self._random is not None and len(self._ready) > 1:
             self._shuffle(self._random)
 
     def _shuffle(self, random: Random) -> None:
-        """Deals the ready handles out in a random order in which those of one group keep theirs."""
+        """Put the ready handles in a random order in which those of one group keep theirs."""
         groups: dict[Any, deque[asyncio.Handle]] = defaultdict(deque)
         turns = []
         for handle in self._ready:
@@ -263,7 +267,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._ready.extend(groups[group].popleft() for group in turns)
 
     def _write_to_self(self) -> None:
-        """Wakes the selector of a real loop."""
+        """Do nothing: a real loop would wake its selector."""
 
     def _wait(self, timeout: float | None) -> None:
         if timeout is None:
@@ -277,7 +281,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def _who_waits(self) -> str:
         lines = []
-        for task in sorted(self._living(), key=lambda one: one.get_name()):
+        for task in sorted(self._living(), key=lambda task: task.get_name()):
             frames = task.get_stack(limit=None)
             where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its beginning"
             lines.append(f"  {task.get_name()} waits at {where}")
@@ -285,7 +289,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
 
 class _Future(asyncio.Future[Any]):
-    """In a set it stands where its number says, and not where its address does, which depends on what ran before."""
+    """A future whose place in a set depends on its number, not on its address, which depends on what ran before."""
 
     def __init__(self, number: int, **settings: Any) -> None:
         self._number = number
@@ -296,10 +300,10 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Task(asyncio.Task[Any]):
-    """As `_Future`."""
+    """A task with the same rule as `_Future`."""
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **settings: Any) -> None:
-        self._number = number  # before it is begun, as asyncio keeps it in a set then
+        self._number = number  # before it is begun, because asyncio then keeps it in a set
         super().__init__(coro, **settings)
 
     def __hash__(self) -> int:
@@ -307,7 +311,7 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Selector:
-    """Stands where a real loop asks the system to wait."""
+    """Takes the place of the system's wait in a real loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -318,8 +322,8 @@ class _Selector:
 
 
 def _group(handle: asyncio.Handle) -> Any:
-    """Handles of one group keep their order: a future's callbacks, timers, and plain callbacks. A task's next step is
-    a group of its own: there is never more than one."""
+    """Return the group of a handle. Handles of one group keep their order: a future's callbacks, timers, and plain
+    callbacks. A task's next step is a group of its own: there is never more than one."""
     if isinstance(handle, asyncio.TimerHandle):
         return "timer"
     callback, args = handle._callback, handle._args  # type: ignore[attr-defined]
@@ -330,12 +334,12 @@ def _group(handle: asyncio.Handle) -> Any:
 
 
 def _close_unbegun(coroutine: Any) -> None:
-    """Closes a coroutine that has not begun, and those that it was given: nothing of them runs by that, and Python says
-    of none, when it ends, that it "was never awaited"."""
+    """Close a coroutine that has not begun, and its coroutine arguments. None of their code runs, and Python does not
+    report at its end that one "was never awaited"."""
     if not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED:
         return
-    for given in inspect.getcoroutinelocals(coroutine).values():
-        _close_unbegun(given)
+    for argument in inspect.getcoroutinelocals(coroutine).values():
+        _close_unbegun(argument)
     coroutine.close()
 
 

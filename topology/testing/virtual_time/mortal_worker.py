@@ -1,7 +1,7 @@
-"""Workers that can die in the middle of a run, and the end of a run as it is seen over them (`ending.Crew`).
+"""Workers that can die in the middle of a run, and the end of a run over such workers (`completion.Workers`).
 
-A worker is a life on the virtual-time loop: what it does ends with it. Must not know when one dies, nor what
-comes then.
+A worker is a life on the virtual-time loop: all that it does ends with it. Must not know when a worker dies, nor what
+happens then.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 class MortalWorker(WatchedWorker):
-    """Everything that is called from outside runs within its life. `gone` is set once that is over; who waits for what
-    a worker does has to wait for `gone` beside it."""
+    """A worker whose calls from outside all run within its life. `gone` is set once the life is over. Code that waits
+    for the worker must wait for `gone` too."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.life = SimulatedProcess()
@@ -33,18 +33,19 @@ class MortalWorker(WatchedWorker):
         self.life.call(super().__init__, *args, **settings)
 
     def received(self, frame: Frame) -> None:
-        """A frame has come over a link."""
+        """Handle a frame that came over a link."""
         self.life.reach(lambda: self.life.call(self.peers.received, frame))
 
     def join(self, peers: Mapping[int, int]) -> None:
-        """Begins sessions with workers, each under its owner; tells `peers.on_linked` once they have welcomed it."""
+        """Begin sessions with workers, each under its owner. `peers.on_linked` is called once they have welcomed this
+        worker."""
         for worker, owner in peers.items():
             self.life.call(self.peers.join, worker, owner, "")
         if not peers:
             self.peers.on_linked()
 
     def part(self, owner: int) -> None:
-        """Closes the link to an owner that is dead."""
+        """Close the link to a dead owner."""
         self.life.call(self.peers.gone, owner)
 
     async def open(self) -> None:
@@ -61,12 +62,12 @@ class MortalWorker(WatchedWorker):
         return self.life.call(super().fail_for, why, told, fallen)
 
     async def flush_component(self, name: str) -> None:
-        """Returns when that is done, or its life is over: a replacement has not had the inputs."""
+        """Return when the flush is done, or the life is over: a replacement has not had the inputs."""
         if not self.life.over:
             await self._while_alive(super().flush_component(name))
 
     async def _while_alive(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What it comes to within its life; None where that is over before."""
+        """Return the result within this life, or None if the life ends first."""
         working, gone = self.life.task(work), asyncio.ensure_future(self.gone.wait())
         try:
             await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,8 +90,9 @@ class MortalWorker(WatchedWorker):
         await self.life.task(super().close())
 
     def let_go(self) -> None:
-        """Lets go of all that it had. For one whose life and run are over: its frames are kept for good, or they would
-        clean up (`VirtualLoop.kill`), and from them hangs the whole run, with all that was sent and captured."""
+        """Release all that a worker had, after its life and run are over. Its frames are kept for good, because
+        otherwise they would clean up (`VirtualLoop.kill`). They refer to the whole run, with all that was sent and
+        captured."""
         for part in (
             *self.executors.values(),
             *self.spout_tasks.values(),
@@ -107,19 +109,19 @@ class Herd(Protocol):
     """A run whose workers may be away."""
 
     workers: list[Any]  # those that live
-    drains: bool  # whether replacements read nothing any more
+    drains: bool  # True if replacements read nothing any more
 
     @property
     def complete(self) -> bool:
-        """Whether all workers of the plan live and have started."""
+        """Return True if all workers of the plan live and have started."""
         ...
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Returns once this holds; asked again whenever something has become of a worker."""
+        """Return once the condition holds. It is evaluated again when anything happens to a worker."""
 
 
 class MortalWorkers:
-    """As `crew.WorkerCrew`: waits for workers that are away, and for sources that a replacement reads again."""
+    """Waits, as `queries.WorkerQueries` does, for workers that are away and for sources that a replacement re-reads."""
 
     def __init__(self, plan: Plan, herd: Herd) -> None:
         self.plan = plan
@@ -129,7 +131,7 @@ class MortalWorkers:
         await self._herd.until(self._sources_ended)
 
     def _sources_ended(self) -> bool:
-        return self._herd.complete and all(one.sources_ended.is_set() for one in self._herd.workers)
+        return self._herd.complete and all(worker.sources_ended.is_set() for worker in self._herd.workers)
 
     async def probe(self) -> list[WorkerStatus]:
         herd = self._herd

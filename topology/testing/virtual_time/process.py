@@ -1,6 +1,6 @@
-"""A life: what one process is, where several workers share a virtual-time loop. It can be ended as SIGKILL ends one.
+"""A life: the equivalent of a process, if several workers share a virtual-time loop. It can be ended as by SIGKILL.
 
-All that a life begins, and what that begins in turn, carries it in its context. Must not know workers or loops.
+All that a life begins, directly or indirectly, carries the life in its context. Must not know workers or loops.
 """
 
 import asyncio
@@ -16,46 +16,47 @@ _LIFE: Final[ContextVar["SimulatedProcess | None"]] = ContextVar("kedge_life", d
 
 
 class SimulatedProcess:
-    """`over` is set by `VirtualLoop.kill`, and never taken back; `ending` by code of its own that has crashed; `paused`
-    by the loop's `pause`, until its `wake`."""
+    """One life. `VirtualLoop.kill` sets `over` for good. User code that crashes sets `ending`. `paused` is set by the
+    loop's `pause`, until its `wake`."""
 
     def __init__(self) -> None:
         self.over = False
         self.ending = False
         self.paused = False
-        self.waiting: list[Callable[[], object]] = []  # what has come from outside while it was paused
+        self.waiting: list[Callable[[], object]] = []  # calls from outside that came while it was paused
         self._context = copy_context()
         self._context.run(_LIFE.set, self)
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls a function within this life: timers, callbacks and tasks that it begins end with it."""
-        return self._context.copy().run(function, *args, **kwargs)  # a copy: a context is not entered twice
+        """Call a function within this life: its timers, callbacks and tasks end with the life."""
+        return self._context.copy().run(function, *args, **kwargs)  # a copy, because a context can't be entered twice
 
     def reach(self, call: Callable[[], object]) -> None:
-        """Calls something that comes to this life from outside, now, or once it is awake; never where it is over."""
+        """Call something from outside in this life, now or once it is awake. Does nothing if the life is over."""
         if self.paused:
             self.waiting.append(partial(self.reach, call))
         elif not self.over:
             call()
 
     def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begins a task within this life. Once that is over, the task never ends: wait for something beside it."""
+        """Begin a task within this life. If the life ends, the task never ends, so wait for something else too."""
         return asyncio.get_running_loop().create_task(work, context=self._context.copy())
 
 
 def life_of(context: Context | None = None) -> SimulatedProcess | None:
-    """The life that a context belongs to, the current one unless given; None where it is nobody's."""
+    """Return the life that a context belongs to, by default the current context. None if it belongs to no life."""
     return _LIFE.get() if context is None else context.get(_LIFE)
 
 
 class Crashed(BaseException):
-    """What `crash_here` ends user code with. Nobody is told of it: the worker that it is raised in is dead."""
+    """The exception with which `crash_here` ends user code. It is not reported, because its worker is dead."""
 
 
 def crash_here() -> NoReturn:
-    """Ends the worker whose code calls this, as os._exit does, or a segmentation fault: for user code that takes its
-    worker down, in a run with `crashes`, or with `may_crash`. Nothing that this worker does in the same turn of the
-    loop leaves it. Raises RuntimeError anywhere else.
+    """End the worker whose code calls this, as os._exit or a segmentation fault does.
+
+    Use it for user code that takes its worker down, in a run with `crashes` or with `may_crash`. Nothing that this
+    worker does in the same turn of the loop leaves it. Raises RuntimeError anywhere else.
 
         def process(self, frame: Frame) -> None:
             if frame.number == 7:

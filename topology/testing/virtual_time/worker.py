@@ -1,4 +1,5 @@
-"""The worker of the test kit: the real one, which checks every record, remembers failures, and can repeat every input.
+"""The worker of the test kit: the real one, which also checks every record, remembers failures, and can repeat every
+input.
 
 Must not know scripts, captures or virtual time.
 """
@@ -25,12 +26,12 @@ from topology.testing.virtual_time.process import Crashed
 
 @dataclass(frozen=True)
 class Dead:
-    """A message that ended dead: its spout, its id there, its record, and its last failure, after which nobody
-    replays it.
+    """A message that ended dead: its spout, its id there, its record, and its last failure, after which it is not
+    replayed.
 
         watch = Watch()
         run_topology(build(alerts), watch=watch)
-        assert [one.id for one in watch.dead] == [7]
+        assert [message.id for message in watch.dead] == [7]
     """
 
     spout: str
@@ -41,8 +42,8 @@ class Dead:
 
 @dataclass(frozen=True)
 class Death:
-    """A worker that has crashed: when, in seconds of the run, and where everything was that was not done, in a
-    sentence for people.
+    """A worker that has crashed: when, in seconds of the run, and where all unfinished messages were, in a sentence for
+    people.
 
         assert [death.worker for death in watch.deaths] == [1]
     """
@@ -57,8 +58,8 @@ class Death:
 
 @dataclass
 class Watch:
-    """What is to be known of a run beside its report, filled in while it goes on: messages that ended dead, all
-    failures, deaths of workers, and in the end what bolts have kept as state.
+    """Facts about a run in addition to its report, filled in while it runs: dead messages, all failures, deaths of
+    workers, and at the end the state of bolts.
 
         watch = Watch()
         run_topology(build(alerts), watch=watch)
@@ -72,13 +73,15 @@ class Watch:
     before: Callable[[Worker], None] = lambda worker: None  # called when everything is open and nothing has begun
 
     def executor(self, component: str, task: int = 0) -> Executor:
-        """The executor of one bolt task."""
-        return next(one.executors[component, task] for one in self.workers if (component, task) in one.executors)
+        """Return the executor of one bolt task."""
+        return next(
+            worker.executors[component, task] for worker in self.workers if (component, task) in worker.executors
+        )
 
     def state(self, component: str) -> Mapping[bytes, Any]:
-        """The state that the tasks of a bolt keep, by the byte form of its key."""
-        tasks = [one for worker in self.workers for one in worker.tasks_of(component)]
-        return {key: value for one in tasks for key, value in _values(one)}
+        """Return the state of a bolt's tasks, by the byte form of its key."""
+        tasks = [task for worker in self.workers for task in worker.tasks_of(component)]
+        return {key: value for task in tasks for key, value in _values(task)}
 
 
 def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
@@ -91,7 +94,7 @@ def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
 
 
 class WatchedReporter(Reporter):
-    """Tells what the real one tells, and remembers it."""
+    """Logs what the real reporter logs, and remembers it."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -109,10 +112,11 @@ class WatchedReporter(Reporter):
 
 
 class WatchedWorker(Worker):
-    """`replay_all`: each message is replayed once more after all of it was done, as if the last ack had been lost.
+    """A worker for tests. `replay_all` replays each message once more after all of it was done, as if the last ack was
+    lost.
 
-    `seed`: that of which tasks work in the turn of the one that feeds them, and which at a turn of their own, so that
-    the loop shuffles them, and of whether commits are made on the loop; None: all do as in a run.
+    `seed` decides which tasks work in the turn of the task that feeds them, and which at a turn of their own, so that
+    the loop shuffles them. It also decides if commits are made on the loop. With None, all of this is as in a real run.
     """
 
     outbox_kind = CheckedOutbox
@@ -126,26 +130,28 @@ class WatchedWorker(Worker):
         self._watch = watch
         self._replay_all = replay_all
         self._seed = seed
-        self._repeated: dict[int, Pending] = {}  # messages that are under way for the second time
+        self._repeated: dict[int, Pending] = {}  # messages that are in flight for the second time
 
     def start(self, *, killed: bool = False) -> None:
         if self._seed is not None:
             random = Random(self._seed)
             for executor in self.executors.values():
                 executor.hand_on = random.random() < 0.5
-            self.group_commit.here &= random.random() < 0.5
+            self.group_commit.inline_allowed &= random.random() < 0.5
         self._watch.before(self)
         super().start(killed=killed)
 
     def completed(self, trees: list[Any]) -> None:
         if self._replay_all:
-            again = [one for one in trees if isinstance(one, Pending) and id(one) not in self._repeated]
+            again = [tree for tree in trees if isinstance(tree, Pending) and id(tree) not in self._repeated]
             trees = [
-                one for one in trees if not isinstance(one, Pending) or self._repeated.pop(id(one), None) is not None
+                tree
+                for tree in trees
+                if not isinstance(tree, Pending) or self._repeated.pop(id(tree), None) is not None
             ]
             for tree in again:
                 self._repeated[id(tree)] = tree
-                tree.spout_task.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.spout_task.component))
+                tree.owner.failed_tree(tree, Failure(Reason.TIMED_OUT, tree.owner.component))
         if trees:
             super().completed(trees)
 

@@ -1,0 +1,180 @@
+"""The life of a run, in one process or in several: what ends it, how it is drained, and what it may be asked meanwhile.
+
+Both kinds of run share it, so whatever starts a run need not know which kind it is. Must not know how workers are made,
+nor where they are.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from topology.checks.declaration import require_valid
+from topology.graph import Graph
+from topology.plan import plan
+from topology.runtime.asyncio_tools import finished
+from topology.runtime.control.completion import Workers, drain, within
+from topology.runtime.control.dead_letters import answer_of_all, not_running
+from topology.runtime.run import startup
+from topology.runtime.run.report import Report
+from topology.runtime.run.startup import CARRY_ON, Beginning, Terms
+from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.state_dir import StateDir
+
+logger = logging.getLogger("kedge")
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """The way in which a run takes over a state directory that earlier runs have used.
+
+    terms         The terms for what they have left.
+    report        Called with each line that people should know of it, before anything runs; it is logged by default.
+    while_locked  Entered with the directory once it is locked, and left before it is unlocked.
+    """
+
+    terms: Terms = CARRY_ON
+    report: Callable[[str], None] = logger.info
+    while_locked: Callable[[Path], contextlib.AbstractContextManager[None]] | None = None
+
+
+RESUME: Final = Takeover()  # resume where earlier runs ended, or begin
+
+
+class RunLifecycle:
+    """One run. Make it in a running loop and `await finish()`; meanwhile the other methods may be called.
+
+    Raises DeclarationError when made. `finish` raises ConfigurationError or StartError if the run can't begin. What
+    goes wrong later is in its Report. If the task is cancelled, `finish` drains; cancelled again, it aborts; only when
+    everything is closed it raises CancelledError.
+
+    `patient`: draining may take however long it does. `report` is called with lines for people.
+    """
+
+    _crew: Workers  # all workers, once they are made
+
+    def __init__(
+        self,
+        topology: Graph,
+        *,
+        workers: int,
+        state_dir: str | Path | None,
+        takeover: Takeover,
+        random: Random | None,
+        report: Callable[[str], None],
+    ) -> None:
+        require_valid(topology)
+        self.topology = topology
+        self.patient = False
+        self._plan = plan(topology, workers)
+        self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._takeover, self._opens = takeover, startup.opened
+        self._random = random or Random(secrets.randbits(64))
+        self._report = report
+        self._drain = asyncio.Event()
+        self._abort = asyncio.Event()
+
+    # -- what its caller may do and ask
+
+    def drain(self, *, patient: bool = False) -> None:
+        """Stop the sources. `finish` returns once everything in flight is done, or drain_timeout_s have passed, unless
+        `patient` was given by then."""
+        self.patient |= patient
+        self._drain.set()
+
+    def abort(self) -> None:
+        """End the run now. What is in flight is left unfinished."""
+        self._abort.set()
+
+    @property
+    def draining(self) -> bool:
+        """True once `drain` was called."""
+        return self._drain.is_set()
+
+    @abstractmethod
+    def in_flight(self) -> str:
+        """Return where everything is that is not done, in a sentence."""
+
+    async def dead(self, ask: DeadAsk) -> DeadAnswer:
+        """Answer a question about the dead letters of all workers, once what it asks for is durable.
+
+        Waits a while for workers that are away. A problem is in the answer.
+        """
+        return await answer_of_all(ask, self._crew.dead) if self._serving else not_running(ask)
+
+    async def finish(self) -> Report:
+        """Start, run, and end everything. Return how it ended."""
+        return await finished(self._finish(), self.drain, self.abort)
+
+    # -- what the kinds of run define
+
+    @abstractmethod
+    async def _finish(self) -> Report: ...
+
+    @property
+    @abstractmethod
+    def _serving(self) -> bool:
+        """True while the workers can be asked something."""
+
+    @abstractmethod
+    def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
+        """Return what may end the run, with the word for it in the Report. If several are over, the first counts."""
+
+    @abstractmethod
+    def _broke(self, errors: Sequence[BaseException]) -> None:
+        """Take note of errors that the run can't continue after."""
+
+    # -- what they share
+
+    def _begin_on(self, path: Path, closing: contextlib.ExitStack) -> tuple[StateDir, Beginning]:
+        """Take over the state directory. It is given back when `closing` ends."""
+        state, beginning = closing.enter_context(self._opens(path, self._plan, self._takeover.terms))
+        if self._takeover.while_locked is not None:
+            closing.enter_context(self._takeover.while_locked(path))
+        for text in beginning.told:
+            self._takeover.report(text)
+        return state, beginning
+
+    async def _ending(self, *watching: asyncio.Future[Any]) -> str:
+        """Wait until something ends the run. Return what: a task in `watching` never ends by itself."""
+        ends = {asyncio.ensure_future(over): how for over, how in self._ends()}
+        try:
+            await asyncio.wait({*ends, *watching}, return_when=asyncio.FIRST_COMPLETED)
+            how = next((how for future, how in ends.items() if future.done()), "failed")
+            if errors := errors_of(*ends, *watching):
+                self._broke(errors)
+                how = "failed"
+        finally:
+            await cancelled(*ends)
+        return how
+
+    async def _drained(
+        self, *others: Awaitable[Any], watching: Sequence[asyncio.Future[Any]] = ()
+    ) -> list[BaseException]:
+        """Drain for at most drain_timeout_s, unless it may take longer, or until the run is aborted, or one of `others`
+        or `watching` is over. Return the errors of the draining, and of `watching`."""
+        draining = asyncio.ensure_future(drain(self._crew))
+        ends = [asyncio.ensure_future(over) for over in (self._abort.wait(), *others)]
+        try:
+            await within({draining, *ends, *watching}, self.topology.config.drain_timeout_s, lambda: self.patient)
+            return errors_of(draining, *watching)
+        finally:
+            await cancelled(draining, *ends)
+
+
+def errors_of(*futures: asyncio.Future[Any]) -> list[BaseException]:
+    """Return the errors of those futures that have raised."""
+    return [error for future in futures if future.done() and (error := future.exception()) is not None]
+
+
+async def cancelled(*futures: asyncio.Future[Any]) -> None:
+    """Cancel these futures and wait for their ends. Their errors are dropped."""
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
