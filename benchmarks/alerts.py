@@ -1,9 +1,9 @@
-"""What the latency benchmark runs on Kedge: the SSH alerts' own bolts, fed through a pipe in an open loop.
+"""The latency benchmark on Kedge: the SSH alerts' own bolts, fed through a pipe in an open loop.
 
-Latency is from the time for which the line that raises an alert was scheduled to the entry of the sink's `process`,
-whatever was in between: a late feeder, a full pipe, a standing loop. The sink is a probe: it writes down the time, and
+Latency is from the scheduled time of the line that raises an alert to the entry of the sink's `process`. It includes
+every wait between: a late feeder, a full pipe, a blocked loop. The sink is a probe that writes down the time, and
 perf_counter is one clock for all processes. CPU time is that of all processes that run the topology, kernel and
-supervisor included; the feeder is another process and not in it.
+supervisor included. The feeder is another process, and its CPU time is not included.
 """
 
 import asyncio
@@ -29,16 +29,19 @@ from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
 
 ROOT = Path(__file__).resolve().parent.parent
-READ_MAX = 65_536  # bytes a read
-SPIN_CORES_MAX = 0.25  # that a feeder may take beside workers by looking at the clock
-LEAD_S = 0.3  # from giving the feeder its start to the first line: the topology opens meanwhile
-WARM_UP_S = 0.7  # lines that are fed and not measured
+READ_MAX = 65_536  # bytes per read
+SPIN_CORES_MAX = 0.25  # cores that a feeder beside workers may use to poll the clock
+LEAD_S = 0.3  # seconds from the feeder's start command to the first line, in which the topology opens
+WARM_UP_S = 0.7  # seconds of lines that are fed and not measured
 REFERENCE = "2025-12-31T00:00:00"  # the lines are of that year
 
 
 class PipedLines(Spout):
-    """Lines from a pipe, each as soon as it is there; ids count them. All that has arrived is read at once: an open
-    loop is not held back. The pipe is a descriptor, or the path of a named one, opened by who reads it."""
+    """Lines from a pipe, each as soon as it arrives; ids count them.
+
+    All arrived lines are read at once: an open loop is not held back. The pipe is a descriptor, or the path of a named
+    pipe, which the reader opens.
+    """
 
     def __init__(self, pipe: int | str) -> None:
         self.pipe = pipe
@@ -77,9 +80,9 @@ class PipedLines(Spout):
 
 
 class Probe(Bolt):
-    """Writes down when each address's alert came in; at the end into a file, where one is named."""
+    """Writes down when each address's alert came in; at the end also into a file, if one is named."""
 
-    seen: ClassVar[list[tuple[str, float]]] = []  # the class's: each task is a copy of what the topology was given
+    seen: ClassVar[list[tuple[str, float]]] = []  # of the class: each task has a copy of the topology's bolt
 
     def __init__(self, times: str) -> None:
         self.times = times
@@ -93,7 +96,8 @@ class Probe(Bolt):
 
 
 def alerts_topology(pipe: int | str, times: str = "", durability: Literal["disk", "process"] = "disk") -> Topology:
-    """As examples/ssh_alerts.py declares it, but for both ends. On two workers `alerts.1` is on the second one."""
+    """Declare the topology as examples/ssh_alerts.py does, except both ends. On two workers `alerts.1` is on the
+    second."""
     topology = Topology("ssh-alerts", Config(durability=durability))
     lines = topology.spout("lines", PipedLines(pipe))
     failures = topology.bolt("failures", ParseFailures("", REFERENCE), lines.shuffle())
@@ -111,8 +115,10 @@ class Feeder:
     @classmethod
     @contextlib.contextmanager
     def ready(cls, writing: int, rate: int, count: int, spin_s: float) -> "Iterator[Feeder]":
-        """One that can be started, and will look at the clock for the last `spin_s` before each of `count` lines. It
-        has a copy of the descriptor, and the only one once it is closed here."""
+        """Yield a feeder that can be started, and polls the clock for the last `spin_s` before each of `count` lines.
+
+        It has a copy of the descriptor, and the only one once the descriptor is closed here.
+        """
         command = [sys.executable, "-m", "benchmarks.feeder", *map(str, (writing, rate, count, spin_s))]
         with subprocess.Popen(
             command, cwd=ROOT, pass_fds=[writing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -126,7 +132,7 @@ class Feeder:
                 raise
 
     def start(self) -> float:
-        """Has it begin in LEAD_S; returns when the first line is due."""
+        """Let it begin in LEAD_S; return when the first line is due."""
         assert self.process.stdin is not None
         start = time.perf_counter() + LEAD_S
         self.process.stdin.write(f"{start!r}\n")
@@ -134,7 +140,7 @@ class Feeder:
         return start
 
     def lag(self) -> dict[str, float]:
-        """How late it was; waits for its end."""
+        """Return how late it was; wait for its end."""
         lag = json.loads(self._said())
         return {"feeder_lag_p99": lag["p99"], "feeder_lag_max": lag["max"]}
 
@@ -144,9 +150,9 @@ class Feeder:
 
 
 def alert_latency(rate: int, seconds: float) -> dict[str, float]:
-    """Feeds `rate` lines a second; milliseconds of all alerts after the warm-up, and the cores used.
+    """Feed `rate` lines per second; return milliseconds of all alerts after the warm-up, and the cores used.
 
-    Raises RuntimeError where an alert is missing or one too many, or a line was not acked.
+    Raises RuntimeError if an alert is missing or unexpected, or a line was not acked.
     """
     count = lines_of(rate, seconds)
     reading, writing = os.pipe()
@@ -160,7 +166,7 @@ def alert_latency(rate: int, seconds: float) -> dict[str, float]:
 
 
 async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[float, float]:
-    """Runs the topology until the feeder has ended; returns when the first line was due, and the cores used."""
+    """Run the topology until the feeder has ended; return when the first line was due, and the cores used."""
     settle_heap()  # as `kedge run` does
     run = EmbeddedRun(alerts_topology(fd))
     finished = asyncio.ensure_future(run.finish())
@@ -178,11 +184,13 @@ async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[flo
 def alert_latency_of_workers(
     rate: int, seconds: float, durability: Literal["disk", "process"] | None = None
 ) -> dict[str, float]:
-    """As `alert_latency`, on two worker processes; `cores` are the supervisor's and theirs together. With `durability`
-    the state is kept, and positions too; else there is no state directory, and it is in memory.
+    """Measure as `alert_latency` does, on two worker processes; `cores` are those of the supervisor and the workers.
 
-    All processes may use all cores. At a high rate the feeder only sleeps between lines: on two cores one that looks at
-    the clock all the time would take a worker's.
+    With `durability` the state and the positions are kept; else there is no state directory, and the state is in
+    memory.
+
+    All processes may use all cores. At a high rate the feeder only sleeps between lines: on two cores, a feeder that
+    polls the clock all the time would take a worker's core.
     """
     count = lines_of(rate, seconds)
     spin_s = SPIN_S if rate * SPIN_S < SPIN_CORES_MAX else 0.0
@@ -193,7 +201,7 @@ def alert_latency_of_workers(
             alerts_topology, ends=True, state_dir=state_dir, pipe=pipe, times=times, durability=durability or "disk"
         )
         os.mkfifo(pipe)
-        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # never read: a pipe can't be written without a reader
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # never read: a pipe cannot be written without a reader
         writing = os.open(pipe, os.O_WRONLY)
         with Feeder.ready(writing, rate, count, spin_s) as feeder:
             start, cores = asyncio.run(_run_workers(running, writing, feeder, count, seconds))
@@ -206,7 +214,7 @@ def alert_latency_of_workers(
 async def _run_workers(
     pending: Running, writing: int, feeder: Feeder, count: int, seconds: float
 ) -> tuple[float, float]:
-    """As `_run`. An empty line of our own, which nobody makes anything of, goes first: once it is acked, all is up."""
+    """Run as `_run` does. An empty line, which no bolt uses, goes first: once it is acked, all is up."""
     async with pending as running:
         os.write(writing, b"\n")
         os.close(writing)
@@ -224,13 +232,12 @@ async def _run_workers(
 
 
 def lines_of(rate: int, seconds: float) -> int:
-    """How many lines are fed."""
+    """Return how many lines are fed."""
     return math.ceil(rate * (WARM_UP_S + seconds))
 
 
 def _latencies(seen: Sequence[tuple[str, float]], start: float, rate: int, count: int) -> dict[str, float]:
-    """Percentiles over all alerts of lines after the warm-up. Raises RuntimeError where they are not those that were
-    due."""
+    """Return percentiles over all alerts of lines after the warm-up. Raises RuntimeError if other alerts were due."""
     due = due_alerts(count)
     if sorted(address for address, _ in seen) != sorted(due):
         raise RuntimeError(f"{len(seen)} alerts were raised, {len(due)} were due")
@@ -241,13 +248,13 @@ def _latencies(seen: Sequence[tuple[str, float]], start: float, rate: int, count
 
 
 def keep_apart(other: int) -> None:
-    """Gives another process a core, this one the rest: Linux else puts both on one now and then, for 4 ms a time."""
+    """Give another process a core, and this one the rest: otherwise Linux now and then puts both on one for 4 ms."""
     if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) > 1:
         os.sched_setaffinity(other, cores[-1:])
         os.sched_setaffinity(0, cores[:-1])
 
 
 def percentile_ms(durations_s: Sequence[float], percent: float) -> float:
-    """The duration that this share of all does not exceed, in milliseconds."""
+    """Return the duration that this share of all does not exceed, in milliseconds."""
     ordered = sorted(durations_s)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] * 1000

@@ -15,14 +15,14 @@ QUEUE = 1024
 
 
 def sentences() -> list[str]:
-    """A thousand sentences of six words each, out of a thousand words; the same ones in every run."""
+    """Return a thousand sentences of six words each, out of a thousand words; the same in every run."""
     rng = random.Random(7)
     words = [f"w{n:03d}" for n in range(1000)]
     return [" ".join(rng.choices(words, k=6)) for _ in range(1000)]
 
 
 async def identity(seconds: float) -> float:
-    """Records a second that reach the null stage."""
+    """Return records per second that reach the null stage."""
     first: asyncio.Queue[tuple[str, float, str]] = asyncio.Queue(QUEUE)
     second: asyncio.Queue[tuple[str, float, str]] = asyncio.Queue(QUEUE)
     done = 0
@@ -46,7 +46,7 @@ async def identity(seconds: float) -> float:
 
 
 async def word_count(seconds: float) -> float:
-    """Sentences a second whose six words are counted."""
+    """Return sentences per second whose six words are counted."""
     first: asyncio.Queue[str] = asyncio.Queue(QUEUE)
     second: asyncio.Queue[str] = asyncio.Queue(QUEUE)
     counts: Counter[str] = Counter()

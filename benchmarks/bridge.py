@@ -1,15 +1,15 @@
-"""What the way through Spark costs: a hand-over, a round trip and a window, each beside Spark alone.
+"""The cost of the way through Spark: a hand-over, a round trip and a window, each compared with Spark alone.
 
     .venv/bin/python -m benchmarks.bridge [--json] [--seconds S] [--rounds N] [NAME …]
 
-`handover-records-per-s` are records that one worker writes into durable segments, beside those that Spark reads a
-second from Parquet. `roundtrip-p50-ms` is at 1,000 records a second, from the emission to the arrival of the result in
-the topology, with Spark's default trigger. `window-vs-spark` is the ratio of records a second, through the topology and
-back over Spark alone: a million of 100,000 keys in a window of an hour. Spark alone finds all of them there, and makes
-one batch; a stream makes several, and goes through the state of nearly all keys in each, so beside it stands the ratio
-to Spark alone in several batches.
+`handover-records-per-s` are records per second that one worker writes into durable segments, beside those that Spark
+reads from Parquet. `roundtrip-p50-ms` is at 1,000 records per second, from the emission to the arrival of the result in
+the topology, with Spark's default trigger. `window-vs-spark` is the ratio of records per second, through the topology
+and back over Spark alone: a million records of 100,000 keys in a window of an hour. Spark alone finds all records there
+and makes one batch. A stream makes several batches, and goes through the state of nearly all keys in each. So the ratio
+to Spark alone in several batches is shown too.
 
-Spark alone has the same records as Parquet files, read by its own streaming source with the same settings; its results
+Spark alone has the same records as Parquet files, read by its own streaming source with the same settings. Its results
 are only in the driver, not in another process. Needs kedge-streams[spark] and Java; a round takes minutes.
 """
 
@@ -21,10 +21,10 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-LEAST = {"handover-records-per-s": 150_000, "window-vs-spark": 0.5}  # name → what it has to reach
-BELOW = {"roundtrip-p50-ms": 400}  # name → what it has to stay below
-PARTS = ("segment", "wait", "batch", "back")  # of a round trip, one after the other
-SHOWN = {  # figure besides → how it is shown
+LEAST = {"handover-records-per-s": 150_000, "window-vs-spark": 0.5}  # name → the least value to reach
+BELOW = {"roundtrip-p50-ms": 400}  # name → the limit to stay below
+PARTS = ("segment", "wait", "batch", "back")  # of a round trip, in order
+SHOWN = {  # further figure → its format
     "ours": "{:,.0f} records/s",
     "p99": "p99 {:,.0f}",
     "rows": "{:,.0f} a segment",
@@ -35,20 +35,20 @@ SHOWN = {  # figure besides → how it is shown
 
 
 def beside(figures: list[Figures]) -> Figures:
-    """Ours with the ratio to Spark alone: more than 1 where ours is faster."""
+    """Return our figures with the ratio to Spark alone: above 1 if ours is faster."""
     ours, alone = figures
     return {**ours, "spark": alone["value"], "ratio": ours["value"] / alone["value"]}
 
 
 def sooner(figures: list[Figures]) -> Figures:
-    """The same of milliseconds."""
+    """Return the same for milliseconds."""
     ours, alone = figures
     return {**ours, "spark": alone["value"], "ratio": alone["value"] / ours["value"]}
 
 
 def ratio(figures: list[Figures]) -> Figures:
-    """The ratio itself, and both; and the one to Spark in several batches."""
-    ours, alone, batches = (one["value"] for one in figures)
+    """Return the ratio itself, both figures, and the ratio to Spark in several batches."""
+    ours, alone, batches = (figure["value"] for figure in figures)
     return {"value": ours / alone, "ours": ours, "spark": alone, "spark_batches": batches, "like": ours / batches}
 
 
@@ -64,7 +64,7 @@ def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
 
 
 def bar(name: str, value: float) -> str:
-    """What it has to reach, and whether it does."""
+    """Return the figure's target, and whether it is reached."""
     if name in LEAST:
         return f">= {LEAST[name]:,}: {verdict(value >= LEAST[name])}"
     return f"< {BELOW[name]}: {verdict(value < BELOW[name])}"

@@ -1,9 +1,9 @@
-"""Keyed running counts, embedded, one task: what a bolt's state costs that survives, beside the same in memory.
+"""Keyed running counts, embedded, one task: the cost of durable bolt state, compared with state in memory.
 
-Each input changes the state of one of 5,000 keys, and its new count goes on to a bolt behind. How fast that goes is
-measured with a source that always has more. How long a count takes to the bolt behind, with one that has 1,000 inputs a
-second, beside what an fsync takes in the same directory: an output leaves once its commit is on the disk. Must not know
-a benchmark's bars.
+Each input changes the state of one of 5,000 keys, and a bolt behind gets the new count. Throughput is measured with a
+source that always has more. Latency, from the input to the bolt behind, is measured at 1,000 inputs per second, beside
+the time of an fsync in the same directory: an output leaves once its commit is on the disk. Must not know a benchmark's
+bars.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run.report import Report
 
 KEYS: Final = 5_000
-DRAWN: Final = 1 << 16  # inputs whose keys are drawn beforehand; they come again and again
-RATE: Final = 1_000  # inputs a second where latency is measured
-SYNCS: Final = 150  # before a run, and as many after it
+DRAWN: Final = 1 << 16  # inputs whose keys are drawn beforehand; they are reused
+RATE: Final = 1_000  # inputs per second when latency is measured
+SYNCS: Final = 150  # fsyncs before a run, and as many after it
 PAGE_BYTES: Final = 4_096
-LOOK_S: Final = 0.02  # between two looks whether it has begun
+LOOK_S: Final = 0.02  # seconds between two checks whether it has begun
 
 Kept = Literal["none", "process", "disk"]  # none: in memory, without a state directory; else Config.durability
 
 
 class User(Record):
     name: str
-    at: float  # when it was emitted, by perf_counter; 0 where nobody asks
+    at: float  # when it was emitted, by perf_counter; 0 if latency is not measured
 
 
 class Counted(Record):
@@ -61,10 +61,13 @@ class Users(Spout):
 
 
 class Steady(Spout):
-    """RATE inputs a second, `count` in all, each stamped as it is emitted. What is due is emitted at once, also what
-    came due while the loop was held up; asyncio's sleeps end up to 1 ms late, so that often two leave together."""
+    """RATE inputs per second, `count` in all, each stamped as it is emitted.
 
-    late: ClassVar[list[float]] = []  # seconds that each left after it was due; the class's, as tasks are copies
+    Due inputs are emitted at once, also those that came due while the loop was blocked. asyncio's sleeps end up to 1 ms
+    late, so that often two leave together.
+    """
+
+    late: ClassVar[list[float]] = []  # seconds that each left after it was due; of the class, as tasks are copies
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -102,7 +105,7 @@ class Null(Bolt):
 
 
 class Arrived(Bolt):
-    """Writes down how long each count was on its way, in seconds."""
+    """Writes down the time from each input's emission to its count's arrival, in seconds."""
 
     took: ClassVar[list[float]] = []
 
@@ -118,11 +121,11 @@ def counts_topology(kept: Kept, source: Users | Steady, behind: Null | Arrived) 
     return topology
 
 
-# -- how many
+# -- throughput
 
 
 def counted_a_second(kept: Kept, seconds: float) -> dict[str, float]:
-    """`value`: inputs a second that were acked, after a warm-up; `batch`: of them, in one commit; `commits` a second;
+    """Return `value`: acked inputs per second after a warm-up; `batch`: inputs per commit; `commits` per second;
     `cores` that the process took, its store's thread included."""
     with _state_dir(kept) as state_dir:
         settle_heap()  # as `kedge run` does
@@ -157,14 +160,16 @@ def _commits(run: EmbeddedRun) -> int:
     return sum(worker.group_commit.commits for worker in run.workers)
 
 
-# -- how soon
+# -- latency
 
 
 def count_latency(kept: Kept, seconds: float) -> dict[str, float]:
-    """Milliseconds from the emission of an input to the arrival of its count behind, at RATE, after a warm-up: `value`
-    and `p50`, `p99`; `fsync` of this disk, before and after; `late_p99` that inputs left after they were due.
+    """Return milliseconds from the emission of an input to the arrival of its count behind, at RATE, after a warm-up.
 
-    Raises RuntimeError where a count is missing.
+    `value` and `p50`, `p99`; `fsync` of this disk, before and after; `late_p99`: how long inputs left after they were
+    due.
+
+    Raises RuntimeError if a count is missing.
     """
     count = int(RATE * (WARM_UP_S + seconds))
     Arrived.took.clear()
@@ -188,8 +193,10 @@ async def _run(topology: Topology, state_dir: Path | None) -> Report:
 
 
 def fsyncs(folder: Path) -> list[float]:
-    """Seconds that each of SYNCS pages takes to the disk, over a file that has its length already, as a store's log has
-    nearly always."""
+    """Return the seconds that each of SYNCS pages takes to the disk.
+
+    The file has its full length already, as a store's log nearly always has.
+    """
     took = []
     file = os.open(folder / "synced", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -211,11 +218,11 @@ def fsyncs(folder: Path) -> list[float]:
 
 @contextlib.contextmanager
 def _state_dir(kept: Kept) -> Iterator[Path | None]:
-    """A new one, on the disk that has temporary files; None where nothing is kept."""
+    """Yield a new directory, on the disk of temporary files; None if nothing is kept."""
     with tempfile.TemporaryDirectory() as folder:
         yield None if kept == "none" else Path(folder)
 
 
 def _names(count: int) -> list[str]:
-    """As many keys, drawn: the same each time."""
+    """Return `count` keys, drawn: the same each time."""
     return Random(7).choices([f"user-{number}" for number in range(KEYS)], k=count)

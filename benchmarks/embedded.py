@@ -1,4 +1,4 @@
-"""What the throughput benchmark runs on Kedge: identity and word count, every tuple acked, one process."""
+"""The throughput benchmark on Kedge: identity and word count, every tuple acked, one process."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ class Word(Record):
 
 
 class Logins(Spout):
-    """One record for ever, under a new message id each time. Of several tasks each has its share of the ids."""
+    """One record for ever, under a new message id each time. Each of several tasks has its share of the ids."""
 
     def __init__(self) -> None:
         self.record = Login("10.0.0.1", 1.0, "root")
@@ -44,7 +44,7 @@ class Logins(Spout):
 
 
 class Sentences(Spout):
-    """A thousand sentences, again and again. Of several tasks each has its share of the ids."""
+    """A thousand sentences, again and again. Each of several tasks has its share of the ids."""
 
     def __init__(self) -> None:
         self.texts = [Sentence(text) for text in sentences()]
@@ -77,7 +77,7 @@ class Split(Bolt):
 
 
 class Count(Bolt):
-    """Counts in an attribute, as the baseline does: state that survives is measured elsewhere."""
+    """Counts in an attribute, as the baseline does: durable state is measured elsewhere."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def word_count_topology() -> Topology:
 
 
 async def acked_a_second(topology: Topology, seconds: float) -> float:
-    """Messages whose whole tree was acked, a second, after a warm-up."""
+    """Return messages per second whose whole tree was acked, after a warm-up."""
     run = EmbeddedRun(topology)
     finished = asyncio.ensure_future(run.finish())
     await asyncio.sleep(WARM_UP_S)

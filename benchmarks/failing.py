@@ -1,10 +1,9 @@
-"""What it costs to fail every tree everywhere, as each death of a worker does: for how long a worker's loop stands
-still.
+"""The cost of failing every tree everywhere, as each death of a worker does: how long a worker's loop is blocked.
 
-All workers are in one event loop, so that nothing else runs while one of them is measured, but what they send each
-other passes the codec of real links. All spouts have `max_pending` trees open, in queues that do not move. For each
-survivor in turn: the time in which its link closes and all trees fail, and the longest turn of the loop after it, in
-which all are replayed. The turn has more in it than a worker's own would: others read what this one sends.
+All workers are in one event loop, so that no other work runs while one of them is measured, but their frames pass
+through the codec of real links. All spouts have `max_pending` trees open, in queues that do not move. For each survivor
+in turn: the time in which its link closes and all trees fail, and the longest turn of the loop after it, in which all
+are replayed. The turn includes more than a worker's own would: other workers read the frames that this one sends.
 """
 
 import asyncio
@@ -19,14 +18,14 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.links.codec import WireCodec
 from topology.runtime.worker.worker import Worker
 
-TREES: Final = 2_000  # open trees a spout task
-TASKS: Final = 4  # of the bolt in each worker, so that no queue comes to the length at which spouts pause
+TREES: Final = 2_000  # open trees per spout task
+TASKS: Final = 4  # bolt tasks in each worker, so that no queue reaches the length at which spouts pause
 FOR_EVER_S: Final = 1e6
-TURNS: Final = 20  # of the loop, that are looked at after all replays have left
+TURNS: Final = 20  # turns of the loop that are observed after all replays have left
 
 
 class Stuck(Bolt):
-    """Never done with its first input; the others stay in its queue."""
+    """Never finishes its first input; the other inputs stay in its queue."""
 
     async def process(self, login: Login) -> None:
         await asyncio.Event().wait()
@@ -41,22 +40,22 @@ def full(workers: int) -> Topology:
 
 
 def wired(plan: Any, **settings: Any) -> Worker:
-    """A worker whose frames have bytes for bodies."""
+    """Return a worker whose frames have bytes for bodies."""
     return Worker(plan, **{**settings, "wiring": replace(settings["wiring"], codec=WireCodec(plan))})
 
 
 async def blocked_ms(workers: int) -> dict[str, float]:
-    """Of the survivor that took longest: milliseconds of `fail`, of `replay`, and of both."""
+    """Return the milliseconds of the slowest survivor: `fail`, `replay`, and their sum."""
     settle_heap()  # as workers do
     run = EmbeddedRun(full(workers), workers=workers, worker_kind=wired)
     finished = asyncio.ensure_future(run.finish())
-    while len(run.workers) < workers or any(one.pending < TREES for one in run.workers):
+    while len(run.workers) < workers or any(worker.pending < TREES for worker in run.workers):
         await asyncio.sleep(0.01)
         if finished.done():
             raise RuntimeError(f"the run has ended: {finished.result()}")
-    await asyncio.sleep(0.2)  # what is under way between them arrives
+    await asyncio.sleep(0.2)  # frames in flight between them arrive
     *survivors, dead = run.workers
-    found = [await _blocked_ms(one, dead.owner) for one in survivors]
+    found = [await _blocked_ms(worker, dead.owner) for worker in survivors]
     run.abort()
     await finished
     return max(found, key=lambda one: one["value"])

@@ -1,17 +1,19 @@
-"""The feeder of the latency benchmark: writes lines of an sshd log into a pipe, each at the time it is scheduled for.
+"""The feeder of the latency benchmark: writes lines of an sshd log into a pipe, each at its scheduled time.
 
     python -m benchmarks.feeder FD RATE COUNT [SPIN]
 
-A process of its own, so that it has a core and an interpreter's lock to itself and its CPU time is not the topology's.
-It says "ready", reads the time of the first line (seconds of `time.perf_counter`, one clock for all processes), writes,
-closes the pipe, and prints how late it was: {"p99": ms, "max": ms}. It is an open loop: it never waits for an answer,
-and what it is late with it writes at once. It paces itself by `time.sleep` and, as that ends up to 0.1 ms too late, by
-looking at the clock for the last bit of the way, SPIN seconds; asyncio's sleeps are rounded up to a millisecond. That
-takes a seventh of a core at 1,000 lines a second and all of one at 10,000; without the looking (SPIN 0) far less.
+It is a process of its own, so that it has a core and an interpreter's lock to itself, and its CPU time is not the
+topology's. It prints "ready", reads the time of the first line (seconds of `time.perf_counter`, one clock for all
+processes), writes, closes the pipe, and prints its lateness: {"p99": ms, "max": ms}. It is an open loop: it never waits
+for an answer, and writes late lines at once.
 
-The lines are as sshd writes them, two for each wrong password: pam_unix's, which ParseFailures passes over, and the
-failure. Sixteen addresses at a time, each gives up after five; so every second line is a failure and every tenth one
-raises an alert, evenly spread. Knows nothing of topologies.
+It paces itself by `time.sleep`. As a sleep ends up to 0.1 ms too late, it polls the clock for the last SPIN seconds;
+asyncio's sleeps are rounded up to a millisecond. That takes a seventh of a core at 1,000 lines per second and all of
+one at 10,000; without polling (SPIN 0) far less.
+
+The lines are as sshd writes them, two for each wrong password: pam_unix's, which ParseFailures skips, and the failure.
+Sixteen addresses try at a time, and each gives up after five failures. So every second line is a failure and every
+tenth line raises an alert, evenly spread. Knows nothing of topologies.
 """
 
 import contextlib
@@ -27,20 +29,20 @@ from datetime import datetime, timedelta
 LANES = 16  # addresses that try at the same time
 FAILURES = 5  # of each address; the last one raises its alert
 FIRST_AT = datetime(2025, 12, 10, 6, 0, 0)  # noqa: DTZ001 – what syslog writes has no zone
-SPIN_S = 0.000_150  # before each line it is awake: a sleep may end as much too late
+SPIN_S = 0.000_150  # seconds for which it is awake before each line: a sleep may end this much too late
 PR_SET_TIMERSLACK = 29
 
 
 def attempt(pair: int) -> tuple[str, int]:
-    """Which address makes the pair-th attempt, and how manyth of its own it is, from 0."""
+    """Return the address of the pair-th attempt, and the attempt's ordinal for that address, from 0."""
     step, lane = divmod(pair, LANES)
-    turn, nth = divmod(step + lane, FAILURES)  # lanes are one step apart, so that their alerts are too
+    turn, nth = divmod(step + lane, FAILURES)  # lanes are one step apart, so their alerts are too
     number = turn * LANES + lane
     return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", nth
 
 
 def lines(count: int, rate: int) -> Iterator[bytes]:
-    """`count` lines with their line ends, stamped as if written at `rate` lines a second."""
+    """Yield `count` lines with their line ends, stamped as if written at `rate` lines per second."""
     for number in range(count):
         pair, second_line = divmod(number, 2)
         address, _ = attempt(pair)
@@ -55,17 +57,17 @@ def lines(count: int, rate: int) -> Iterator[bytes]:
 
 
 def due_alerts(count: int) -> dict[str, int]:
-    """Address → number of the line that has to raise its alert, for the first `count` lines."""
+    """Return address → number of the line that must raise its alert, for the first `count` lines."""
     due: dict[str, int] = {}
     for pair in range(count // 2):
         address, nth = attempt(pair)
-        if nth == FAILURES - 1 and pair >= (FAILURES - 1) * LANES:  # those that began before line 0 have fewer
+        if nth == FAILURES - 1 and pair >= (FAILURES - 1) * LANES:  # addresses that began before line 0 have fewer
             due[address] = 2 * pair + 1
     return due
 
 
 def feed(fd: int, written: list[bytes], rate: int, start: float, spin_s: float) -> list[float]:
-    """Writes each line when it is due; returns by how many seconds each was late."""
+    """Write each line when it is due; return how many seconds each was late."""
     late = []
     for number, line in enumerate(written):
         due = start + number / rate
@@ -78,7 +80,7 @@ def feed(fd: int, written: list[bytes], rate: int, start: float, spin_s: float) 
 
 
 def sharpen_sleep() -> None:
-    """Has Linux wake this process when its sleep is over, not up to 50 µs later. Elsewhere it changes nothing."""
+    """Let Linux wake this process when its sleep is over, not up to 50 µs later. No effect on other systems."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)

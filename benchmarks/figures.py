@@ -1,12 +1,12 @@
-"""Takes all figures of docs/benchmarks.md anew, one benchmark after the other, and makes the page of them.
+"""Takes all figures of docs/benchmarks.md again, one benchmark after the other, and makes the page of them.
 
     make figures [ARGS="NAME …"]
     .venv/bin/python -m benchmarks.figures [--list] [--wait SECONDS] [--results FOLDER] [--docs FOLDER] [NAME …]
 
-Wants a machine with nothing else to do: before each benchmark it waits until the load of the one before has gone, for
-three minutes at most, and where the machine does not come to rest the result says so. Each benchmark is bounded; one
-that fails, or has no room, is told at the end, its last figures are kept as they were, and the others go on. Ctrl-C
-ends it, and keeps what is done. Results go to benchmarks/results, and the page of them to docs.
+Needs an otherwise idle machine. Before each benchmark it waits until the load of the one before has gone, for at most
+three minutes; if the machine does not become quiet, the result says so. Each benchmark has a time limit. If a benchmark
+fails or has no room, it is reported at the end, its last figures stay, and the next benchmarks run. Ctrl-C ends the
+command, and finished results stay. Results go to benchmarks/results, and the page to docs.
 """
 
 import argparse
@@ -36,14 +36,15 @@ from topology.cli.cleanup import interruptible
 
 ALERTS: Final = "examples/ssh_alerts.py"
 LOG: Final = ROOT / "build" / "figures" / "auth.log"
-LOG_LINES: Final = 600_000  # enough for a minute at 10,000 a second: an address that comes again raises no alert
-RATE: Final = 1_000  # lines a second, by their own times
-SECONDS: Final = 10  # of each mode in each round of a comparison: there are nine, and some take as long to start
+LOG_LINES: Final = 600_000  # enough for a minute at 10,000 per second: a repeated address raises no alert
+RATE: Final = 1_000  # lines per second, by their own times
+# seconds of each mode in each round of a comparison: there are nine modes, and some take as long to start
+SECONDS: Final = 10
 PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"',:]*")
-NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without one, all of its figures would be lost
+NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without a server, all of its figures would be lost
 IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
-MINUTES: Final = 60.0  # for one benchmark, where it does not say otherwise
-STOP_S: Final = 20.0  # for a benchmark to end after Ctrl-C
+MINUTES: Final = 60.0  # for one benchmark, unless it has another limit
+STOP_S: Final = 20.0  # seconds for a benchmark to end after Ctrl-C
 
 
 def _own(name: str, *options: str) -> list[str]:
@@ -55,7 +56,7 @@ def _compare(*options: str) -> list[str]:
     return [sys.executable, "-m", "kedge", "compare", ALERTS, "--json", *settings, *options, "--for", str(SECONDS)]
 
 
-FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its object on stdout
+FIGURES: Final[dict[str, list[str]]] = {  # name of the file → the command that prints its object
     "peers": _own("peers"),
     "latency": _own("latency"),
     "throughput": _own("throughput"),
@@ -74,13 +75,13 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → what gives its 
 
 @dataclass(frozen=True)
 class Places:
-    """Where results go, and the page that is made of them."""
+    """The folders of the results and of the page."""
 
     results: Path = FOLDER
     docs: Path = ROOT / "docs"
 
     def problem(self) -> str:
-        """Why something can't be written there, in a sentence; empty where all can. Makes folders that are missing."""
+        """Return a sentence if a folder cannot be written; empty if all can. Makes missing folders."""
         for folder in (self.results, self.docs / IMAGES, LOG.parent):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,7 @@ class Places:
 
 
 def main() -> int:
-    """Runs the command; the exit status is 1 where a benchmark failed, 2 for what can't be begun, 130 after Ctrl-C."""
+    """Run the command; return exit status 1 if a benchmark failed, 2 if it cannot begin, 130 after Ctrl-C."""
     options = _options()
     if options.list:
         print("\n".join(f"{name}: python {' '.join(FIGURES[name][1:])}" for name in options.names))
@@ -108,7 +109,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    about = "Takes all figures of docs/benchmarks.md anew, and makes the page of them: about an hour and a half."
+    about = "Takes all figures of docs/benchmarks.md again, and makes the page of them: about an hour and a half."
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description=about)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)} (default: all)")
     parser.add_argument("--list", action="store_true", help="what would be run, and nothing else")
@@ -135,8 +136,10 @@ def _options() -> argparse.Namespace:
 
 
 def make_log(lines: int = LOG_LINES) -> None:
-    """The sshd log that comparisons read, each tenth line of which raises an alert; as it was, where it is there.
-    Raises OSError, and leaves nothing then."""
+    """Make the sshd log that comparisons read, each tenth line of which raises an alert; an existing log stays.
+
+    Raises OSError, and leaves no file then.
+    """
     if not LOG.exists():
         LOG.parent.mkdir(parents=True, exist_ok=True)
         beside = LOG.with_suffix(".new")
@@ -165,7 +168,7 @@ def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -
         write(pages(load([*places.results.glob("*.json")], platform.node())), places.docs)
     except KeptError as error:
         failed["page"] = str(error)
-    except OSError as error:  # a disk that is full by now
+    except OSError as error:  # for example if the disk is full by now
         failed["page"] = f"{error.filename} can't be written: {error.strerror}"
     for name, problem in failed.items():
         _tell(f"{name}: {problem}")
@@ -173,7 +176,7 @@ def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -
 
 
 def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
-    """Waits for a quiet machine, and takes one; returns what is wrong, which it has told, or nothing."""
+    """Wait for a quiet machine, and take one benchmark; return its problem, which it has printed, or ""."""
     begun = time.monotonic()
     try:
         if name.startswith("compare"):
@@ -181,7 +184,7 @@ def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
         before = quiet(wait_s, _tell)
         begun = time.monotonic()
         problem = taken(name, FIGURES[name], limit_s, folder, before)
-    except OSError as error:  # there is no room in the temporary directory, say
+    except OSError as error:  # for example if there is no room in the temporary directory
         where = f"{error.filename}: " if error.filename else ""
         problem = f"it could not be taken: {where}{error.strerror}"
     _tell(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s")
@@ -189,9 +192,11 @@ def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
 
 
 def taken(name: str, command: Sequence[str], limit_s: float, folder: Path, before: float | None) -> str:
-    """Runs it, and keeps what it has given in this folder, with the load `before` and whether the machine was quiet;
-    returns what is wrong, or nothing. What it tells goes to stderr. An object that has a problem within is kept, and
-    told. Raises OSError, and KeyboardInterrupt, once the process has ended."""
+    """Run it, and keep its result in this folder, with the load `before` and whether the machine was quiet.
+
+    Return its problem, or "". Its messages go to stderr. The result of a failed or late run is kept if it is an object,
+    and the failure is returned. Raises OSError, and KeyboardInterrupt, once the process has ended.
+    """
     with tempfile.TemporaryFile() as out:
         status, late = _ended(command, out.fileno(), limit_s)
         out.seek(0)
@@ -203,7 +208,7 @@ def taken(name: str, command: Sequence[str], limit_s: float, folder: Path, befor
         return f"{how}, and has given no object"
     if isinstance(found, dict) and isinstance(found.get("machine"), dict):
         machine: dict[str, Any] = found["machine"]
-        if kind_of(found) == "compare":  # which looks later, when its own start is in the load
+        if kind_of(found) == "compare":  # it measures the load later, when that includes its own start
             machine["load_before"] = before
         machine["quiet_before"] = is_quiet(machine.setdefault("load_before", before))
     if problem := _keep(name, found, folder):
@@ -212,8 +217,10 @@ def taken(name: str, command: Sequence[str], limit_s: float, folder: Path, befor
 
 
 def _ended(command: Sequence[str], out: int, limit_s: float) -> tuple[int, bool]:
-    """Its exit status, and whether it was late: then it is asked to end as by Ctrl-C, and soon killed. In a session of
-    its own, so that a Ctrl-C comes to it once, from here."""
+    """Return its exit status, and True if it was late: then it gets a SIGINT, and soon a SIGKILL.
+
+    It has a session of its own, so that a Ctrl-C reaches it once, from here.
+    """
     with subprocess.Popen(command, cwd=ROOT, stdout=out, stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             return process.wait(limit_s), False
@@ -225,19 +232,19 @@ def _ended(command: Sequence[str], out: int, limit_s: float) -> tuple[int, bool]
 
 
 def _stopped(process: "subprocess.Popen[bytes]") -> int:
-    """Its exit status, once it has ended by SIGINT, or by SIGKILL; what it has left in its session is killed, too."""
+    """Return its exit status, once SIGINT or SIGKILL has ended it. Its remaining child processes are killed too."""
     process.send_signal(signal.SIGINT)
     try:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_S)
-    finally:  # after a second Ctrl-C, too
+    finally:  # also after a second Ctrl-C
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
 
 def _keep(name: str, found: Any, folder: Path) -> str:
-    """Writes the object into the folder, all or nothing; returns why not."""
+    """Write the object into the folder, all or nothing; return why not."""
     beside = folder / f"{name}.json.new"
     text = json.dumps(found, indent=1).replace(sys.executable, "python").replace(f"{ROOT}{os.sep}", "")
     try:

@@ -1,10 +1,12 @@
-"""What the millisecond part of examples/fraud.py takes: payments a second at most, and latencies of alerts at rates.
+"""The cost of the millisecond part of examples/fraud.py: the most payments per second, and latencies of alerts at
+rates.
 
     .venv/bin/python -m benchmarks.fraud [--json] [--seconds S] [--rounds N] [NAME …]
 
-The most: a file of payments, read as fast as it can be, `kedge run` as it is, in one process and on 2 workers. Alerts:
-p50 and p99 in an open loop, up to the peak that Visa quotes, 47,000 payments a second; at a rate that is more than it
-can take, latency is the queue. Where the time goes is told by samples. State is kept with `durability="process"`.
+The most: a file of payments, read as fast as possible by an unchanged `kedge run`, in one process and on 2 workers.
+Alerts: p50 and p99 in an open loop, up to the peak that Visa quotes, 47,000 payments per second. At a rate above the
+capacity, latency is the queue. A sampling profiler shows where the time goes. State is kept with
+`durability="process"`.
 """
 
 import sys
@@ -15,10 +17,10 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-PEAK = 47_000  # payments a second: what Visa says it could take
+PEAK = 47_000  # payments per second: Visa's stated capacity
 P99_MS = 100.0  # of alerts at the peak
 AT_THE_PEAK = ("fraud-alert-47k", "fraud-alert-47k-2w")
-SHOWN = {  # figure besides → how it is shown
+SHOWN = {  # further figure → its format
     "of_cpu": "{:,.0f} a second of CPU time",
     "cores": "{:.2f} cores",
     "p99": "p99 {:,.1f}",
@@ -38,7 +40,7 @@ def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
 
 
 def bar(name: str, figures: Figures) -> str:
-    """What it has to reach, and whether it does; of the most, how much of the peak that is."""
+    """Return the figure's target, and whether it is reached; for the most, its share of the peak."""
     if name in AT_THE_PEAK:
         return f"p99 < {P99_MS:g}: {verdict(figures['p99'] < P99_MS)}"
     return f"{figures['value'] / PEAK:.2f} of {PEAK:,}" if name.startswith("fraud-most") else ""

@@ -21,10 +21,10 @@ from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
 
 KEYS: Final = 100_000
-FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)  # when record 0 was, each of the others a millisecond later
-MADE: Final = 1 << 17  # records that are made beforehand; where more are wanted they come again, under other ids
-PENDING: Final = 8_000  # messages that may be under way: a few segments
-LOOK_S: Final = 0.02  # between two looks whether it has begun
+FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)  # time of record 0; each further record is a millisecond later
+MADE: Final = 1 << 17  # records made beforehand; they are reused under other ids
+PENDING: Final = 8_000  # messages that may be in flight: a few segments
+LOOK_S: Final = 0.02  # seconds between two checks whether it has begun
 
 
 class Login(Record):
@@ -34,7 +34,7 @@ class Login(Record):
 
 
 def login(number: int) -> Login:
-    """Of one of KEYS addresses, each in turn."""
+    """Return a login of one of KEYS addresses, each in turn."""
     key = number % KEYS
     return Login(FIRST + timedelta(milliseconds=number), f"10.{key >> 16}.{key >> 8 & 255}.{key & 255}", number)
 
@@ -60,8 +60,8 @@ def logins_topology(pending: int) -> Topology:
 
 
 def handed_over_a_second(seconds: float, pending: int = PENDING) -> dict[str, float]:
-    """`value`: records a second that were acked, after a warm-up; `rows`: of them, in one segment; `commits`: segments
-    a second; `bytes` of a record in them; `cores` that the process took."""
+    """Return `value`: acked records per second after a warm-up; `rows`: records per segment; `commits`: segments per
+    second; `bytes` per record; `cores` that the process took."""
     with tempfile.TemporaryDirectory() as folder:
         settle_heap()  # as `kedge run` does
         return asyncio.run(_handed_over_a_second(logins_topology(pending), Path(folder), seconds))
@@ -96,6 +96,6 @@ def _segments(folder: Path) -> set[Path]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Returns once this holds."""
+    """Return once this holds."""
     while not condition():  # noqa: ASYNC110 – polls counters
         await asyncio.sleep(LOOK_S)

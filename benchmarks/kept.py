@@ -1,7 +1,7 @@
-"""The figures that are kept: JSON files in benchmarks/results, each the one object that a command has given.
+"""The kept figures: JSON files in benchmarks/results, each the one object that a command has printed.
 
-What is kept is public: a file that names a path of the machine that it was made on, or that machine, is refused. Knows
-no page, and nothing of how anything was measured.
+Kept figures are public: a file that contains a path of its machine, or the machine's name, is refused. Knows no page,
+and nothing of how anything was measured.
 """
 
 import json
@@ -13,18 +13,18 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "benchmarks" / "results"
-BYTES_MAX: Final = 200_000  # of a file: single latencies are not kept
+BYTES_MAX: Final = 200_000  # bytes of a file: single latencies are not kept
 PATH: Final = re.compile(r"""(?:^|[\s=:'"(,])/(?:[\w.+~-]+/?)+""")  # an absolute one
-NAME_MIN: Final = 4  # a host's name of fewer characters would be found in anything
+NAME_MIN: Final = 4  # a shorter host name would be found in any text
 
 
 class KeptError(Exception):
-    """A file that can't be read, or may not be kept: a sentence."""
+    """A file cannot be read, or may not be kept; the text is a sentence."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a file holds. `kind`: "compare" for `kedge compare`, else the name of the benchmark."""
+    """The content of a file. `kind`: "compare" for `kedge compare`, else the name of the benchmark."""
 
     stem: str
     kind: str
@@ -32,7 +32,7 @@ class Kept:
 
 
 def load(paths: Sequence[Path], host: str = "") -> list[Kept]:
-    """The files, in the order of their names; `host` is a name that none may tell. Raises KeptError."""
+    """Return the files, in the order of their names; none may contain the name `host`. Raises KeptError."""
     return [_loaded(path, host) for path in sorted(paths, key=lambda path: path.stem)]
 
 
@@ -55,7 +55,7 @@ def _loaded(path: Path, host: str) -> Kept:
 
 
 def kind_of(found: Any) -> str | None:
-    """Which command has made it; None where that can't be told."""
+    """Return the command that made the object; None if that is unknown."""
     if not isinstance(found, dict):
         return None
     if isinstance(found.get("modes"), list) and "topology" in found:
@@ -66,7 +66,7 @@ def kind_of(found: Any) -> str | None:
 
 
 def revealing(found: Any, host: str = "") -> Iterator[str]:
-    """The texts in it that name an absolute path, or this host."""
+    """Yield the texts in it that name an absolute path, or this host."""
     for told in _texts(found):
         if PATH.search(told) or (len(host) >= NAME_MIN and host in told):
             yield told

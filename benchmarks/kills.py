@@ -1,7 +1,7 @@
-"""One SIGKILL of a worker of a running topology, and what came of it, record by record.
+"""One SIGKILL of a worker of a running topology, and its effects, record by record.
 
-Each kill has a run of its own: a second one within a minute would measure the back-off before the restart. Killed is
-worker 1, which has a task of the bolt, and with `spouts=2` a spout too. All times are from just before the signal.
+Each kill has a run of its own: a second kill within a minute would measure the back-off before the restart. The victim
+is worker 1, which has a task of the bolt, and with `spouts=2` a spout too. All times are from just before the signal.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from benchmarks.embedded import WARM_UP_S
 from benchmarks.schedule import Log, lane_of, scheduled
 from benchmarks.workers import Running
 
-VICTIM: Final = 1  # the worker, and the bolt's task in it
-LEAD_S: Final = 0.2  # from the word to start to when the first record is due
-AFTER_S: Final = 3.0  # that are drawn after the kill,
-BEFORE_S: Final = 1.0  # and before it, at most
-BIN_S: Final = 0.02  # of the drawing
-RECOVERY_S: Final = 60.0  # what the log has room for, after the kill
-SATURATED: Final = 1e9  # records a second: all are always due
-FASTEST: Final = 1_000_000  # records a second that nobody reaches
-TRIES: Final = 5  # of a kill that found nothing in flight
+VICTIM: Final = 1  # number of the worker, and of the bolt's task in it
+LEAD_S: Final = 0.2  # seconds from the start command to the first record
+AFTER_S: Final = 3.0  # seconds after the kill that are drawn
+BEFORE_S: Final = 1.0  # seconds before the kill that are drawn, at most
+BIN_S: Final = 0.02  # seconds of one bin of the drawing
+RECOVERY_S: Final = 60.0  # seconds after the kill for which the log has room
+SATURATED: Final = 1e9  # records per second: all are always due
+FASTEST: Final = 1_000_000  # records per second that no machine reaches
+TRIES: Final = 5  # attempts at a kill that finds a record in flight
 
 
 async def saturation(spouts: int, seconds: float) -> float:
-    """Records a second that are acked where all are due at once."""
+    """Return acked records per second if all are due at once."""
     capacity = int(FASTEST * (seconds + 10)) // spouts
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
@@ -41,10 +41,12 @@ async def saturation(spouts: int, seconds: float) -> float:
 
 
 def kill(spouts: int, rate: float, seconds: float) -> dict[str, Any]:
-    """One kill after so many seconds at this rate: `first_ack` and `all` in milliseconds, `in_flight` that needed the
-    dead worker, `failed` trees, and `latency` around it: [ms from the kill, median ms, highest ms] of records due then.
+    """Kill once after `seconds` at this rate.
 
-    Raises RuntimeError where everything in flight was acked in spite of it, several times over.
+    Return `first_ack` and `all` in milliseconds, the records `in_flight` that needed the dead worker, `failed` trees,
+    and `latency` around the kill: [ms from the kill, median ms, highest ms] of records due then.
+
+    Raises RuntimeError if everything in flight was acked in spite of the kill, several times over.
     """
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +64,7 @@ async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[
         start = log.start[0] = time.perf_counter() + LEAD_S
         await asyncio.sleep(LEAD_S + WARM_UP_S + seconds)
         victim = running.run.processes()[VICTIM]
-        os.kill(victim, signal.SIGSTOP)  # or it would be done with all of them while they are looked for
+        os.kill(victim, signal.SIGSTOP)  # otherwise it would finish them all while they are looked for
         flying = _in_flight(log, spouts)
         at = time.perf_counter()
         os.kill(victim, signal.SIGKILL)
@@ -72,7 +74,8 @@ async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[
         await asyncio.sleep(AFTER_S)
         await running.until(_Acked(log, spouts, drawn), f"all records due {AFTER_S:g} s after the kill were acked")
     assert running.report is not None
-    replayed = [n for n in flying if log.marks[n] > 1]  # by the victim's second life: nobody else writes more than 1
+    # by the victim's second life: no other process writes more than 1
+    replayed = [n for n in flying if log.marks[n] > 1]
     if not replayed:
         return None
     acked = [log.acked[n % spouts][n // spouts] - at for n in replayed]
@@ -88,8 +91,10 @@ async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[
 
 
 def _in_flight(log: Log, spouts: int) -> list[int]:
-    """Records that were polled, are not acked, and have to be processed by the victim. Looks until there is one of a
-    survivor's: the victim may be done with its own before the signal has come to it."""
+    """Return records that were polled, are not acked, and must be processed by the victim.
+
+    Looks until a survivor has one in flight: the victim may finish its own before the signal arrives.
+    """
     low = [0] * spouts
     deadline = time.perf_counter() + 1.0
     while True:
@@ -105,7 +110,7 @@ def _in_flight(log: Log, spouts: int) -> list[int]:
 
 
 class _Acked:
-    """Asked again and again: whether all records below `count` are acked. Looks at each one only once."""
+    """A repeated check whether all records below `count` are acked. Looks at each record only once."""
 
     def __init__(self, log: Log, spouts: int, count: int) -> None:
         self._log = log
@@ -120,7 +125,7 @@ class _Acked:
 
 
 def _latency(log: Log, spouts: int, start: float, rate: float, at: float, end: int) -> list[tuple[float, float, float]]:
-    """By the time when records were due, in bins: [ms from the kill, median ms, highest ms]."""
+    """Return bins by the time when records were due: [ms from the kill, median ms, highest ms]."""
     bins: dict[int, list[float]] = {}
     for n in range(max(0, math.ceil((at - BEFORE_S - start) * rate)), end):
         due = start + n / rate

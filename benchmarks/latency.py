@@ -1,11 +1,11 @@
-"""Latency of alerts in an open loop: from the time a line is scheduled for to the entry of the sink's `process`.
+"""Latency of alerts in an open loop: from the scheduled time of a line to the entry of the sink's `process`.
 
     .venv/bin/python -m benchmarks.latency [--json] [--seconds S] [--rounds N] [NAME …]
 
-The SSH alerts' own bolts, at 1,000 and 10,000 lines a second, of which every second one is a failed login and every
-tenth one raises an alert; embedded, and on two worker processes, where every second failure and alert crosses. `cores`
-is the CPU time of all processes that run the topology, the supervisor's included; the feeder is another one, and its
-own lag is part of each latency, and told besides. A round has as many samples as alerts: p999 says little at 1,000.
+The SSH alerts' own bolts, at 1,000 and 10,000 lines per second. Every second line is a failed login and every tenth
+raises an alert. Runs embedded, and on two worker processes, where every second failure and alert crosses. `cores` is
+the CPU time of all processes that run the topology, the supervisor's included. The feeder is another process; its own
+lag is part of each latency, and is also shown. A round has as many samples as alerts: p999 means little at 1,000.
 """
 
 import sys
@@ -16,7 +16,7 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-BARS = {  # name → p50 and p99 in milliseconds, and cores, which all have to stay below
+BARS = {  # name → limits of p50 and p99 in milliseconds, and of cores
     "alert-embedded-1k": (0.2, 1.0, 0.5),
     "alert-embedded-10k": (0.2, 1.0, 0.5),
     "alert-2w-1k": (0.4, 2.0, 0.9),

@@ -1,8 +1,9 @@
-"""One measurement in a fresh process: what the benchmarks start, one at a time, so that no heap weighs on another's.
+"""One measurement in a fresh process: the benchmarks start them one at a time, so that no heap affects another's
+figures.
 
     python -m benchmarks.measure NAME SECONDS [NUMBER …]
 
-Prints one object on stdout: {"value": …} and what belongs to it. Some measurements take further numbers.
+Prints one object on stdout: {"value": …} and the further figures. Some measurements take further numbers.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from benchmarks import alerts, baseline, counts, embedded, failing, kills, payme
 
 
 def _late(name: str) -> Any:
-    """A module of benchmarks that needs Arrow or Spark, which the others do without."""
+    """Return a module of benchmarks that needs Arrow or Spark, which the other modules do not need."""
     return import_module(f"benchmarks.{name}")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.kept import FOLDER, ROOT, Kept, KeptError, load
-from benchmarks.sections import Section, of_benchmark, of_comparison, of_peers
+from benchmarks.sections import Section, of_benchmark, of_comparison, of_modes, of_peers
 
 PAGE: Final = "benchmarks.md"
 IMAGES: Final = "images"
@@ -56,7 +56,12 @@ def main() -> int:
 
 def pages(kept: Sequence[Kept]) -> dict[str, str]:
     """Name, relative to the folder of the docs → content: the page and its drawings. Pure."""
-    sections = [_section(one) for one in sorted(kept, key=_place)]
+    ordered = sorted(kept, key=_place)
+    comparisons = [result for result in ordered if result.kind == "compare"]
+    sections = [_section(result) for result in comparisons]
+    if modes := of_modes(comparisons):
+        sections.append(modes)
+    sections += [_section(result) for result in ordered if result.kind != "compare"]
     drawings = {
         f"{IMAGES}/{DRAWING}{name}.svg": drawn for section in sections for name, drawn in section.drawings.items()
     }

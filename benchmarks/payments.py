@@ -1,8 +1,8 @@
-"""What the benchmark of examples/fraud.py runs: its part that takes milliseconds, fed from a file of payments.
+"""The benchmark of examples/fraud.py: its part that takes milliseconds, fed from a file of payments.
 
-Latency is of an open loop: from the time for which a payment was scheduled to the entry of a sink's `process`, with
-every wait between, that for the commit of the card's state too. Of the cards, 60 % fall to thieves, so that there are
-alerts enough to measure. `kedge run` takes this file for a topology. Must not know which rates are asked, nor a bar.
+Latency is of an open loop: from the scheduled time of a payment to the entry of a sink's `process`. It includes every
+wait between, also for the commit of the card's state. Thieves use 60 % of the cards, so that there are enough alerts to
+measure. `kedge run` takes this file as a topology. Must not know which rates are asked, nor a bar.
 """
 
 import asyncio
@@ -30,21 +30,22 @@ from topology import Bolt, Config, Message, Spout, Task, Topology  # noqa: E402
 from topology.runtime.asyncio_tools import settle_heap  # noqa: E402
 from topology.runtime.embedded.run import EmbeddedRun  # noqa: E402
 
-SHARE: Final = 0.2  # of all cards, for each kind of fraud
-WARM_UP: Final = 0.2  # of the payments: their alerts are not measured
-LEAD_S: Final = 0.5  # from `open` to the first payment
-LIMIT_S: Final = 110.0  # for one run
-PAYMENTS_A_SECOND: Final = 20_000  # of a measurement, in the file that is read as fast as it can be
+SHARE: Final = 0.2  # share of all cards, for each kind of fraud
+WARM_UP: Final = 0.2  # share of the payments whose alerts are not measured
+LEAD_S: Final = 0.5  # seconds from `open` to the first payment
+LIMIT_S: Final = 110.0  # seconds for one run
+PAYMENTS_A_SECOND: Final = 20_000  # payments per second of a measurement, in the file that is read as fast as possible
 STATE: Final = (
     "topology/storage/",
     "topology/runtime/commits/",
     *(f"topology/runtime/state/{name}.py" for name in ("committed", "value", "dedup", "journaled_outputs")),
 )
-DURABILITY: Final = "process"  # state survives every process, and a loss of power up to a fifth of a second
+# state survives every process, but a loss of power can take up to a fifth of a second of it
+DURABILITY: Final = "process"
 
 
 class Scheduled(Spout):
-    """Line n of a file, n / rate seconds after the start, whatever became of those before. Writes down the start."""
+    """Line n of a file, n / rate seconds after the start, whatever became of earlier lines. Writes down the start."""
 
     def __init__(self, path: str, rate: float) -> None:
         self.path, self.rate = path, rate
@@ -81,7 +82,7 @@ class Probe(Bolt):
 
 
 def topology(path: str, rate: float) -> Topology:
-    """As the example declares it, but for both ends."""
+    """Declare the topology as the example does, except both ends."""
     topology = Topology("fraud")
     lines = topology.spout("lines", Scheduled(path, rate))
     payments = topology.bolt("payments", ParseTransaction(), lines.shuffle())
@@ -91,9 +92,11 @@ def topology(path: str, rate: float) -> Topology:
 
 
 def at_most(seconds: float, workers: int = 1) -> dict[str, float]:
-    """`value`: payments a second, of a file that is read as fast as it can be, from the first line to the end of
-    `kedge run` as it is; `of_cpu`: a second of CPU time of all its processes, their start included, so that other
-    programs are not in it; `cores` that it took of the machine."""
+    """Return figures of an unchanged `kedge run` on a file that it reads as fast as possible.
+
+    `value`: payments per second, from the first line to the end; `of_cpu`: payments per second of CPU time of all its
+    processes, their start included, so that other programs have no effect; `cores` that it took of the machine.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(cards(seed=1, count=_count(PAYMENTS_A_SECOND * seconds)), folder)
@@ -105,8 +108,7 @@ def at_most(seconds: float, workers: int = 1) -> dict[str, float]:
 
 
 def latency(rate: int, seconds: float, workers: int = 1) -> dict[str, float]:
-    """Milliseconds: `value` and `p50`, `p99`, `max`; `alerts` that they are of. Raises RuntimeError where there are
-    none."""
+    """Return milliseconds `value` and `p50`, `p99`, `max`; `alerts` measured. Raises RuntimeError if there are none."""
     made = cards(seed=rate, count=_count(rate * seconds), share=SHARE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -124,8 +126,11 @@ def latency(rate: int, seconds: float, workers: int = 1) -> dict[str, float]:
 
 
 def profile(seconds: float) -> dict[str, float]:
-    """`value`: microseconds of CPU time a payment, in one process, and by samples those of `rules` (the example's own),
-    `state` (codecs, commits, what is remembered, the store's thread) and `rest` (reading, trees, routing, the loop)."""
+    """Return `value`: microseconds of CPU time per payment, in one process.
+
+    By samples also those of `rules` (the example's own), `state` (codecs, commits, deduplication, the store's thread)
+    and `rest` (reading, trees, routing, the loop).
+    """
     count = _count(PAYMENTS_A_SECOND * seconds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -139,7 +144,7 @@ def profile(seconds: float) -> dict[str, float]:
 
 
 def _count(payments: float) -> int:
-    """So many, or the fewest that the generator makes."""
+    """Return the number of payments, at least the generator's minimum."""
     return max(TRANSACTIONS_MIN, int(payments))
 
 
@@ -161,6 +166,6 @@ def _run(state: Path, file: Path, settings: list[str], workers: int) -> Any:
 
 
 def _cpu_s() -> float:
-    """Of all processes that have ended."""
+    """Return the CPU time of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

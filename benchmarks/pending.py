@@ -1,10 +1,10 @@
-"""Memory: what a pending tree costs beyond its record, its message id and its queued tuple.
+"""Memory: the cost of a pending tree beyond its record, its message id and its queued tuple.
 
 Two runs of one topology, each in a process of its own: 100,000 messages are emitted and then wait in the queues of 128
-tasks whose `process` never returns. In one run trees are tracked, in the other they are not. Records and ids are made
-and kept by the spout beforehand, and tuples lie in the queues in both. So what the tracked run's resident memory has
-grown by beyond the other's is what a tree costs, allocator's waste and all: what is kept for a replay, the ledger's
-entry, the numbers in both, and the `Message` around record and id.
+tasks whose `process` never returns. In one run trees are tracked, in the other they are not. In both, the spout makes
+and keeps records and ids beforehand, and tuples lie in the queues. So a tree costs the difference in resident growth,
+the allocator's waste included: what is kept for a replay, the ledger's entry, the numbers in both, and the `Message`
+around record and id.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from topology import Bolt, Config, Message, Record, Spout, Topology
 from topology.runtime.embedded.run import EmbeddedRun
 
 TREES = 100_000
-TASKS = 128  # so that no queue comes to the length at which the spout would pause
+TASKS = 128  # so many that no queue reaches the length at which the spout would pause
 FOR_EVER_S = 1e6
 
 
@@ -27,7 +27,7 @@ class Login(Record):
 
 
 class Prepared(Spout):
-    """Emits TREES messages, then waits. All it keeps is made in `open`."""
+    """Emits TREES messages, then waits. Makes all that it keeps in `open`."""
 
     def __init__(self) -> None:
         self.logins: list[Login] = []
@@ -48,7 +48,7 @@ class Prepared(Spout):
 
 
 class Stuck(Bolt):
-    """Never done with its first input; the others stay in its queue."""
+    """Never finishes its first input; the other inputs stay in its queue."""
 
     async def process(self, login: Login) -> None:
         await asyncio.Event().wait()
@@ -63,7 +63,7 @@ def stuck_topology(guarantee: Literal["at-least-once", "at-most-once"]) -> Topol
 
 
 async def grown_bytes(guarantee: Literal["at-least-once", "at-most-once"]) -> int:
-    """By how much this process's resident memory grows while TREES messages are emitted and queued."""
+    """Return the growth of this process's resident memory while TREES messages are emitted and queued."""
     run = EmbeddedRun(stuck_topology(guarantee))
     finished = asyncio.ensure_future(run.finish())
     await _emitted(run, 1)
@@ -76,7 +76,7 @@ async def grown_bytes(guarantee: Literal["at-least-once", "at-most-once"]) -> in
 
 
 async def _emitted(run: EmbeddedRun, count: int) -> None:
-    """Waits until so many messages have been emitted; a turn of the loop may emit 128."""
+    """Wait until `count` messages have been emitted; a turn of the loop may emit 128."""
     while (snapshot := run.snapshot()) is None or snapshot.total("emitted") < count:  # noqa: ASYNC110 – polls a counter
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Waits until the machine has nothing else to do: what has run just now is in its load average for minutes.
+"""Waits until the machine is idle: earlier work stays in its load average for minutes.
 
 Must not know what is measured.
 """
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Final
 
 BUSY: Final = 0.5  # load average from which on the machine is not quiet
-WAIT_S: Final = 180.0  # for that, at most: a load of 8 is below it by then
-LOOK_S: Final = 5.0  # between two looks, which is how often the kernel counts
+WAIT_S: Final = 180.0  # seconds to wait at most: a load of 8 falls below BUSY in that time
+LOOK_S: Final = 5.0  # seconds between two checks; the kernel updates the load as often
 
 
 def load_now() -> float | None:
-    """The load average of the last minute; None where the system has none."""
+    """Return the load average of the last minute; None if the system has none."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def is_quiet(load: float | None) -> bool:
-    """Whether a machine of this load is. A system that has no load average counts as quiet."""
+    """Return True if this load is that of a quiet machine. A system without a load average counts as quiet."""
     return load is None or load < BUSY
 
 
@@ -30,8 +30,10 @@ def quiet(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> float | None:
-    """Blocks until the machine is quiet, for so many seconds at most; returns the load that it saw last. Tells once
-    what it waits for, and once if that was in vain."""
+    """Block until the machine is quiet, for at most `limit_s`; return the last load seen.
+
+    Reports once what it waits for, and once if the wait was in vain.
+    """
     until = clock() + limit_s
     waits = False
     while (found := load()) is not None and not is_quiet(found):

@@ -1,17 +1,18 @@
-"""Recovery: a worker process is killed by SIGKILL at full speed; how long until its work goes on, until all is done.
+"""Recovery: a worker process is killed by SIGKILL at full speed; measures the time until its work resumes, and until
+all is done.
 
     .venv/bin/python -m benchmarks.recovery [--json] [--kills N] [--seconds S] [--plot FILE] [NAME …]
 
-Two workers, an open loop: records are due by a schedule, at 5,000 a second and at 80 % of what the same topology has
-just been measured to do. Killed is the worker without a spout (bolt-*), or one that has one (spout-*), which goes on
-where its log says that it was. Nothing is kept on the disk, neither positions nor state. Each kill has a run of its
-own, so that it is followed by the first restart, which is at once.
+Two workers, an open loop: records are due by a schedule, at 5,000 per second and at 80 % of the same topology's rate,
+measured just before. The victim is the worker without a spout (bolt-*), or one with a spout (spout-*), which resumes
+where its log says that it was. Neither positions nor state are kept on the disk. Each kill has a run of its own, so
+that the first restart follows it, which is at once.
 
 recovery-first-ack-ms   From the kill to the first ack of a record that was in flight then, needed the dead worker, and
                         was processed by its replacement.
 recovery-all-ms         From the kill until every record that was due before it is acked.
-fail-all-ms             For how long a survivor's loop stands still as it fails and replays all its 2,000 trees, in
-                        runs of 2, 4 and 8 workers.
+fail-all-ms             How long a survivor's loop is blocked as it fails and replays all its 2,000 trees, in runs of 2,
+                        4 and 8 workers.
 
 Medians, and the worst of all kills. The figures of the JSON object are the highest medians of all cases.
 """
@@ -41,7 +42,7 @@ from benchmarks.rounds import (
 
 RATE = 5_000.0  # records a second
 SHARE = 0.8  # of saturation
-KILLS = {  # case → spout tasks, and the rate; None: a share of saturation
+KILLS = {  # case → spout tasks and rate; None: a share of saturation
     "bolt-5k": (1, RATE),
     "bolt-80": (1, None),
     "spout-5k": (2, RATE),
@@ -56,7 +57,7 @@ Case = dict[str, Any]
 
 
 def main() -> int:
-    """Runs the command; the exit status is 1 where a measurement failed, and 130 after Ctrl-C."""
+    """Run the command; the exit status is 1 if a measurement failed, and 130 after Ctrl-C."""
     options = _options()
     try:
         kills = {name: _killed(name, options) for name in options.names if name in KILLS}
@@ -100,7 +101,7 @@ def _options() -> argparse.Namespace:
 
 
 def _killed(name: str, options: argparse.Namespace) -> Case:
-    """All kills of one case: median and worst of each figure, and the whole of the median kill."""
+    """Return all kills of one case: median and worst of each figure, and the latencies of the median kill."""
     spouts, rate = KILLS[name]
     case: Case = {}
     if rate is None:
@@ -114,7 +115,10 @@ def _killed(name: str, options: argparse.Namespace) -> Case:
         told = " ".join(f"{FIGURES[key][0]} {found[-1][key]:,.0f}" for key in FIGURES)
         print(f"kill {number + 1}/{options.kills}: {name} {told}", file=sys.stderr)
     for key in FIGURES:
-        case[key] = {"median": round(_median(found, key), 1), "worst": round(max(one[key] for one in found), 1)}
+        case[key] = {
+            "median": round(_median(found, key), 1),
+            "worst": round(max(kill_case[key] for kill_case in found), 1),
+        }
     case["in_flight"] = round(_median(found, "in_flight"))
     case["failed"] = round(_median(found, "failed"))
     case["drawn"] = sorted(found, key=lambda one: one["first_ack"])[len(found) // 2]["latency"]
@@ -127,17 +131,20 @@ def _failed(name: str, options: argparse.Namespace) -> Case:
         found.append(in_fresh_process("fail-all", options.seconds, FAILS[name]))
         print(f"round {number + 1}/{options.kills}: {name} {found[-1]['value']:,.1f} ms", file=sys.stderr)
     medians = {key: round(_median(found, key), 2) for key in ("fail", "replay")}
-    worst = round(max(one["value"] for one in found), 2)
+    worst = round(max(figures["value"] for figures in found), 2)
     return {"median": round(_median(found, "value"), 2), "worst": worst, **medians}
 
 
 def _median(found: Sequence[Case], key: str) -> float:
-    return float(statistics.median(one[key] for one in found))
+    return float(statistics.median(case[key] for case in found))
 
 
 def _results(kills: dict[str, Case], fails: dict[str, Case]) -> list[Case]:
-    """The figures by name. `cases` has what each one is made of, and the first figure's the latency around its median
-    kill: [ms from it, median ms, highest ms] of records due then."""
+    """Return the figures by name.
+
+    `cases` has the parts of each figure. The first figure also has the latency around its median kill: [ms from the
+    kill, median ms, highest ms] of records due then.
+    """
     results: list[Case] = []
     more = ("rate", "saturation", "in_flight", "failed")
     for key, (name, _) in FIGURES.items():
@@ -153,7 +160,7 @@ def _results(kills: dict[str, Case], fails: dict[str, Case]) -> list[Case]:
 
 
 def _result(name: str, cases: dict[str, Case]) -> Case:
-    value, worst = (max(one[key] for one in cases.values()) for key in ("median", "worst"))
+    value, worst = (max(case[key] for case in cases.values()) for key in ("median", "worst"))
     return {"name": name, "value": value, "unit": "ms", "worst": worst, "cases": cases}
 
 

@@ -1,9 +1,9 @@
-"""A restart with much state: how long a process takes from its start to the first input that is done, and its memory.
+"""A restart with much state: seconds from a process's start to its first finished input, and the process's memory.
 
 `kedge run` in a process of its own, over a state directory whose store has a million keys: it is written as a worker
 writes it, though not by a million inputs. The file is in the system's cache, as after the death of a process; after a
-loss of power the disk has to be read besides. Memory is that of the process when the first count arrives behind the
-bolt, beside that of the same run with one key. Must not know a benchmark's bars.
+loss of power the disk has to be read too. Memory is that of the process when the first count arrives behind the bolt,
+beside that of the same run with one key. Must not know a benchmark's bars.
 """
 
 import json
@@ -28,9 +28,9 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes
 
 KEYS: Final = 1_000_000
-AT_ONCE: Final = 100_000  # keys, in one commit
-INPUTS: Final = 100  # after which the run ends
-HELD: Final = 41  # the count that each key has; an int of one byte, as most are
+AT_ONCE: Final = 100_000  # keys per commit
+INPUTS: Final = 100  # number of inputs after which the run ends
+HELD: Final = 41  # the count of each key; an int of one byte, as most are
 TIMEOUT_S: Final = 60.0
 
 
@@ -44,7 +44,7 @@ class Counted(Record):
 
 
 class Few(Spout):
-    """Inputs for some of `keys` keys, with ids from `first` on; where there are no keys yet, for one of its own."""
+    """Inputs for some of `keys` keys, with ids from `first` on; if there are no keys yet, for a key of its own."""
 
     def __init__(self, first: int, keys: int) -> None:
         step = max(1, keys // INPUTS)
@@ -65,7 +65,7 @@ class Count(Bolt):
 
 
 class First(Bolt):
-    """Writes down when the first count came in, how much that was, and the process's memory, into a file."""
+    """Writes the first count's time, its value, and the process's memory into a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -90,11 +90,13 @@ def topology(path: str, first: int = 0, keys: int = 0) -> Topology:
 
 
 def restarted(keys: int = KEYS) -> dict[str, float]:
-    """`value`: seconds from the start of the process to the arrival of the first count; `empty`: the same with next to
-    no state; `memory` and `memory_empty` in MB; `bytes` that a key takes of it; `file`: MB of the store.
+    """Return `value`: seconds from the start of the process to the arrival of the first count.
 
-    Raises RuntimeError where the run fails, or the first count is not the one after what was kept; ModuleNotFoundError
-    if there is no psutil, which the run needs.
+    `empty`: the same with almost no state; `memory` and `memory_empty` in MB; `bytes` of memory per key; `file`: MB of
+    the store.
+
+    Raises RuntimeError if the run fails, or the first count does not continue the kept ones; ModuleNotFoundError if
+    there is no psutil, which the run needs.
     """
     import psutil  # noqa: F401  (in the run, the bolt's failure would only be replayed)
 
@@ -110,7 +112,7 @@ def restarted(keys: int = KEYS) -> dict[str, float]:
 
 
 def written(state_dir: Path, keys: int) -> int:
-    """Puts so many keys into the store of a state directory whose last run has ended; returns its bytes."""
+    """Put `keys` keys into the store of a state directory whose last run has ended; return its bytes."""
     with closing(StateDir(state_dir, "restart")) as directory:
         directory.check_files()
         (name,) = directory.known_files
@@ -130,7 +132,7 @@ def written(state_dir: Path, keys: int) -> int:
 
 
 def _first_input(state_dir: Path, *, first: int, keys: int) -> tuple[float, int, int]:
-    """Runs it to its end. Returns the seconds until the first count came in, that count, and the memory then."""
+    """Run it to its end. Return the seconds until the first count came in, that count, and the memory then."""
     path = state_dir.parent / f"first-{first}"
     command = [sys.executable, "-m", "kedge", "run", "benchmarks.restart", "--state-dir", str(state_dir)]
     for text in (f"path={path}", f"first={first}", f"keys={keys}"):

@@ -1,6 +1,6 @@
-"""What the benchmarks share: options, interleaved rounds of fresh processes, medians, a table or one JSON object.
+"""The shared parts of benchmarks: options, interleaved rounds of fresh processes, medians, a table or one JSON object.
 
-Progress goes to stderr, and stdout holds the result alone. It must not know what is measured.
+Progress goes to stderr, and stdout holds only the result. It must not know what is measured.
 """
 
 import argparse
@@ -21,17 +21,19 @@ from topology.version import version as kedge_version
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130  # the exit status after Ctrl-C
-TIMEOUT_S = 120.0  # beyond its own seconds, for one measurement
+TIMEOUT_S = 120.0  # seconds for one measurement, beyond its own seconds
 MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)[\w.]*'\s*\Z", re.MULTILINE)
 
-Figures = dict[str, float]  # "value", and whatever a measurement gives besides
+Figures = dict[str, float]  # "value", and the measurement's further figures
 Row = Sequence[str]
 
 
 @dataclass(frozen=True)
 class Name:
-    """One figure of a benchmark. `parts` are the measurements behind it, and `join` makes its figures of theirs; each
-    figure is rounded to `digits`."""
+    """One figure of a benchmark.
+
+    `parts` are the measurements behind it, and `join` makes its figures of theirs; each figure is rounded to `digits`.
+    """
 
     name: str
     unit: str
@@ -46,7 +48,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A command: its names in order, how long a round takes by default, and the table's heading and rows."""
+    """A command: its names in order, the default seconds of a round, and the table's heading and rows."""
 
     name: str
     about: str
@@ -57,7 +59,7 @@ class Benchmark:
     row: Callable[[Name, Figures, dict[str, Figures]], Row]
 
     def main(self) -> int:
-        """Runs the command; the exit status is 1 where a measurement failed, and 130 after Ctrl-C."""
+        """Run the command; the exit status is 1 if a measurement failed, and 130 after Ctrl-C."""
         options = self._options()
         try:
             results = measured(options.names, options.rounds, options.seconds)
@@ -107,7 +109,8 @@ class MeasurementError(Exception):
 
 
 def measured(names: Sequence[Name], rounds: int, seconds: float) -> dict[str, Figures]:
-    """Name → the medians of its figures. Rounds are interleaved, every second one backwards: drift hits all alike."""
+    """Return name → medians of its figures. Rounds are interleaved, every second one backwards: drift hits all
+    alike."""
     found: dict[str, list[Figures]] = {name.name: [] for name in names}
     for number in range(rounds):
         for name in names if number % 2 == 0 else reversed(names):
@@ -116,7 +119,7 @@ def measured(names: Sequence[Name], rounds: int, seconds: float) -> dict[str, Fi
             print(f"round {number + 1}/{rounds}: {name.name} {figures['value']:,.4g} {name.unit}", file=sys.stderr)
     return {
         name.name: {
-            key: round(statistics.median(one[key] for one in found[name.name]), name.digits)
+            key: round(statistics.median(measured[key] for measured in found[name.name]), name.digits)
             for key in found[name.name][0]
         }
         for name in names
@@ -124,7 +127,7 @@ def measured(names: Sequence[Name], rounds: int, seconds: float) -> dict[str, Fi
 
 
 def in_fresh_process(measurement: str, seconds: float, *numbers: float) -> dict[str, Any]:
-    """Runs one measurement, while this process sleeps; some take further numbers. Raises MeasurementError."""
+    """Run one measurement, while this process sleeps; some take further numbers. Raises MeasurementError."""
     command = [sys.executable, "-m", "benchmarks.measure", measurement, str(seconds), *map(str, numbers)]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + TIMEOUT_S)
@@ -142,8 +145,8 @@ def in_fresh_process(measurement: str, seconds: float, *numbers: float) -> dict[
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on, and how busy that was: load averages over 1, 5 and 15 minutes, at the end."""
-    load = [round(one, 2) for one in os.getloadavg()] if hasattr(os, "getloadavg") else None
+    """Return the machine and its load: load averages over 1, 5 and 15 minutes, at the end."""
+    load = [round(figure, 2) for figure in os.getloadavg()] if hasattr(os, "getloadavg") else None
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count(), "load": load}
 
 
@@ -168,7 +171,7 @@ def _cpu() -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows in columns, the first one to the left and the others to the right."""
+    """Return rows in columns, the first one aligned left and the others right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

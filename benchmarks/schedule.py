@@ -1,9 +1,10 @@
-"""What the recovery benchmark runs: records that are due by a schedule, and a log of them that outlives a SIGKILL.
+"""The topology of the recovery benchmark: records that are due by a schedule, and a log of them that outlives a
+SIGKILL.
 
-The log is a file that all processes map: what a worker has written is there when the worker is not. An open loop:
-record n is due n / rate seconds after the start, whatever became of those before. A spout whose worker was killed reads
-in the log what was acked, and goes on with the rest of its schedule. That stands in for positions, which no run keeps
-yet: a real source begins anew, and takes longer by as much as it reads again.
+The log is a file that all processes map: a worker's entries survive the worker. An open loop: record n is due n / rate
+seconds after the start, whatever became of earlier records. A spout whose worker was killed reads in the log which
+records were acked, and resumes the rest of its schedule. The log replaces positions, which this run does not keep. A
+real source starts from its position, and takes longer by the time in which it reads records again.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from topology import Bolt, Config, Message, Record, Spout, Task, Topology
 from topology.groupings import key_bytes, slot_of, task_of_slot
 
 TASKS: Final = 2  # of the bolt: one in each worker
-SLEEP_S: Final = 0.001  # between two looks at the schedule; timers of the loop are no finer
+SLEEP_S: Final = 0.001  # seconds between two checks of the schedule; timers of the loop are no finer
 HEADER: Final = 16  # numbers in front of the times; 1 + 2 × 2 + 2 are used
 LANES: Final = tuple(  # the key whose records go to the bolt's first task, and to its second
     next(key for key in map(str, range(1_000)) if task_of_slot(slot_of(key_bytes(key)), TASKS) == task)
@@ -28,14 +29,14 @@ LANES: Final = tuple(  # the key whose records go to the bolt's first task, and 
 
 
 def lane_of(number: int, spouts: int) -> int:
-    """Which task of the bolt a record goes to: each spout's records go to both in turn."""
+    """Return the bolt's task for a record: each spout's records go to both tasks in turn."""
     return number // spouts % TASKS
 
 
 class Log:
     """The mapped file. Times are seconds of `time.perf_counter`, one clock for all processes; 0.0: not yet.
 
-    start     When record 0 is due, at index 0; set by who measures, once all spouts are `polled`.
+    start     when record 0 is due, at index 0; set by the measuring process, once all spouts are `polled`.
     given     spout task → how many of its records it has polled.
     lives     task of the bolt → how many processes it has had.
     acked     spout task → when each of its records was acked; its k-th one is record k × spouts + task.
@@ -56,7 +57,7 @@ class Log:
 
     @classmethod
     def make(cls, path: Path, spouts: int, capacity: int) -> "Log":
-        """A new file with noughts, of which only what is written takes place."""
+        """Return a new file of zeros; only written parts take space."""
         with open(path, "xb") as file:
             file.truncate(cls._size(spouts, capacity))
         return cls(str(path), spouts, capacity)
@@ -66,7 +67,7 @@ class Log:
         return 8 * (HEADER + spouts * capacity) + spouts * capacity
 
     def open_of(self, task: int, begin: int, end: int) -> list[int]:
-        """Which of a spout's records from `begin` to before `end` are not acked; its own numbers, in order."""
+        """Return a spout's records from `begin` to before `end` that are not acked, by its own numbers, in order."""
         times = array("d", self.acked[task][begin:end].tobytes())
         found, at = [], -1
         try:
@@ -83,7 +84,7 @@ class Numbered(Record):
 
 
 class Scheduled(Spout):
-    """Its share of the records, each as soon as it is due; writes down when each was acked. Endless."""
+    """Emits its share of the records, each as soon as it is due; writes down when each was acked. Endless."""
 
     def __init__(self, path: str, spouts: int, capacity: int, rate: float) -> None:
         self.where = path, spouts, capacity
@@ -109,7 +110,7 @@ class Scheduled(Spout):
         return [self._message(number) for number in range(begun, self.next)]
 
     def _due(self) -> int:
-        """How many of its records are due by now."""
+        """Return how many of its records are due by now."""
         start, now = self.log.start[0], time.perf_counter()
         if not 0 < start <= now:
             return 0
@@ -141,7 +142,7 @@ class Marks(Bolt):
 
 
 def scheduled(path: str, spouts: int, capacity: int, rate: float) -> Topology:
-    """On two workers: a task of the bolt in each, a spout in the first or in each, half of the records crossing."""
+    """Declare for two workers: a bolt task in each, a spout in the first or in each, half of the records crossing."""
     topology = Topology("schedule", Config(max_pending=2_000))
     records = topology.spout("records", Scheduled(path, spouts, capacity, rate), tasks=spouts)
     topology.bolt("marks", Marks(path, spouts, capacity), records.fields("lane"), tasks=TASKS)

@@ -1,7 +1,7 @@
-"""One section of docs/benchmarks.md for one file of results: its words, tables and drawings. Pure.
+"""One section of docs/benchmarks.md for one file of results: its text, tables and drawings. Pure.
 
-A figure is shown as it stands in the file, rounded to what is worth reading; one that is missing is a dash, and a mode
-or peer that has none says why in its row.
+A figure is shown as in the file, rounded to its significant digits. A missing figure is a dash, and a mode or peer
+without figures shows the reason in its row.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from benchmarks.plot import svg
 
 NOTHING: Final = "–"
 PERCENTS: Final = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "highest"}
-OURS: Final = ("kedge", "record", "embedded")  # names of rows that are Kedge's begin so
+OURS: Final = ("kedge", "record", "embedded")  # rows of Kedge have names that begin so
 TITLES: Final = {
     "latency": "How soon an alert comes",
     "throughput": "How many messages a second",
@@ -26,24 +26,27 @@ TITLES: Final = {
 }
 WORKLOADS: Final = {"identity": "Identity", "word_count": "Word count", "ssh_alerts": "SSH alerts"}
 
+OF_MODES: Final = "What each mode sets"
+TRIGGERS: Final = ("--trigger", "trigger")  # names of a setting in which modes differ that are alike otherwise
+
 Cells = Sequence[str]
 
 
 @dataclass
 class Section:
-    """A heading and paragraphs; `{}` in one of them stands for where the drawing of that name is."""
+    """A heading and paragraphs; `{}` in a paragraph stands for the place of the drawing of that name."""
 
     heading: str
     paragraphs: list[str] = field(default_factory=list)
     drawings: dict[str, str] = field(default_factory=dict)  # name → SVG
 
     def draw(self, name: str, words: str, drawn: str) -> None:
-        """A drawing, with the words for who can't see it."""
+        """A drawing, with the words for those who can't see it."""
         self.drawings[name] = drawn
         self.paragraphs.append(f"![{words}](\0{name}.svg)")
 
     def text(self, images: str) -> str:
-        """As Markdown; drawings are at `images`, which their names are put to."""
+        """Return Markdown; `images` is the prefix of the drawings' names."""
         return "\n\n".join([f"## {self.heading}", *self.paragraphs]).replace("\0", images) + "\n"
 
 
@@ -51,14 +54,11 @@ class Section:
 
 
 def of_comparison(kept: Kept) -> Section:
-    """Modes beside each other: latency, throughput, CPU, memory, guarantee; and what a kill has cost."""
+    """Return a comparison of modes: latency, throughput, CPU, memory, guarantee; and the effects of a kill."""
     found = kept.found
     settings, modes = found.get("settings", {}), found["modes"]
-    topology = str(found["topology"])
     rate = settings.get("rate", "?")
-    config = "".join(f", `{one}`" for one in settings.get("config", ()))
-    killed = ", with a kill" if settings.get("kill") else ""
-    section = Section(f"`{topology}`, {_rate(rate)}{config}{killed}")
+    section = Section(_heading(found))
     at_a_rate = rate != "max"
     since = (
         "the time for which a message was scheduled"
@@ -78,16 +78,50 @@ def of_comparison(kept: Kept) -> Section:
     if any(mode.get("kill") for mode in modes):
         section.paragraphs.append(_kills(modes))
     section.paragraphs += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in found.get("notes", [])]
-    if told := [f"- **{_titled(mode)}**: {_settings(mode['settings'])}" for mode in modes if mode.get("settings")]:
-        section.paragraphs.append("Each mode's own settings:\n\n" + "\n".join(told))
+    if any(mode.get("settings") for mode in modes):
+        section.paragraphs.append(f"What each mode sets is listed [below](#{OF_MODES.lower().replace(' ', '-')}).")
     if found.get("interrupted"):
         section.paragraphs.append("The comparison was interrupted: figures are of what was measured until then.")
     section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(found)}.")
     return section
 
 
+def _heading(found: Mapping[str, Any]) -> str:
+    settings = found.get("settings", {})
+    config = "".join(f", `{entry}`" for entry in settings.get("config", ()))
+    killed = ", with a kill" if settings.get("kill") else ""
+    return f"`{found['topology']}`, {_rate(settings.get('rate', '?'))}{config}{killed}"
+
+
+def of_modes(comparisons: Sequence[Kept]) -> Section | None:
+    """Return the settings of the modes of all comparisons, each once: modes that differ in their trigger alone share an
+    item. None if no mode sets anything."""
+    shared: dict[str, list[str]] = {}  # settings but for the trigger → modes, each with its trigger
+    for (title, settings), headings in _settings_of_modes(comparisons).items():
+        given = dict(settings)
+        trigger = next((f"`{key}` {given.pop(key)}" for key in TRIGGERS if key in given), "")
+        where = f" in {' and '.join(headings)}" if headings else ""
+        also = f" ({trigger})" if trigger and given else ""
+        text = _settings(given) or trigger
+        shared.setdefault(text, []).append(f"**{title}**{also}{where}")
+    if not shared:
+        return None
+    return Section(OF_MODES, ["\n".join(f"- {', '.join(modes)}: {text}" for text, modes in shared.items())])
+
+
+def _settings_of_modes(comparisons: Sequence[Kept]) -> dict[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
+    """Title and settings of each mode → the comparisons that have them so, if others have the title otherwise."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for kept in comparisons:
+        for mode in kept.found["modes"]:
+            if settings := mode.get("settings"):
+                found.setdefault((_titled(mode), tuple(settings.items())), []).append(_heading(kept.found))
+    titles = Counter(title for title, _ in found)
+    return {one: headings if titles[one[0]] > 1 else [] for one, headings in found.items()}
+
+
 def _draw_modes(section: Section, name: str, what: str, modes: Sequence[Mapping[str, Any]], at_a_rate: bool) -> None:
-    """Latencies where messages came at a rate; else how many a second there were, as all of them waited."""
+    """Draw latencies if messages came at a rate; else messages per second, as all of them waited."""
     if at_a_rate:
         timed = [
             (_titled(mode), [mode["latency_ms"][key] for key in PERCENTS], _is_ours(mode["mode"]))
@@ -123,7 +157,7 @@ def _costs(modes: Sequence[Mapping[str, Any]]) -> list[Cells]:
 
 
 def _exact(mode: Mapping[str, Any]) -> str:
-    """Whether each result came once, or, to a sink that drops what is repeated, would have."""
+    """Return if each result came once, or would have come once to a deduplicating sink."""
     if mode.get("exact"):
         return "yes"
     if mode.get("exact_in_effect"):
@@ -156,7 +190,7 @@ def _problem(mode: Mapping[str, Any]) -> str:
     told = str(mode.get("problem") or "")
     if mode.get("feeder_limited"):
         told = f"{told}; " * bool(told) + "the feeder was the limit"
-    elif mode.get("late_in_tail"):  # which results of before do not tell
+    elif mode.get("late_in_tail"):  # older results do not have this
         late = "the feeder was late by more than half of p99: the slowest results are not the mode's alone"
         told = f"{told}; " * bool(told) + late
     return told
@@ -169,12 +203,12 @@ def _rate(rate: object) -> str:
 
 
 def _command_of(found: Mapping[str, Any]) -> str:
-    """What measures it again; of values that were set, the names alone are kept."""
+    """Return the command that measures it again; of values that were set, only the names are kept."""
     rate = "first_rate" if "first_rate" in found.get("settings", {}) else "rate"
     options = {rate: "--rate", "seconds": "--for", "warm_up_s": "--warm-up", "rounds": "--rounds"}
     settings = found.get("settings", {})
     words = ["kedge compare", str(found["topology"]), *(f"--set {name}=…" for name in settings.get("values", ()))]
-    words += [f"--config {one}" for one in settings.get("config", ())]
+    words += [f"--config {entry}" for entry in settings.get("config", ())]
     words.append(f"--modes {','.join(dict.fromkeys(mode['mode'] for mode in found['modes']))}")
     words += [f"{option} {_plain(settings[key])}" for key, option in options.items() if key in settings]
     words += [f"--p99 {settings['p99_ms']:g}ms"] if "p99_ms" in settings else []
@@ -185,7 +219,7 @@ def _command_of(found: Mapping[str, Any]) -> str:
 
 
 def of_peers(kept: Kept) -> Section:
-    """A table and a drawing a workload, and what each peer promises."""
+    """Return a table and a drawing per workload, and each peer's guarantee."""
     found = kept.found
     section = Section("Kedge and its peers", [_about(found)])
     section.paragraphs.append(
@@ -197,7 +231,7 @@ def of_peers(kept: Kept) -> Section:
     if found.get("interrupted"):
         section.paragraphs.append(f"Not all was measured: {found['interrupted']}.")
     for workload, about in found["workloads"].items():
-        rows = [one for one in found["results"] if one["workload"] == workload]
+        rows = [entry for entry in found["results"] if entry["workload"] == workload]
         section.paragraphs += _workload(kept.stem, workload, about, rows, found["settings"], section)
     section.paragraphs.append(_promises(found["results"]))
     section.paragraphs.append(_left_out(found.get("left_out", {})))
@@ -209,8 +243,8 @@ def of_peers(kept: Kept) -> Section:
 
 
 def _start_up(results: Sequence[Mapping[str, Any]]) -> str:
-    """Which one is taken off."""
-    if all("starts" in one for one in results):
+    """Return a sentence about the start-up that is subtracted."""
+    if all("starts" in entry for entry in results):
         return "the least start-up of all rounds is taken off each, and told by itself"
     return (
         "each round's own start-up is taken off, and the median told by itself; plain pyzmq's took up to 0.2 s longer "
@@ -229,11 +263,15 @@ def _workload(
     yield table(
         heading,
         [
-            (one["title"], *(number(one.get(key)) for key in keys), one["guarantee"], one.get("problem") or "")
-            for one in rows
+            (entry["title"], *(number(entry.get(key)) for key in keys), entry["guarantee"], entry.get("problem") or "")
+            for entry in rows
         ],
     )
-    drawn = [(one["title"], one["value"], one["guarantee"], _is_ours(one["peer"])) for one in rows if one.get("value")]
+    drawn = [
+        (entry["title"], entry["value"], entry["guarantee"], _is_ours(entry["peer"]))
+        for entry in rows
+        if entry.get("value")
+    ]
     if drawn:
         words = f"{title}: lines a second of each peer"
         section.drawings[f"{stem}-{name}"] = bars(title, "lines/s", drawn)
@@ -241,7 +279,7 @@ def _workload(
 
 
 def _promises(results: Sequence[Mapping[str, Any]]) -> str:
-    told = dict.fromkeys((one["title"], one["guarantee"], one["means"]) for one in results)
+    told = dict.fromkeys((entry["title"], entry["guarantee"], entry["means"]) for entry in results)
     lines = [f"- **{title}**, {guarantee}: {means}." for title, guarantee, means in told]
     return "### What each promises\n\n" + "\n".join(lines)
 
@@ -254,27 +292,27 @@ def _left_out(reasons: Mapping[str, str]) -> str:
 
 
 def of_benchmark(kept: Kept) -> Section:
-    """All figures by name; what belongs to one stands in columns of its own."""
+    """Return all figures by name; each kind of further figure has a column."""
     found = kept.found
     section = Section(TITLES.get(kept.kind, kept.kind.capitalize()), [_about(found)])
     results = found["results"]
-    often = Counter(key for one in results for key in _more(one))
-    columns = [key for key, times in often.items() if 2 * times >= len(results)]  # others would be dashes mostly
+    often = Counter(key for entry in results for key in _more(entry))
+    columns = [key for key, times in often.items() if 2 * times >= len(results)]  # other columns would be mostly dashes
     rows = [
         (
-            f"`{one['name']}`",
-            number(one.get("value")),
-            str(one.get("unit", "")),
-            *(number(one.get(key)) for key in columns),
-            ", ".join(f"{_words(key)} {number(one[key])}" for key in _more(one) if key not in columns),
+            f"`{entry['name']}`",
+            number(entry.get("value")),
+            str(entry.get("unit", "")),
+            *(number(entry.get(key)) for key in columns),
+            ", ".join(f"{_words(key)} {number(entry[key])}" for key in _more(entry) if key not in columns),
         )
-        for one in results
+        for entry in results
     ]
     besides = "besides" if any(row[-1] for row in rows) else ""
     section.paragraphs.append(table(("", "value", "unit", *map(_words, columns), besides), rows))
-    for one in results:
-        if cases := one.get("cases"):
-            section.paragraphs.append(_cases(one["name"], cases))
+    for entry in results:
+        if cases := entry.get("cases"):
+            section.paragraphs.append(_cases(entry["name"], cases))
             _draw_cases(section, kept, cases)
     section.paragraphs.append(
         f"Again: `.venv/bin/python -m benchmarks.{kept.kind}`, whose first lines say what each is."
@@ -283,7 +321,7 @@ def of_benchmark(kept: Kept) -> Section:
 
 
 def _more(one: Mapping[str, Any]) -> list[str]:
-    """The figures that a result has beside its value."""
+    """Return the figures that a result has beside its value."""
     return [
         key for key, value in one.items() if key not in ("name", "value", "unit") and isinstance(value, int | float)
     ]
@@ -294,7 +332,7 @@ def _words(key: str) -> str:
 
 
 def _draw_cases(section: Section, kept: Kept, cases: Mapping[str, Mapping[str, Any]]) -> None:
-    """A panel each for those that have latencies around a kill."""
+    """Draw one panel for each case that has latencies around a kill."""
     panels = [
         (f"{name}: {number(one.get('rate'))} records/s", one["drawn"]) for name, one in cases.items() if "drawn" in one
     ]
@@ -310,11 +348,11 @@ def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
     return f"`{name}`, case by case:\n\n{table(('', *map(_words, keys)), rows)}"
 
 
-# -- what all share
+# -- shared parts
 
 
 def _about(found: Mapping[str, Any]) -> str:
-    """Where it was measured, and with which versions."""
+    """Return the machine of the measurement, and the versions."""
     machine = found.get("machine", {})
     told = [
         str(machine.get("cpu") or machine.get("processor") or ""),
@@ -326,8 +364,8 @@ def _about(found: Mapping[str, Any]) -> str:
         told.append(f"load {machine['load_before']:g} before{busy}")
     elif machine.get("load"):
         told.append(f"load {machine['load'][0]:g} at the end")
-    versions = ", ".join(f"{name} {one}" for name, one in found.get("versions", {}).items())
-    return f"On {', '.join(one for one in told if one)}; {versions}."
+    versions = ", ".join(f"{name} {entry}" for name, entry in found.get("versions", {}).items())
+    return f"On {', '.join(entry for entry in told if entry)}; {versions}."
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
@@ -350,7 +388,7 @@ def _ms(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits that count, or all before the point."""
+    """Return three significant digits, or all digits before the point."""
     if value is None:
         return NOTHING
     if isinstance(value, int) or abs(value) >= 100:
@@ -359,7 +397,7 @@ def number(value: float | None) -> str:
 
 
 def table(heading: Cells, rows: Sequence[Cells]) -> str:
-    """As Markdown; columns that are empty in all rows are left out."""
+    """Return Markdown; columns that are empty in all rows are left out."""
     used = [place for place, name in enumerate(heading) if name or place == 0 or any(row[place] for row in rows)]
     lines = [[heading[place] for place in used], ["---"] * len(used)]
     lines += [[row[place].replace("|", "\\|").replace("\n", " ") for place in used] for row in rows]

@@ -1,6 +1,6 @@
 """The same queries by Spark alone, over the same records as Parquet files, read by its own streaming source.
 
-With the bridge's settings, in a session that has run the query before; nothing is synced, and results count as back
+Uses the bridge's settings, in a session that has run the query before. Nothing is synced, and results count as returned
 once they are in the driver's Python: both are to Spark's advantage. Must not know a benchmark's bars.
 
     python -m benchmarks.spark_alone FOLDER RATE     writes stamped records into files, as they come due, until it ends
@@ -38,15 +38,15 @@ from benchmarks.through_spark import (
 from bridge.arrow.schema import arrow_schema, to_table
 from topology import Record
 
-FILES: Final = 20  # that a million records are in
-FILES_EACH: Final = 3  # of one batch, where Spark has to take them in several, as it takes a hand-over's
-EVERY_S: Final = 0.02  # a file of stamped records: as the hand-over gathers a segment
-MASTER: Final = "local[2]"  # as runs have it unless told otherwise
+FILES: Final = 20  # number of files of a million records
+FILES_EACH: Final = 3  # files per batch if Spark has to take them in several batches, as in a hand-over
+EVERY_S: Final = 0.02  # seconds per file of stamped records: the hand-over gathers a segment as long
+MASTER: Final = "local[2]"  # the default of runs
 
 
 @contextlib.contextmanager
 def session(folder: Path) -> Iterator[Any]:
-    """As a driver has it."""
+    """Yield a session with a driver's settings."""
     from bridge.spark.session import start
 
     made = start("alone", MASTER, folder / "spark", {"spark.ui.showConsoleProgress": "false"})
@@ -58,8 +58,10 @@ def session(folder: Path) -> Iterator[Any]:
 
 
 class Query:
-    """A streaming query over the Parquet files of a folder. `takes` is given each batch of results, in the driver; with
-    None they go nowhere."""
+    """A streaming query over the Parquet files of a folder.
+
+    `takes` receives each batch of results, in the driver; with None the results are dropped.
+    """
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Query:
         self.query = writer.start()
 
     def write(self, name: str, records: Sequence[Record], files: int = 1) -> list[Path]:
-        """Makes files beside the folder."""
+        """Make files beside the folder."""
         each = -(-len(records) // files)
         paths = []
         for number in range(files):
@@ -98,12 +100,12 @@ class Query:
         return paths
 
     def give(self, paths: Sequence[Path]) -> None:
-        """Moves them into it."""
+        """Move the files into the folder."""
         for path in paths:
             path.rename(self.folder / path.name)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Returns once this holds. Raises RuntimeError where the query ends before, or after UNTIL_S."""
+        """Return once this holds. Raises RuntimeError if the query ends before, or after UNTIL_S."""
         ends = time.perf_counter() + UNTIL_S
         while not condition():
             if not self.query.isActive or time.perf_counter() > ends:
@@ -112,7 +114,7 @@ class Query:
 
 
 def read_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) -> dict[str, float]:
-    """`value`: records a second that it reads, and makes nothing of."""
+    """Return `value`: records per second that it reads, without processing them."""
     with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
         query = Query(spark, Path(temporary), Login, lambda given: given.where("number >= 0"), None)
         query.give(query.write("warm", warming(warm_up)))
@@ -129,8 +131,10 @@ def read_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) 
 def windowed_a_second(
     seconds: float, count: int = RECORDS, warm_up: int = WARM_UP, files_each: int = 0
 ) -> dict[str, float]:
-    """`value`: records a second from when the files are there to when the last result of their window is in Python.
-    With `files_each`, Spark takes them in batches of so many, and goes through its state once for each."""
+    """Return `value`: records per second from the arrival of the files to the last result of their window in Python.
+
+    With `files_each`, Spark takes that many files per batch, and goes through its state once for each batch.
+    """
     found: list[pa.Table] = []
     with tempfile.TemporaryDirectory() as temporary, session(Path(temporary)) as spark:
         query = Query(spark, Path(temporary), Login, by_address, found.append, files_each)
@@ -139,7 +143,7 @@ def windowed_a_second(
         paths = query.write("measured", measured(count), FILES)
         begun = time.perf_counter()
         query.give(paths)
-        query.until(lambda: sum(one.num_rows for one in found) > min(warm_up, KEYS) + min(count, KEYS))
+        query.until(lambda: sum(row.num_rows for row in found) > min(warm_up, KEYS) + min(count, KEYS))
         took = time.perf_counter() - begun
         query.query.stop()
     if (records := _rows(found, MEASURED)[1]) != count:
@@ -148,15 +152,18 @@ def windowed_a_second(
 
 
 def _rows(found: Sequence[pa.Table], start: Any) -> tuple[int, int]:
-    """Results of one window, and the records in them."""
-    rows = [row for one in [*found] for row in one.to_pylist() if row["start"] == start]
+    """Return the results of one window, and the records in them."""
+    rows = [row for batch_row in [*found] for row in batch_row.to_pylist() if row["start"] == start]
     return len(rows), sum(row["count"] for row in rows)
 
 
 def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, float]:
-    """Milliseconds from when a record is due, at RATE, to when it is in the driver's Python: `value` and `p50`, `p99`.
-    Another process writes the files."""
-    batches: list[list[tuple[float, float]]] = []  # when each record was due, and how long it has taken
+    """Return milliseconds from when a record is due, at RATE, to when it is in the driver's Python: `value`, `p50`,
+    `p99`.
+
+    Another process writes the files.
+    """
+    batches: list[list[tuple[float, float]]] = []  # when each record was due, and its latency
 
     def takes(table: pa.Table) -> None:
         now = time.time()
@@ -179,7 +186,7 @@ def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, floa
 
 
 def feed(folder: Path, rate: int) -> None:
-    """Writes each record when it is due, or up to EVERY_S later, into a file that has its name once it is whole."""
+    """Write each record when it is due, or up to EVERY_S later, into a file that gets its name once it is whole."""
     begun, given, pause = time.time(), 0, threading.Event()
     while True:
         pause.wait(EVERY_S)
@@ -187,7 +194,7 @@ def feed(folder: Path, rate: int) -> None:
         if due == given:
             continue
         records = [Stamped(number, begun + number / rate) for number in range(given, due)]
-        beside = folder / f".{given:09d}.parquet"  # which Spark passes over
+        beside = folder / f".{given:09d}.parquet"  # Spark ignores this name
         pq.write_table(pa.Table.from_batches([to_table(Stamped, records)]), beside)
         beside.rename(folder / f"{given:09d}.parquet")
         given = due

@@ -1,14 +1,14 @@
-"""What keeping costs: counts with state that survives and without, a restart with much of it, alerts, sinks and stores.
+"""The cost of keeping: counts with and without durable state, a restart with much state, alerts, sinks and stores.
 
     .venv/bin/python -m benchmarks.state [--json] [--seconds S] [--rounds N] [NAME …]
 
 `state-…` count 5,000 keys in one task, embedded: in memory, and kept by `durability="process"` and `"disk"`; each new
-count goes on to a bolt behind. `state-disk-latency` is at 1,000 inputs a second, beside what an fsync takes on the same
-disk in the same rounds. `state-restart` begins with a million keys in the store. `alert-2w-…` are the alerts of
+count goes on to a bolt behind. `state-disk-latency` is at 1,000 inputs per second, beside the time of an fsync on the
+same disk in the same rounds. `state-restart` begins with a million keys in the store. `alert-2w-…` are the alerts of
 `benchmarks.latency`, with their state in memory and kept.
 
-`postgres-sink` needs the server that tests use: KEDGE_TEST_POSTGRES, or the standard port; without one, name the
-others. Each sink is fed by one task, in batches of up to 500. What disks do differs: each figure stands beside that of
+`postgres-sink` needs the server that tests use: KEDGE_TEST_POSTGRES, or the standard port. Without a server, name the
+other figures. Each sink is fed by one task, in batches of up to 500. Disks differ, so each figure stands beside that of
 SqliteSink, on the same disk.
 """
 
@@ -20,7 +20,7 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-BESIDE = {  # name → the one that it is a share of, or, where less is better, a multiple of
+BESIDE = {  # name → the figure of which it is a share or, if less is better, a multiple
     "postgres-sink": "sqlite-sink",
     "jsonlines-sink": "sqlite-sink",
     "state-process": "state-none",
@@ -30,16 +30,16 @@ BESIDE = {  # name → the one that it is a share of, or, where less is better, 
     "alert-2w-process-10k": "alert-2w-10k",
     "alert-2w-disk-10k": "alert-2w-10k",
 }
-LEAST = {  # name → what it has to reach
+LEAST = {  # name → the least value to reach
     "postgres-sink": 20_000,
     "state-process": 80_000,
     "state-disk": 50_000,
 }
-LEAST_SHARE = {"state-process": 0.5}  # name → the share of what it stands beside that it has to reach
-BELOW = {"state-restart": 5}  # name → what it has to stay below
-FSYNCS = 2  # of this disk, that a count may take at most,
-BESIDES_MS = 1.0  # and so much more
-SHOWN = {  # figure besides → how it is shown, in the last column but one
+LEAST_SHARE = {"state-process": 0.5}  # name → the least share of its reference figure
+BELOW = {"state-restart": 5}  # name → the limit to stay below
+FSYNCS = 2  # fsyncs of this disk that a count may take at most, …
+BESIDES_MS = 1.0  # … plus this many milliseconds
+SHOWN = {  # further figure → its format, in the last column but one
     "p99": "p99 {:.3f}",
     "fsync": "fsync {:.3f}",
     "cores": "{:.2f} cores",
@@ -60,13 +60,13 @@ def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
 
 
 def ratio_of(name: str, figures: Figures, results: dict[str, Figures]) -> float | None:
-    """To what it stands beside; None where that is not measured."""
+    """Return the ratio to the reference figure; None if that is not measured."""
     other = results.get(BESIDE.get(name, ""))
     return figures["value"] / other["value"] if other is not None else None
 
 
 def bar(name: str, figures: Figures, ratio: float | None) -> str:
-    """What it has to reach, and whether it does; empty where there is nothing to reach."""
+    """Return the figure's target, and whether it is reached; empty if there is no target."""
     value, bars = figures["value"], list[str]()
     if (share := LEAST_SHARE.get(name)) is not None and ratio is not None:
         bars.append(f">= {share} ×: {verdict(ratio >= share)}")

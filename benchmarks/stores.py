@@ -1,5 +1,6 @@
-"""Rows that sinks store, and commits of a worker's own store, as fast as they take them. Each row is acked once it is
-durable; what is measured is the sink itself, with no topology before it.
+"""Rows that sinks store, and commits of a worker's own store, at full speed.
+
+Each row is acked once it is durable. Measures the sink itself, with no topology before it.
 """
 
 import asyncio
@@ -24,14 +25,14 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes, Mark, Span
 
 DSN: Final = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
-BATCH: Final = 500  # tuples a transaction, as sinks have it unless told otherwise
+BATCH: Final = 500  # tuples per transaction, the default of sinks
 WARM_UP_S: Final = 0.5
-PARTITIONS: Final = 8  # of the marks that one commit of a store has
+PARTITIONS: Final = 8  # partitions whose marks one commit of a store has
 _SOURCE: Final = Source("detect", "Alert")
 
 
 class Alert(Record):
-    """Five fields, as alerts have."""
+    """Five fields, as typical alerts have."""
 
     source_ip: str
     user: str
@@ -70,7 +71,7 @@ class _NoNotes:
 
 
 class _Counted:
-    """A store, and how many transactions it has been asked for."""
+    """A store, and the number of its transactions."""
 
     def __init__(self, store: SinkStore) -> None:
         self._store = store
@@ -90,7 +91,7 @@ def _tuple(number: int, at: datetime) -> Tuple[Any]:
 
 
 async def stored_a_second(make: Callable[[], BatchingSink], seconds: float) -> dict[str, float]:
-    """`value`: rows a second that were acked; `batch`: of them, in one transaction; `commits` a second."""
+    """Return `value`: acked rows per second; `batch`: rows per transaction; `commits` per second."""
     sink, acks, at = make(), _Acks(), datetime.now(UTC)
     counted: list[_Counted] = []
     made = sink._make_store
@@ -119,7 +120,7 @@ async def stored_a_second(make: Callable[[], BatchingSink], seconds: float) -> d
 
 
 def into_postgres(seconds: float) -> dict[str, float]:
-    """Into a schema of its own on the server that tests use, dropped at the end."""
+    """Store into a schema of its own on the server that tests use; the schema is dropped at the end."""
     import psycopg
 
     schema = f"kedge_bench_{secrets.token_hex(4)}"
@@ -145,7 +146,7 @@ def into_json_lines(seconds: float) -> dict[str, float]:
 
 
 def commits_a_second(seconds: float) -> dict[str, float]:
-    """Commits of a worker's store, one after the other, each with the marks of a few partitions."""
+    """Return the rate of commits of a worker's store, in sequence, each with the marks of a few partitions."""
     with tempfile.TemporaryDirectory() as folder:
         path, files = Path(folder) / "worker-0.db", DiskFiles()
         create_store(files, path, id=bytes(16), number=0)
@@ -155,8 +156,8 @@ def commits_a_second(seconds: float) -> dict[str, float]:
             commits += 1
             done = (Span(commits * 100 + 50, commits * 100 + 90),)
             marks = [
-                Mark("lines", 0, f"part-{one}", "e1", commits * 100 + one, done, commits * 100 + 99)
-                for one in range(PARTITIONS)
+                Mark("lines", 0, f"part-{row}", "e1", commits * 100 + row, done, commits * 100 + 99)
+                for row in range(PARTITIONS)
             ]
             store.commit(Changes(marks=marks))
         took = time.perf_counter() - begun

@@ -1,7 +1,7 @@
-"""Records that go to Spark and come back: how long each takes, and how many a second get into a window and out of it.
+"""Records that go to Spark and come back: the time of each, and the rate of records through a window.
 
 The topology runs in this process, Spark beside it as in every run; both share the machine. Must not know a benchmark's
-bars, nor how Spark does alone.
+bars, nor the figures of Spark alone.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from topology import Bolt, Config, Message, Record, Spout, Task, Topology
 from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
 
-RATE: Final = 1_000  # records a second where a round trip is measured
-WARM_UP_BATCHES: Final = 25  # of a JVM that has just begun
-WARM_UP: Final = 50_000  # records of the window that is closed before the one that is measured
-RECORDS: Final = 1_000_000  # of the window
+RATE: Final = 1_000  # records per second when a round trip is measured
+WARM_UP_BATCHES: Final = 25  # batches of a JVM that has just started
+WARM_UP: Final = 50_000  # records of the window that is closed before the measured one
+RECORDS: Final = 1_000_000  # records of the measured window
 HOUR: Final = timedelta(hours=1)
-MEASURED: Final = FIRST + 4 * HOUR  # when the window begins; the one of the warm-up, at FIRST
-UNTIL_S: Final = 110.0  # how long a run may take, Spark's start included
+MEASURED: Final = FIRST + 4 * HOUR  # beginning of the measured window; that of the warm-up begins at FIRST
+UNTIL_S: Final = 110.0  # seconds that a run may take, Spark's start included
 
 
-# -- there and back
+# -- round trip
 
 
 class Stamped(Record):
@@ -43,39 +43,41 @@ class Stamped(Record):
 class Back(Record):
     number: int
     at: float
-    begun: float  # when Spark began the batch that it was in
+    begun: float  # when Spark began its batch
 
 
 def passed(given: Any) -> Any:
-    """The query: all records as they are."""
+    """The query: all records, unchanged."""
     from pyspark.sql.functions import current_timestamp, unix_micros
 
     return given.select("number", "at", (unix_micros(current_timestamp()) / 1e6).alias("begun"))
 
 
 class Gate:
-    """What the parts of one run know of each other; tasks are copies of what the topology was given, so it is theirs
-    together."""
+    """State that the parts of one run share. It is in the class, because tasks are copies of the topology's
+    components."""
 
-    ready = False  # Spark is
-    first = 0  # the number of the first record that counts
-    acked: ClassVar[dict[int, float]] = {}  # number → when its segment was durable, and the source heard of it
+    ready = False  # True once Spark is ready
+    first = 0  # number of the first record that counts
+    acked: ClassVar[dict[int, float]] = {}  # number → when its segment was durable, and the source got the ack
     written: ClassVar[dict[int, float]] = {}  # number → when the file of its result had its name; to 4 ms
     seen: ClassVar[list[tuple[Back, float]]] = []  # results, and when each came into the topology
-    batches: ClassVar[set[float]] = set()  # when Spark began each of them
-    counted: ClassVar[Counter[datetime]] = Counter()  # windows → keys of which the result is back,
-    records: ClassVar[Counter[datetime]] = Counter()  # and the records in them
-    begun = ended = 0.0  # when the measured window's first record was emitted, and when its last result was back
+    batches: ClassVar[set[float]] = set()  # when Spark began each batch
+    counted: ClassVar[Counter[datetime]] = Counter()  # windows → number of keys with a result,
+    records: ClassVar[Counter[datetime]] = Counter()  # and the number of records in those results
+    begun = ended = 0.0  # when the measured window's first record was emitted, and when its last result arrived
 
     @classmethod
     def told(cls, line: str) -> None:
-        """What the run is told by its companion."""
+        """Receive the companion's output."""
         cls.ready |= "it is ready" in line
 
 
 class Steady(Spout):
-    """RATE records a second once Spark is ready, each stamped as it is emitted; what is due is emitted at once. First
-    those of a warm-up, until so many batches are back; then `count`, which `Gate.first` is the first of."""
+    """RATE records per second once Spark is ready, each stamped as it is emitted; due records are emitted at once.
+
+    A warm-up comes first, until enough batches have returned; then `count` records, beginning with `Gate.first`.
+    """
 
     def __init__(self, count: int, warm_up: int) -> None:
         self.count = count
@@ -104,12 +106,12 @@ class Steady(Spout):
 
 
 class Noting(SparkResults[Back]):
-    """The results, which writes down when each file was there."""
+    """The results; writes down when each file was there."""
 
     def _read(self, number: int) -> list[Back]:
         records = super()._read(number)
         at = os.stat(self._folder.batch(number)).st_ctime
-        Gate.written.update((one.number, at) for one in records)
+        Gate.written.update((row.number, at) for row in records)
         return records
 
 
@@ -129,15 +131,16 @@ def round_trip_topology(count: int, warm_up: int) -> Topology:
 
 
 def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, float]:
-    """Milliseconds from the emission of a record to the arrival of its result, after a warm-up: `value` and `p50`,
-    `p99`; and medians of its parts: `segment` until it is durable and acked, `wait` until Spark begins its batch,
-    `batch` until the file of its result is there, `back` until that is in the topology.
+    """Return milliseconds from the emission of a record to the arrival of its result, after a warm-up.
 
-    Raises RuntimeError where a result is missing.
+    `value` and `p50`, `p99`, and medians of the parts: `segment` until the record is durable and acked, `wait` until
+    Spark begins its batch, `batch` until the file of its result is there, `back` until the result is in the topology.
+
+    Raises RuntimeError if a result is missing.
     """
     count = int(RATE * seconds)
     asyncio.run(_run(round_trip_topology(count, warm_up)))
-    seen = [one for one in Gate.seen if one[0].number >= Gate.first]
+    seen = [row for row in Gate.seen if row[0].number >= Gate.first]
     if len(seen) != count:
         raise RuntimeError(f"{len(seen)} results came back of {count} records")
     took = [now - back.at for back, now in seen]
@@ -149,7 +152,7 @@ def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, floa
         "back": [now - written[back.number] for back, now in seen],
     }
     p50, p99 = (percentile_ms(took, percent) for percent in (50, 99))
-    medians = {name: statistics.median(one) * 1000 for name, one in parts.items()}
+    medians = {name: statistics.median(row) * 1000 for name, row in parts.items()}
     batches = len({back.begun for back, _ in seen})
     return {"value": p50, "p50": p50, "p99": p99, **medians, "batches": batches / seconds}
 
@@ -164,7 +167,7 @@ class Counted(Record):
 
 
 def by_address(given: Any) -> Any:
-    """The query: records by window and key."""
+    """The query: counts of records by window and key."""
     from pyspark.sql.functions import col, window
 
     groups = given.withWatermark("at", "0 seconds").groupBy(window("at", "1 hour").alias("w"), "address")
@@ -172,18 +175,18 @@ def by_address(given: Any) -> Any:
 
 
 def warming(count: int) -> list[Login]:
-    """Records of the window at FIRST, and one that closes it."""
+    """Return the records of the window at FIRST, and one that closes it."""
     return [*map(login, range(count)), Login(FIRST + 2 * HOUR, "closes", 0)]
 
 
 def measured(count: int) -> list[Login]:
-    """Records of the window at MEASURED, of KEYS keys or of as many as records, and one that closes it."""
-    made = [Login(one.at + 4 * HOUR, one.address, one.number) for one in map(login, range(count))]
+    """Return the records of the window at MEASURED, of up to KEYS keys, and one that closes it."""
+    made = [Login(row.at + 4 * HOUR, row.address, row.number) for row in map(login, range(count))]
     return [*made, Login(FIRST + 8 * HOUR, "closes", 0)]
 
 
 class Logins(Spout):
-    """The records of the warm-up once Spark is ready; those that are measured once all results of these are back."""
+    """The records of the warm-up once Spark is ready; the measured records once all results of these are back."""
 
     def __init__(self, warm_up: int, count: int) -> None:
         self.warm_up, self.count = warm_up, count
@@ -209,7 +212,7 @@ class Logins(Spout):
 
 
 class Windows(Bolt):
-    """Counts what comes back, and says when the last result of the measured window has."""
+    """Counts results, and writes down when the last one of the measured window came."""
 
     def __init__(self, keys: int) -> None:
         self.keys = keys
@@ -233,10 +236,12 @@ def window_topology(warm_up: int, count: int, pending: int) -> Topology:
 def windowed_a_second(
     seconds: float, count: int = RECORDS, warm_up: int = WARM_UP, pending: int = PENDING
 ) -> dict[str, float]:
-    """`value`: records a second from the emission of the first to the arrival of the last result of their window;
-    `took` seconds. It takes as long as it does: `seconds` is not asked.
+    """Return `value`: records per second from the emission of the first to the arrival of the last result of their
+    window.
 
-    Raises RuntimeError where a record is missing in the results, or in them twice.
+    `took`: seconds. Its duration is fixed by the number of records: `seconds` is ignored.
+
+    Raises RuntimeError if a record is missing in the results, or counted twice.
     """
     asyncio.run(_run(window_topology(warm_up, count, pending)))
     if Gate.records[MEASURED] != count or not Gate.ended:
@@ -254,7 +259,7 @@ async def _run(topology: Topology) -> None:
             lines.append(line)
             Gate.told(line)
 
-        run = EmbeddedRun(topology, state_dir=Path(folder), told=told)
+        run = EmbeddedRun(topology, state_dir=Path(folder), report=told)
         finished = asyncio.ensure_future(run.finish())
         await asyncio.wait({finished}, timeout=UNTIL_S)
         if not finished.done():

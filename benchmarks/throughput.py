@@ -1,10 +1,10 @@
-"""Throughput, and what waiting and idling cost. Kedge stands beside the same work through bare asyncio queues.
+"""Throughput, and the cost of waiting and idling. Kedge stands beside the same work through bare asyncio queues.
 
     .venv/bin/python -m benchmarks.throughput [--json] [--seconds S] [--rounds N] [NAME …]
 
-Roots, or six-word sentences, a second: on one core, and on two worker processes (2w), with a spout in each and half of
-the records crossing. The bar of each is a share of its baseline, as machines differ. Then bytes a pending tree, and the
-CPU of a supervisor and two workers whose source is idle, in percent of one core.
+Roots, or six-word sentences, per second: on one core, and on two worker processes (2w), with a spout in each and half
+of the records crossing. The bar of each is a share of its baseline, as machines differ. Further figures: bytes per
+pending tree, and the CPU of a supervisor and two workers whose source is idle, in percent of one core.
 """
 
 import sys
@@ -15,13 +15,13 @@ if not __package__:  # started by its path: the packages are in the folder above
 
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
-SHARES = {  # name → its baseline, and the share of it to reach at least
+SHARES = {  # name → its baseline, and the least share of it to reach
     "identity-embedded-acked": ("baseline-asyncio", 0.55),
     "identity-2w-acked": ("baseline-asyncio", 0.55),
     "wordcount-embedded-acked": ("baseline-asyncio-wordcount", 0.62),
     "wordcount-2w-acked": ("baseline-asyncio-wordcount", 0.7),
 }
-BELOW = {"pending-tree-bytes": 400, "idle-cpu": 2}  # name → what it has to stay below
+BELOW = {"pending-tree-bytes": 400, "idle-cpu": 2}  # name → the limit to stay below
 
 
 def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:

@@ -1,7 +1,7 @@
-"""Where a process spends its CPU time: a sampling profiler of a few lines, which costs next to nothing.
+"""The parts of the code where a process spends its CPU time: a sampling profiler of a few lines, at almost no cost.
 
-The kernel sends SIGPROF each so many milliseconds of CPU time; the handler adds what the main thread has used since the
-last one to the part that it is in. What all other threads use is known exactly. Knows nothing of what is measured.
+The kernel sends SIGPROF at a fixed interval of CPU time. The handler adds the main thread's CPU time since the last
+signal to the current part. The CPU time of all other threads is known exactly. Knows nothing of what is measured.
 """
 
 import signal
@@ -11,21 +11,23 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-EVERY_S: Final = 0.002  # of the process's CPU time, between two samples
+EVERY_S: Final = 0.002  # seconds of the process's CPU time between two samples
 ROOT: Final = str(Path(__file__).resolve().parent.parent) + "/"
 
 
 class Where:
-    """`parts`: name → what the paths of its files begin with, below the root of the project. The innermost frame of the
-    project's own decides; what is in none of the parts is of `rest`. What other threads than the main one use is of
-    `others`. For use in the main thread, as signals are; `seconds` and `cpu_s` are there at the end.
+    """The profiler: a context manager for the main thread, as signals come there.
+
+    `parts`: name → prefixes of file paths, below the root of the project. The innermost frame of the project's own
+    decides; a frame in no part counts as `rest`. The CPU time of other threads counts as `others`. `seconds` and
+    `cpu_s` are set at the end.
     """
 
     def __init__(self, parts: Mapping[str, Sequence[str]], *, rest: str, others: str) -> None:
         self._parts = {name: tuple(ROOT + path for path in paths) for name, paths in parts.items()}
         self._rest, self._others = rest, others
         self.seconds = dict.fromkeys((*parts, rest, others), 0.0)  # of CPU time, by part
-        self.cpu_s = 0.0  # of all
+        self.cpu_s = 0.0  # of all parts
 
     def __enter__(self) -> Self:
         self._begun, self._main_begun = time.process_time(), time.thread_time()

@@ -1,8 +1,8 @@
-"""What the benchmarks run on worker processes: topologies, which each worker makes anew by their name, and figures of
-runs that are under way.
+"""The benchmarks on worker processes: topologies, which each worker makes itself by their name, and figures of running
+runs.
 
-Rates are made of the workers' own counters and clocks, CPU time of the processes' clocks, kernel included. Must not
-know what a benchmark's bars are.
+Rates come from the workers' own counters and clocks, CPU time from the processes' clocks, kernel included. Must not
+know a benchmark's bars.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from topology.runtime.supervisor.supervisor import SupervisedRun
 from topology.runtime.telemetry.metrics import Snapshot
 
 WORKERS: Final = 2
-SETTLE_S: Final = 1.0  # from the first ack to where an idle run's CPU time is counted
-UNTIL_S: Final = 60.0  # how long anything may take that is waited for
-LOOK_S: Final = 0.02  # between two looks whether it is there
+SETTLE_S: Final = 1.0  # seconds from the first ack until an idle run's CPU time is counted
+UNTIL_S: Final = 60.0  # seconds that any wait may take
+LOOK_S: Final = 0.02  # seconds between two checks of a condition
 
 
 def identity() -> Topology:
-    """As embedded, a spout in each worker; half of what they emit crosses to the other one."""
+    """Like the embedded one, with a spout in each worker; half of their records cross to the other worker."""
     topology = Topology("identity", Config(max_pending=2_000))
     logins = topology.spout("logins", Logins(), tasks=2)
     same = topology.bolt("same", Same(), logins.shuffle(), tasks=2)
@@ -35,7 +35,7 @@ def identity() -> Topology:
 
 
 def word_count() -> Topology:
-    """As embedded, a spout in each worker; half of the words cross."""
+    """Like the embedded one, with a spout in each worker; half of the words cross."""
     topology = Topology("word-count", Config(max_pending=2_000))
     source = topology.spout("sentences", Sentences(), tasks=2)
     words = topology.bolt("split", Split(), source.local_or_shuffle(), tasks=2)
@@ -44,7 +44,7 @@ def word_count() -> Topology:
 
 
 class Idle(Logins):
-    """One record, then nothing any more, and no end."""
+    """One record, then no further record, and no end."""
 
     async def poll(self, limit: int) -> Sequence[Message[Login]]:
         if self.next >= self.step:
@@ -61,13 +61,13 @@ def idle() -> Topology:
 
 
 class Running:
-    """A topology on worker processes, between `async with` and its end, where it is aborted unless it has ended.
+    """A topology on worker processes, as an async context manager. At the end the run is aborted unless it has ended.
 
-    load       Makes the topology; a function that workers can import by its name.
-    ends       Whether the run ends by itself: then the end of `async with` waits for it.
-    state_dir  Where it keeps what is kept; else it keeps nothing.
+    load       makes the topology; a function that workers can import by its name.
+    ends       True if the run ends by itself: then the end of `async with` waits for it.
+    state_dir  the state directory; None to keep nothing.
 
-    Raises RuntimeError at the end where a worker has died that nobody has killed: its figures are worth nothing.
+    Raises RuntimeError at the end if a worker has died that the benchmark did not kill: its figures are invalid.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Running:
             arguments=arguments,
             state_dir=state_dir,
         )
-        self.kills = 0  # of workers, by whoever measures
-        self.report: Report | None = None  # at the end
+        self.kills = 0  # of workers, by the benchmark
+        self.report: Report | None = None  # set at the end
         self._ends = ends
 
     async def __aenter__(self) -> Self:
@@ -104,7 +104,7 @@ class Running:
             raise RuntimeError(f"{self.run.restarts} workers died, and {self.kills} were killed")
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Returns once this holds. Raises RuntimeError where the run ends before, or after UNTIL_S."""
+        """Return once this holds. Raises RuntimeError if the run ends before, or after UNTIL_S."""
         deadline = time.perf_counter() + UNTIL_S
         while not condition():
             if self._finished.done():
@@ -114,24 +114,26 @@ class Running:
             await asyncio.sleep(LOOK_S)
 
     async def acked(self, count: int) -> None:
-        """Returns once this many messages have been acked, as the workers tell once a second."""
+        """Return once this many messages have been acked; workers report once per second."""
         await self.until(
-            lambda: sum(one.total("acked") for one in self.run.by_worker().values()) >= count,
+            lambda: sum(worker.total("acked") for worker in self.run.by_worker().values()) >= count,
             f"{count:,} messages were acked",
         )
 
     async def fresh(self) -> dict[int, Snapshot]:
-        """The next snapshot of each worker: counters, and seconds by its own clock, of one moment."""
+        """Return the next snapshot of each worker: counters, and seconds by its own clock, of one moment."""
         before = {worker: one.seconds for worker, one in self.run.by_worker().items()}
         await self.until(
             lambda: all(one.seconds > before[worker] for worker, one in self.run.by_worker().items()),
-            "each worker has told its counters anew",
+            "each worker has reported its counters again",
         )
         return self.run.by_worker()
 
     async def acked_a_second(self, seconds: float) -> float:
-        """The rates of all workers together, over this long or up to a second more. Raises RuntimeError where nothing
-        was acked meanwhile."""
+        """Return the summed rate of all workers, over `seconds` or up to a second more.
+
+        Raises RuntimeError if nothing was acked meanwhile.
+        """
         await self.acked(1)
         await asyncio.sleep(WARM_UP_S)
         before = await self.fresh()
@@ -146,19 +148,22 @@ class Running:
         return rate
 
     def cpu_s(self) -> float:
-        """CPU time of the supervisor, which is this process, and of all workers so far."""
+        """Return the CPU time so far of the supervisor, which is this process, and of all workers."""
         return cpu_s([os.getpid(), *self.run.processes().values()])
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """CPU time of these processes so far, kernel included. What psutil reads has steps of 10 ms on Linux, which is much
-    for an idle process: there each one's own clock is read."""
+    """Return the CPU time of these processes so far, kernel included.
+
+    psutil's values have steps of 10 ms on Linux, which is much for an idle process: there each process's own clock is
+    read.
+    """
     library = ctypes.CDLL(None)
     if not hasattr(library, "clock_getcpuclockid"):
         import psutil  # type: ignore[import-untyped]  # it has no stubs; not all environments have it
 
         times = [psutil.Process(pid).cpu_times() for pid in pids]
-        return float(sum(one.user + one.system for one in times))
+        return float(sum(worker.user + worker.system for worker in times))
     total, clock = 0.0, ctypes.c_int()
     for pid in pids:
         if number := library.clock_getcpuclockid(pid, ctypes.byref(clock)):
@@ -168,13 +173,13 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 async def acked_a_second(load: Callable[..., Topology], seconds: float) -> float:
-    """Messages whose whole tree was acked, a second, on two workers, after a warm-up."""
+    """Return messages per second whose whole tree was acked, on two workers, after a warm-up."""
     async with Running(load) as running:
         return await running.acked_a_second(seconds)
 
 
 async def idle_percent(seconds: float) -> float:
-    """CPU of supervisor and two workers that have nothing to do, in percent of one core."""
+    """Return the CPU of the supervisor and two idle workers, in percent of one core."""
     async with Running(idle) as running:
         await running.acked(2)
         await asyncio.sleep(SETTLE_S)

@@ -1,7 +1,9 @@
-"""How Sphinx builds these pages: `make docs`, without network. The reference comes from the code: no second truth.
+"""Settings with which Sphinx builds these pages: `make docs`, without network. The reference comes from the code: no
+second truth.
 
 Docstrings are written as plain text with single backticks; `reference.py`, beside this file, makes of them what Sphinx
-reads. Must not hold words that a reader sees, beyond the title.
+reads. `captions.py` shows names of files, `repository_files.py` makes pages of linked files, and `inline_svg.py` has
+pictures follow the theme. Must not hold words that a reader sees, beyond the title.
 """
 
 import sys
@@ -18,7 +20,15 @@ author = "the authors of Kedge"
 project_copyright = "the authors of Kedge; Apache-2.0"
 version = release = kedge_version()
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "reference"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "reference",
+    "captions",
+    "repository_files",
+    "inline_svg",
+]
 exclude_patterns = ["_build", "README.md"]
 nitpicky = True
 # What annotations name and no page describes: type variables, the standard library, and parts that are not public.
@@ -52,6 +62,9 @@ autodoc_preserve_defaults = True
 add_module_names = False
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 88
+
+# What is typed has a button that copies it; what a program prints, and a command's help, has none.
+copybutton_selector = ":not(.highlight-output):not(.highlight-text) > div.highlight > pre"
 
 html_theme = "furo"
 html_title = "Kedge"

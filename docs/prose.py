@@ -142,7 +142,7 @@ def looked_at() -> list[Path]:
 
 
 def allowed() -> Counter[str]:
-    """How many findings each file may have left."""
+    """Return how many findings each file may have left."""
     lines = EXCEPTIONS.read_text("utf-8").splitlines() if EXCEPTIONS.exists() else []
     parts = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
     return Counter({path: int(count) for path, count in parts})
@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> int:
         EXCEPTIONS.write_text(head + "".join(f"{path} {count}\n" for path, count in sorted(counts.items())))
         return 0
     if arguments:
-        found = [one for argument in arguments for one in findings(Path(argument).resolve())]
+        found = [found for argument in arguments for found in findings(Path(argument).resolve())]
         print("\n".join(map(str, found)))
         return bool(found)
     may, bad = allowed(), 0

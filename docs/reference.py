@@ -1,4 +1,5 @@
-"""What is written elsewhere, as pages: docstrings as Sphinx reads them, the command line's own help, files of the root.
+"""Pages made of text that stands elsewhere: docstrings as Sphinx reads them, the command line's own help, files of the
+root.
 
 A Sphinx extension; knows how the house writes docstrings, and what none of them says.
 """
@@ -19,9 +20,11 @@ from sphinx.util.logging import getLogger
 logger = getLogger(__name__)
 ENTRY = re.compile(r"(?P<name>[a-z_]+(?:, [a-z_]+)*)  +(?P<text>\S.*)")  # `max_pending   open trees a spout task; …`
 ITEM = re.compile(r"[-*] ")
-NOT_CALLED = {"topology.Stream", "topology.Input"}  # a topology makes them; how is nobody's affair
+NOT_CALLED = {"topology.Stream", "topology.Input"}  # a topology makes them, users do not
 RULE = re.compile(r"\s+\([A-E]\d+(?: [iv]+)?(?:, [A-E]\d+(?: [iv]+)?)*\)")  # the house's numbers; no page has the list
-FACTORY = re.compile(r"<(?:factory|function [^=]*?<lambda>)>")  # a default that is made anew; Python can't say it
+FACTORY = re.compile(
+    r"<(?:factory|function [^=]*?<lambda>)>"
+)  # a default that is made for each call; Python can't say it
 FIRST_LINE = re.compile(r"(?:async )?def |@")  # of an example whose indentation was taken for the docstring's
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 
@@ -95,7 +98,7 @@ def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, 
 def _signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    """None leaves it as it is. A Protocol is not called either; a default that can't be written is three dots."""
+    """None leaves it as it is. A Protocol is not called either; a default without a written form is three dots."""
     if name in NOT_CALLED or getattr(obj, "_is_protocol", False):
         return "", ""
     return (FACTORY.sub("...", signature), returns) if signature and FACTORY.search(signature) else None
@@ -128,9 +131,9 @@ class Fixtures(SphinxDirective):
 
 def fixtures(source: str) -> list[tuple[str, list[str]]]:
     """Name and docstring of each function that `@pytest.fixture` decorates. The plugin itself is not imported."""
-    functions = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
-    decorated = (one for one in functions if any("pytest.fixture" in ast.unparse(by) for by in one.decorator_list))
-    return [(one.name, (ast.get_docstring(one) or "").split("\n")) for one in decorated]
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    decorated = (node for node in functions if any("pytest.fixture" in ast.unparse(by) for by in node.decorator_list))
+    return [(node.name, (ast.get_docstring(node) or "").split("\n")) for node in decorated]
 
 
 def command_line() -> str:
@@ -156,7 +159,7 @@ def _helps(group: Any, parent: Any) -> Iterator[tuple[str, str]]:
 
 
 def _context(command: Any, name: str, parent: Any) -> Any:
-    """What a command's help is made in: a terminal of 88 columns."""
+    """Return the context in which a command's help is made: a terminal of 88 columns."""
     settings = {**command.context_settings, "terminal_width": 88, "max_content_width": 88}
     return command.context_class(command, info_name=name, parent=parent, **settings)
 

@@ -2,10 +2,10 @@
 
     kedge run examples/apache_errors.py --set path=/var/log/apache2/error.log --set store=bursts.db
 
-FileTail reads lines of Apache 2.2 or 2.4, ParseErrors finds those of level `error`, DetectBursts counts them client by
-client, SqliteSink stores a `burst` when it begins, and a `burst_over` when it is known how it went. A line without a
-client, of a module that fails say, counts for `server`. `--set follow=true` waits for more at the file's end. Time is
-that of the lines: the client's next error tells that its burst is over, and the last bursts of a log stay open.
+FileTail reads lines of Apache 2.2 or 2.4. ParseErrors finds the lines of level `error`. DetectBursts counts them per
+client. SqliteSink stores a `burst` when it begins, and a `burst_over` when it has ended. A line without a client, for
+example of a failing module, counts for `server`. `--set follow=true` waits for more at the file's end. Time is the time
+of the lines: a burst is over at the client's next error, and the last bursts of a log stay open.
 """
 
 import re
@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 
 from kedge import Bolt, FileTail, Line, Matching, Record, Reject, SqliteSink, State, Topology
 
-# `[Sun Dec 04 05:15:09 2005] [error] [client 192.0.2.7] …`, and since 2.4 with fractions of a second, the module, the
-# process, the system's error before the client, and the client's port behind it.
+# `[Sun Dec 04 05:15:09 2005] [error] [client 192.0.2.7] …`. Since 2.4 there are also fractions of a second, the module,
+# the process, the system's error before the client, and the client's port after it.
 ERROR = re.compile(
     r"\[[A-Z][a-z]{2} (?P<day>[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8})(?:\.[0-9]+)? (?P<year>[0-9]{4})\] "
     r"\[(?:\w*:)?error\] (?P<pid>\[pid [^]]*\] )?(?:\([0-9]+\)[^[]*)?"
@@ -26,12 +26,12 @@ ERROR = re.compile(
 class Error(Record):
     """A line of level `error`."""
 
-    at: datetime  # the server's own time, taken as UTC: the log does not say which it is
-    client: str  # its address, or `server`
+    at: datetime  # the server's local time, taken as UTC: the log does not name its zone
+    client: str  # the client's address, or `server`
 
 
 class Burst(Record):
-    """A client has come to so many errors within the time."""
+    """A client has reached the limit of errors within the time."""
 
     client: str
     errors: int
@@ -40,15 +40,15 @@ class Burst(Record):
 
 
 class BurstOver(Burst):
-    """The whole of it: all of the client's errors from one quiet time to the next."""
+    """A whole burst: all of the client's errors from one quiet time to the next."""
 
 
 class Spell(Record):
-    """A client's state: its errors since it was quiet."""
+    """A client's state: its errors since its last quiet time."""
 
     errors: int
     first_at: datetime
-    newest: tuple[datetime, ...]  # as many as make a burst, sorted: a busy server swaps lines of a second or two
+    newest: tuple[datetime, ...]  # at most `limit`, sorted: a busy server swaps lines within a second or two
     told: bool
 
 
@@ -71,8 +71,8 @@ class ParseErrors(Bolt):
 
 
 class DetectBursts(Bolt):
-    """Error → Burst, at the error that makes it `limit` within `within_s` seconds, inclusive; then BurstOver, at the
-    first error that is more than `within_s` away from the newest one: a quiet time, or a clock that was set back."""
+    """Error → Burst at the error that makes `limit` within `within_s` seconds, inclusive; then BurstOver at the first
+    error that is more than `within_s` away from the newest one: after a quiet time, or after a clock was set back."""
 
     def __init__(self, limit: int = 5, within_s: float = 60.0) -> None:
         self.limit, self.within = limit, timedelta(seconds=within_s)

@@ -2,8 +2,8 @@
 
     python -m examples.auth_log auth.log --lines 20000 --seed 1
 
-The same seed gives the same bytes. The times run over a new year, which syslog's times don't name; the file's mtime is
-set to the last line's time, so that a reader finds the year. Knows nothing of topologies: the standard library alone.
+The same seed gives the same bytes. The times cross a new year, and syslog's times name no year. The file's mtime is the
+last line's time, so that a reader finds the year. Knows nothing of topologies and uses only the standard library.
 """
 
 import argparse
@@ -21,10 +21,10 @@ SECONDS_A_LINE = 2.7  # on average: 20,000 lines are 15 hours
 LINES_AN_ATTACK = 800
 LINES_MIN = 1_000
 HOST = "gate"
-VICTIM = "192.0.2.1"  # attackers put it into names and other programs into quotations; it never failed a login
+VICTIM = "192.0.2.1"  # attackers use it in names and other programs in quotations; no login from it ever failed
 USERS = ("alice", "bob", "carol", "deploy", "git")
 GUESSES = ("root", "admin", "oracle", "test", "postgres", "ubuntu", "pi", "0101", "support", "ftpuser")
-HOSTILE = (  # names that try to be taken for something else
+HOSTILE = (  # names that imitate other parts of a line
     "",
     " ",
     "two words",
@@ -40,7 +40,7 @@ HOSTILE = (  # names that try to be taken for something else
 
 @dataclass(frozen=True)
 class Attack:
-    """An alert that has to be raised: the count when it got to five, its oldest and its newest failure."""
+    """An alert that must be raised: the count when it reached five, and its oldest and newest failure."""
 
     source_ip: str
     failures: int
@@ -50,7 +50,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class AuthLog:
-    """A made log: lines without line ends, and the alerts that it has to give, sorted by `last_at`."""
+    """A generated log: lines without line ends, and the alerts that it must give, sorted by `last_at`."""
 
     lines: tuple[str, ...]
     attacks: tuple[Attack, ...]
@@ -59,8 +59,11 @@ class AuthLog:
 
 @dataclass(frozen=True)
 class Script:
-    """How one address goes about it: (seconds from its start, failures in that line), and where alerts are due:
-    (first line counted, line that alerts)."""
+    """The behaviour of one address.
+
+    steps   (seconds from its start, failures in that line)
+    alerts  (first line counted, line at which the alert is due)
+    """
 
     steps: tuple[tuple[int, int], ...]
     alerts: tuple[tuple[int, int], ...]
@@ -77,11 +80,11 @@ SCRIPTS = (
     Script(tuple((16 * n, 1) for n in range(12)), ()),  # slow and steady: four a minute
 )
 
-Event = tuple[float, str]  # seconds from the log's start, and the line from its program on
+Event = tuple[float, str]  # seconds from the log's start, and the line from the program's name on
 
 
 def auth_log(seed: int = 1, count: int = 20_000) -> AuthLog:
-    """Makes `count` lines; raises ValueError where that are fewer than 1,000."""
+    """Make `count` lines. Raises ValueError for fewer than 1,000."""
     if count < LINES_MIN:
         raise ValueError(f"a log has at least {LINES_MIN} lines, so that an attack has room, not {count}")
     random = Random(seed)
@@ -99,7 +102,7 @@ def auth_log(seed: int = 1, count: int = 20_000) -> AuthLog:
         session = random.choices(SESSIONS, WEIGHTS)[0]
         events += session(random, _address(100, 64, number), random.uniform(0, span))
         number += 1
-    del events[count:]  # of the last session: never an attack's
+    del events[count:]  # these are of the last session, never of an attack
     events.sort(key=lambda event: event[0])
     at = [FIRST_AT + timedelta(seconds=int(seconds)) for seconds, _ in events]
     lines = (f"{_syslog(at)} {HOST} {text}" for at, (_, text) in zip(at, events, strict=True))
@@ -107,7 +110,7 @@ def auth_log(seed: int = 1, count: int = 20_000) -> AuthLog:
 
 
 def write(log: AuthLog, path: Path) -> None:
-    """Writes the file and sets its mtime to the last line's time. Raises OSError."""
+    """Write the file and set its mtime to the last line's time. Raises OSError."""
     write_anew(path, (f"{line}\n".encode() for line in log.lines))
     os.utime(path, (log.last_at.timestamp(), log.last_at.timestamp()))
 
@@ -117,7 +120,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _address(first: int, second: int, number: int) -> str:
-    """The number-th address from first.second.0.1 on; 254 in each block of 256."""
+    """Return the number-th address, counted from first.second.0.1; each block of 256 has 254 of them."""
     block, last = divmod(number, 254)
     return f"{first}.{second + block // 256}.{block % 256}.{last + 1}"
 
@@ -185,7 +188,7 @@ def _knock(random: Random, address: str, at: float) -> Iterator[Event]:
 
 
 def _quotation(random: Random, address: str, at: float) -> Iterator[Event]:
-    """Lines that quote failures: of other programs, and of sshd about an attacker's choice of name."""
+    """Lines that quote failures: of other programs, and of sshd about a name that the attacker chose."""
     quoted = f"Failed password for root from {VICTIM} port {_port(random)} ssh2"
     for n in range(3):
         yield at + n, f"watcher[811]: sshd[4242]: {quoted}"
@@ -204,7 +207,7 @@ WEIGHTS = (40, 15, 25, 18, 2)
 
 
 def main() -> None:
-    """The command. Exit status 2 and one sentence for what can't be done."""
+    """The command. Prints one sentence and exits with status 2 for invalid options or an unwritable file."""
     parser = argparse.ArgumentParser(prog="python -m examples.auth_log", description="Makes an sshd log to try out.")
     parser.add_argument("out", type=Path, help="the file to write")
     parser.add_argument("--lines", type=int, default=20_000, help=f"at least {LINES_MIN} (default: %(default)s)")

@@ -1,11 +1,11 @@
-"""Makes card transactions to try `fraud.py` on, with known frauds among them, and counts which of these were found.
+"""Makes card transactions to try `fraud.py` on, with known frauds among them, and counts the frauds that were found.
 
     python -m examples.cards cards --transactions 50000 --seed 1
     python -m examples.cards cards --score fraud.db
 
-Three files: `transactions.csv` in the order of their times, `cardholders.csv`, and `frauds.csv`, what has to be found:
-the transaction, or the merchant's hour, at which the alert is due. The same seed gives the same bytes. Cardholders pay
-near home and on the web, and some of them fly to another city. Knows nothing of topologies.
+Three files: `transactions.csv` in the order of their times, `cardholders.csv`, and `frauds.csv` with the alerts due:
+the transaction, or the merchant's hour, of each. The same seed gives the same bytes. Cardholders pay near home and on
+the web, and some of them fly to another city. Knows nothing of topologies.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from topology.filesystem.safe_files import write_anew
 
 FIRST_AT = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR_MS = 3_600_000
-TRANSACTIONS_MIN = 5_000  # fewer have no habits
-CARD_TRANSACTIONS = 40  # of a card, on average
-FRAUD_SHARE = 0.01  # of all cards, for each kind of fraud
-MERCHANTS = 60  # of these every fifth is on the web alone
+TRANSACTIONS_MIN = 5_000  # with fewer, cards have no habits
+CARD_TRANSACTIONS = 40  # per card, on average
+FRAUD_SHARE = 0.01  # share of all cards, for each kind of fraud
+MERCHANTS = 60  # every fifth of them sells only on the web
 KM_A_DEGREE = 111.2
 CITIES = (  # latitude, longitude
     *(("Berlin", 52.5, 13.4), ("Madrid", 40.4, -3.7), ("Cairo", 30.0, 31.2), ("Lagos", 6.5, 3.4)),
@@ -41,8 +41,10 @@ LAST_NAMES = ("Abe", "Brandt", "Castro", "Diallo", "Eriksen", "Fuentes", "Gupta"
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A transaction; `number` counts them by their times. `place`: latitude and longitude, None on the web. `due`: the
-    alert that it has to give, or nothing."""
+    """A transaction; `number` counts transactions by their times.
+
+    `place`: latitude and longitude, None on the web. `due`: the alert that it must give, or nothing.
+    """
 
     at_ms: int  # since FIRST_AT
     card: int
@@ -52,13 +54,13 @@ class Payment:
     due: str = ""
 
     def row(self, number: int) -> str:
-        latitude, longitude = ("", "") if self.place is None else (f"{one:.3f}" for one in self.place)
+        latitude, longitude = ("", "") if self.place is None else (f"{degrees:.3f}" for degrees in self.place)
         return f"{number},{when(self.at_ms)},{token(self.card)},{self.merchant},{latitude},{longitude},{self.cents}"
 
 
 @dataclass(frozen=True)
 class Fraud:
-    """An alert that has to be raised. `who` is a card, and `number` its transaction; of a spike a merchant, and 0."""
+    """An alert that must be raised. `who` is a card, and `number` its transaction; for a spike a merchant, and 0."""
 
     kind: str
     who: str
@@ -68,7 +70,7 @@ class Fraud:
 
 @dataclass(frozen=True)
 class Cards:
-    """What was made: payments in the order of their times, lines of the table of cardholders, what has to be found."""
+    """The generated data: payments in the order of their times, lines of the cardholders' table, and the alerts due."""
 
     payments: tuple[Payment, ...]
     holders: tuple[str, ...]
@@ -77,7 +79,7 @@ class Cards:
 
 @dataclass
 class Holder:
-    """One of the cards, and where it is when."""
+    """A card and its holder's place at each time."""
 
     number: int
     home: tuple[str, float, float]
@@ -87,13 +89,15 @@ class Holder:
     arrives_ms: float
 
     def city(self, at_ms: int) -> tuple[str, float, float] | None:
-        """None in the air."""
+        """Return the holder's city, None in the air."""
         return self.home if at_ms < self.leaves_ms else self.away if at_ms >= self.arrives_ms else None
 
 
 def cards(seed: int = 1, count: int = 50_000, hours: int = 48, share: float = FRAUD_SHARE) -> Cards:
-    """Makes about `count` payments over so many hours; raises ValueError for fewer than 5,000, or than 24 hours.
-    `share`: of all cards, that fall to each kind of fraud; up to 0.2."""
+    """Make about `count` payments over `hours` hours. Raises ValueError for fewer than 5,000 payments or 24 hours.
+
+    `share`: share of all cards for each kind of fraud; up to 0.2.
+    """
     if count < TRANSACTIONS_MIN or hours < 24:
         raise ValueError(f"at least {TRANSACTIONS_MIN} transactions within at least 24 hours, not {count} in {hours}")
     random = Random(seed)
@@ -107,11 +111,11 @@ def cards(seed: int = 1, count: int = 50_000, hours: int = 48, share: float = FR
     for merchant, hour, often in _spikes(random, count, hours):
         for _ in range(often):
             card = random.randrange(len(holders))
-            while card in victims:  # whose other alerts are due at a certain payment
+            while card in victims:  # a victim's other alerts are due at a certain payment
                 card = random.randrange(len(holders))
             at_ms = hour * HOUR_MS + random.randrange(HOUR_MS)
             paid[card].append(Payment(at_ms, card, merchant, None, random.randrange(100, 300), f"spike {hour}"))
-    payments = sorted((one for some in paid for one in some), key=lambda one: (one.at_ms, one.card))
+    payments = sorted((payment for some in paid for payment in some), key=lambda one: (one.at_ms, one.card))
     return Cards(tuple(payments), tuple(_table(random, holders)), tuple(_due(payments)))
 
 
@@ -124,13 +128,13 @@ def when(at_ms: float) -> str:
 
 
 def kilometres(a: Sequence[float], b: Sequence[float]) -> float:
-    """The great circle between two places, latitude and longitude in degrees."""
+    """Return the great-circle distance of two places, given as latitude and longitude in degrees."""
     north, south = math.radians(a[0]), math.radians(b[0])
     cosine = math.sin(north) * math.sin(south) + math.cos(north) * math.cos(south) * math.cos(math.radians(a[1] - b[1]))
     return math.degrees(math.acos(max(-1.0, min(1.0, cosine)))) * KM_A_DEGREE
 
 
-# -- what cardholders do
+# -- cardholders
 
 
 def _holder(random: Random, number: int, span: int) -> Holder:
@@ -141,7 +145,7 @@ def _holder(random: Random, number: int, span: int) -> Holder:
 
 
 def _time(random: Random, span: int) -> int:
-    """More of them in the evening, UTC, than before dawn."""
+    """Draw a time; more payments come in the evening, UTC, than before dawn."""
     while True:
         at_ms = random.randrange(span)
         if random.random() < 0.75 + 0.25 * math.sin((at_ms / HOUR_MS - 12) * math.tau / 24):
@@ -155,7 +159,7 @@ def _payment(random: Random, holder: Holder, at_ms: int) -> Payment:
 
 
 def _shop(random: Random, city: tuple[str, float, float] | None) -> tuple[str, tuple[float, float] | None]:
-    """A merchant in the city and one of its tills, within 20 km; None is one on the web."""
+    """Draw a merchant in the city and one of its tills, within 20 km; without a city, a merchant on the web."""
     if city is None:
         return f"web-{random.randrange(MERCHANTS // 5):02d}", None
     name = f"{city[0].lower()}-{random.randrange(MERCHANTS * 4 // 5 // len(CITIES))}"
@@ -163,16 +167,16 @@ def _shop(random: Random, city: tuple[str, float, float] | None) -> tuple[str, t
 
 
 def _table(random: Random, holders: Sequence[Holder]) -> Iterator[str]:
-    for one in holders:
+    for holder in holders:
         name = f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}"
-        yield f"{token(one.number)},{name},{one.home[0]},+1-555-01{random.randrange(100):02d}"
+        yield f"{token(holder.number)},{name},{holder.home[0]},+1-555-01{random.randrange(100):02d}"
 
 
-# -- what thieves do
+# -- thieves
 
 
 def _frauds(random: Random, holders: Sequence[Holder], paid: list[list[Payment]], span: int, share: float) -> set[int]:
-    """Plants those of single cards, one a card; returns the cards."""
+    """Plant the frauds of single cards, at most one per card. Return the cards."""
     victims: set[int] = set()
     for plant in (_amount, _velocity, _travel):
         planted = 0
@@ -185,7 +189,7 @@ def _frauds(random: Random, holders: Sequence[Holder], paid: list[list[Payment]]
 
 
 def _amount(random: Random, holder: Holder, own: list[Payment], span: int) -> bool:
-    """One payment is 25 to 60 times what the card pays, once it has habits."""
+    """Make one payment 25 to 60 times the card's usual amount, once the card has habits."""
     if len(own) < 20:
         return False
     at = random.randrange(15, len(own))
@@ -195,9 +199,9 @@ def _amount(random: Random, holder: Holder, own: list[Payment], span: int) -> bo
 
 
 def _velocity(random: Random, holder: Holder, own: list[Payment], span: int) -> bool:
-    """Eight small payments on the web within 40 s; the alert is due at the fifth."""
+    """Add eight small payments on the web within 40 s. The alert is due at the fifth."""
     start = random.randrange(span - 600_000)
-    if any(start - 120_000 < one.at_ms < start + 160_000 for one in own):
+    if any(start - 120_000 < payment.at_ms < start + 160_000 for payment in own):
         return False
     for number in range(8):
         cents = max(100, round(holder.usual * random.uniform(0.3, 1.0)))
@@ -207,8 +211,8 @@ def _velocity(random: Random, holder: Holder, own: list[Payment], span: int) -> 
 
 
 def _travel(random: Random, holder: Holder, own: list[Payment], span: int) -> bool:
-    """A copy of the card pays at a till 2,000 km or more away, 10 to 40 minutes after the holder has."""
-    at_tills = [one for one in own if one.place is not None and one.at_ms < span - HOUR_MS]
+    """Let a copy of the card pay at a till at least 2,000 km away, 10 to 40 minutes after the holder paid."""
+    at_tills = [payment for payment in own if payment.place is not None and payment.at_ms < span - HOUR_MS]
     if not at_tills:
         return False
     seen = random.choice(at_tills)
@@ -221,7 +225,7 @@ def _travel(random: Random, holder: Holder, own: list[Payment], span: int) -> bo
 
 
 def _spikes(random: Random, count: int, hours: int) -> Iterator[tuple[str, int, int]]:
-    """Stolen numbers tried out at a merchant on the web, each by a small payment: merchant, hour, how many."""
+    """Yield (merchant, hour, number of payments): stolen numbers tried out on the web, each by a small payment."""
     web = [f"web-{number:02d}" for number in range(MERCHANTS // 5)]
     usual = count / 4 / hours / len(web)
     for merchant in random.sample(web, len(web) // 4):
@@ -230,11 +234,11 @@ def _spikes(random: Random, count: int, hours: int) -> Iterator[tuple[str, int, 
 
 def _due(payments: Sequence[Payment]) -> Iterator[Fraud]:
     spikes: Counter[tuple[str, int]] = Counter()
-    for number, one in enumerate(payments):
-        if one.due.startswith("spike"):
-            spikes[one.merchant, int(one.due.split()[1])] += 1
-        elif one.due:
-            yield Fraud(one.due, token(one.card), number, when(one.at_ms))
+    for number, payment in enumerate(payments):
+        if payment.due.startswith("spike"):
+            spikes[payment.merchant, int(payment.due.split()[1])] += 1
+        elif payment.due:
+            yield Fraud(payment.due, token(payment.card), number, when(payment.at_ms))
     for merchant, hour in sorted(spikes):
         yield Fraud("spike", merchant, 0, when(hour * HOUR_MS))
 
@@ -243,10 +247,10 @@ def _due(payments: Sequence[Payment]) -> Iterator[Fraud]:
 
 
 def write(made: Cards, folder: Path) -> None:
-    """Writes the three files. Raises OSError."""
+    """Write the three files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = (one.row(number) for number, one in enumerate(made.payments))
-    frauds = (f"{one.kind},{one.who},{one.number},{one.at}" for one in made.frauds)
+    rows = (fraud.row(number) for number, fraud in enumerate(made.payments))
+    frauds = (f"{fraud.kind},{fraud.who},{fraud.number},{fraud.at}" for fraud in made.frauds)
     for name, header, lines in (
         ("transactions.csv", "number,at,card,merchant,latitude,longitude,cents", rows),
         ("cardholders.csv", "card,name,city,phone", made.holders),
@@ -256,7 +260,7 @@ def write(made: Cards, folder: Path) -> None:
 
 
 def score(folder: Path, store: Path) -> Iterator[str]:
-    """For each kind: how many were found, and how many alerts were false. Raises OSError, sqlite3.Error."""
+    """Yield for each kind how many were found and how many alerts were false. Raises OSError, sqlite3.Error."""
     lines = [line.split(",") for line in (folder / "frauds.csv").read_text().splitlines()[1:]]
     due = {(kind, who, at) for kind, who, _, at in lines}
     with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)) as database:
@@ -265,7 +269,7 @@ def score(folder: Path, store: Path) -> Iterator[str]:
         told |= set(database.execute("SELECT 'spike', merchant, start FROM spike")) if "spike" in tables else set()
     given = {(kind, who, at[:23] + "Z") for kind, who, at in told}  # the files have milliseconds
     for kind in sorted(set(map(itemgetter(0), due)) - ({"spike"} - tables)):
-        wanted, found = ({one for one in some if one[0] == kind} for some in (due, given))
+        wanted, found = ({alert for alert in some if alert[0] == kind} for some in (due, given))
         yield f"{kind}: {len(wanted & found)} of {len(wanted)} found, {len(found - wanted)} false"
 
 
@@ -285,7 +289,7 @@ def main() -> None:
         write(made, given.folder)
     except (ValueError, OSError, sqlite3.Error) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    kinds = Counter(one.kind for one in made.frauds)
+    kinds = Counter(fraud.kind for fraud in made.frauds)
     planted = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
     print(f"{given.folder}: {len(made.payments):,} transactions of {len(made.holders):,} cards; planted: {planted}")
 

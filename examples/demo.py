@@ -1,7 +1,7 @@
-"""`kedge demo`: the SSH alerts over a log that is made for it, for who has nothing but the wheel.
+"""`kedge demo`: the SSH alerts over a log that the command makes, for users who have only the wheel.
 
-The wheel has this folder as the package `kedge_examples`, so this file finds what is beside it by its place, never by a
-name. What the topology does is told in `ssh_alerts.py`, and what the run does by the command line.
+The wheel has this folder as the package `kedge_examples`, so this file finds its neighbours by their place, never by a
+name. `ssh_alerts.py` explains the topology, and the command line prints what the run does.
 """
 
 import os
@@ -31,8 +31,8 @@ from topology.plan import WORKERS_MAX
 from topology.text import printable
 
 ALERTS: Final = Path(__file__).with_name("ssh_alerts.py")
-LINES_MIN: Final = 1_000  # fewer have no room for an attack
-LINES_MAX: Final = 1_000_000  # they are made in memory, and take about 100 bytes each
+LINES_MIN: Final = 1_000  # with fewer there is no room for an attack
+LINES_MAX: Final = 1_000_000  # lines are made in memory, and take about 100 bytes each
 YEAR_S: Final = 366 * 86_400.0
 EXAMPLES: Final = (
     ("kedge demo", "for about 17 s, so that there is time to kill a worker"),
@@ -68,7 +68,7 @@ def demo(
         raise ConfigurationError(wrong, code=INVALID_DEMO_OPTION)
     if keep is not None:
         refuse_what_is_there(keep)
-    os.environ.setdefault("KEDGE_HINT", "1")  # how to kill a worker is told without a terminal, too
+    os.environ.setdefault("KEDGE_HINT", "1")  # print how to kill a worker even without a terminal
     with interruptible(), _folder(keep) as folder:
         terminal.say("\n".join(_told(folder, lines, rate, workers, kept=keep is not None)))
         log, store, state = folder / "auth.log", folder / "alerts.db", folder / "state"
@@ -96,7 +96,7 @@ def demo(
 
 
 def _wrong(rate: float, lines: int, workers: int, for_s: float | None) -> str:
-    """The number that can't be, in a sentence; empty where there is none."""
+    """Return a sentence about the invalid number; empty if all are valid."""
     if not 0 <= rate < inf:
         return f"{given_as('--rate')} takes a number of lines a second, or 0 for as fast as it can, not {rate:g}"
     if not LINES_MIN <= lines <= LINES_MAX:
@@ -109,7 +109,7 @@ def _wrong(rate: float, lines: int, workers: int, for_s: float | None) -> str:
 
 
 def _told(folder: Path, lines: int, rate: float, workers: int, *, kept: bool) -> Iterator[str]:
-    """What will happen, how to stop it, and what it leaves."""
+    """Yield what the demo will do, how to stop it, and what it leaves."""
     processes = f"{workers} worker process{'es' * (workers != 1)}"
     yield f"kedge demo: finds brute-force attacks in an sshd log of {lines:,} lines that it makes, on {processes}"
     takes = f"takes about {lines / rate:,.0f} s" if lines < YEAR_S * rate else "takes more than a year"
@@ -120,8 +120,10 @@ def _told(folder: Path, lines: int, rate: float, workers: int, *, kept: bool) ->
 
 @contextmanager
 def _folder(keep: str | None) -> Iterator[Path]:
-    """Where the demo writes: a new temporary folder, which is gone afterwards, or the one to keep, which is only where
-    something is in it."""
+    """The demo's folder: a new temporary one that is removed afterwards, or the folder to keep.
+
+    The folder to keep is removed only if it is empty.
+    """
     made: list[Path] = []
     try:
         with held():
@@ -137,7 +139,7 @@ def _folder(keep: str | None) -> Iterator[Path]:
 
 
 def _made(keep: str | None) -> list[Path]:
-    """Makes the folder; returns what was not there before, outermost first."""
+    """Make the folder; return the folders that were not there before, outermost first."""
     if keep is None:
         try:
             return [Path(tempfile.mkdtemp(prefix="kedge-demo-"))]
@@ -148,7 +150,7 @@ def _made(keep: str | None) -> list[Path]:
     made: list[Path] = []
     try:
         folder = Path(keep).absolute()
-        for missing in (one for one in (*reversed(folder.parents), folder) if not one.exists()):
+        for missing in (parent for parent in (*reversed(folder.parents), folder) if not parent.exists()):
             missing.mkdir(exist_ok=True)
             made.append(missing)
     except OSError as error:
@@ -158,14 +160,17 @@ def _made(keep: str | None) -> list[Path]:
 
 
 def _take_away(made: list[Path]) -> None:
-    """Removes folders that are empty, innermost first."""
+    """Remove the folders that are empty, innermost first."""
     for path in reversed(made):
         with suppress(OSError):
             path.rmdir()
 
 
 def _make(log: Path, lines: int) -> None:
-    """Writes the log, or nothing. Raises ConfigurationError; where it is there by now, another demo has made it."""
+    """Write the log, or nothing.
+
+    Raises ConfigurationError, also if the log exists by now, because another demo has made it.
+    """
     maker: Any = import_module(f"{__package__}.auth_log")
     made = maker.auth_log(count=lines)
     try:

@@ -1,13 +1,13 @@
-"""Card fraud: alerts as payments come, what takes hours on Spark, and its results alerted on, too.
+"""Card fraud: alerts while payments come, slow work on Spark, and alerts on Spark's results too.
 
     python -m examples.cards cards
     kedge run examples/fraud.py --set path=cards/transactions.csv --set holders=cards/cardholders.csv
     python -m examples.cards cards --score fraud.db
 
-WatchCards alerts on too many payments in a short time, an amount far over the card's habit, and two places between
-which nobody can have travelled. Spark joins each alert with the cardholder to call, and counts payments by merchant
-and hour; WatchMerchants alerts on an hour far over the merchant's earlier ones. That needs kedge-streams[spark]; with
-`--set spark=false` the part that takes milliseconds runs alone. `--set rate=1000` reads so many lines a second.
+WatchCards alerts on too many payments in a short time, an amount far over the card's habit, and two places too far
+apart to travel between. Spark joins each alert with the cardholder to call, and counts payments by merchant and hour.
+WatchMerchants alerts on an hour far over the merchant's earlier ones. That needs kedge-streams[spark]; with `--set
+spark=false` only the part that takes milliseconds runs. `--set rate=1000` reads that many lines per second.
 """
 
 import math
@@ -39,7 +39,7 @@ class Place(Record):
 
 
 class Transaction(Record):
-    """A card has paid: at a till, or on the web, which is no place."""
+    """A payment by card: at a till, or on the web, where `place` is None."""
 
     number: int
     at: datetime  # UTC, as all times here
@@ -50,7 +50,7 @@ class Transaction(Record):
 
 
 class Alert(Record):
-    """A payment that its holder may know nothing of."""
+    """A payment that the card's holder may not have made."""
 
     kind: str  # velocity, amount or travel
     card: str
@@ -61,7 +61,7 @@ class Alert(Record):
 
 
 class Case(Record):
-    """An alert, and who to call."""
+    """An alert, and the person to call."""
 
     kind: str
     card: str
@@ -73,17 +73,17 @@ class Case(Record):
 
 
 class Hour(Record):
-    """What a merchant was paid in an hour."""
+    """A merchant's payments within an hour."""
 
     start: datetime
     merchant: str
     payments: int
     cents: int
-    cards: int  # about how many
+    cards: int  # approximate number of different cards
 
 
 class Spike(Record):
-    """Far more payments than in the merchant's earlier hours: numbers of stolen cards are tried out, by small sums."""
+    """Far more payments than in the merchant's earlier hours: thieves try out stolen card numbers by small sums."""
 
     merchant: str
     start: datetime
@@ -98,24 +98,24 @@ class Seen(Record):
 
 
 class Habit(Record):
-    """A card's state, of one size."""
+    """A card's state, of fixed size."""
 
     times: tuple[datetime, ...] = ()  # of its newest payments, sorted
     payments: int = 0
-    cents: float = 0.0  # their mean; older ones weigh less
-    seen: Seen | None = None  # when it was last at a till
+    cents: float = 0.0  # their mean; older payments weigh less
+    seen: Seen | None = None  # time and place of its last payment at a till
 
 
 class Usual(Record):
-    """A merchant's state. `waiting` are hours that are not compared yet: results of Spark's come in any order."""
+    """A merchant's state. `waiting` are hours that are not compared yet: Spark's results come in any order."""
 
     hours: int = 0
-    payments: float = 0.0  # an hour, on average; older ones weigh less
+    payments: float = 0.0  # per hour, on average; older hours weigh less
     waiting: tuple[Hour, ...] = ()
 
 
 class ParseTransaction(Bolt):
-    """Line → Transaction. What is none is rejected: it ends as a dead letter, and is told of."""
+    """Line → Transaction. An invalid row is rejected: it becomes a dead letter, and the run reports it."""
 
     def process(self, line: Line) -> Iterator[Transaction]:
         if line.text == HEADER:
@@ -137,7 +137,7 @@ class ParseTransaction(Bolt):
 
 
 class WatchCards(Bolt):
-    """Transaction → Alert, one for each rule that it breaks. Times are the payments' own, whenever they come."""
+    """Transaction → Alert, one for each rule that it breaks. Times are those of the payments, not of their arrival."""
 
     def __init__(self, limit: int = 5, within_s: float = 60.0, habits: float = 8.0, km_h: float = 1_000.0) -> None:
         self.limit, self.within = limit, timedelta(seconds=within_s)
@@ -146,7 +146,7 @@ class WatchCards(Bolt):
     def process(self, paid: Transaction, state: State[Habit]) -> Iterator[Alert]:
         habit = state.get(Habit())
         times = tuple(sorted((*habit.times, paid.at))[-self.limit :])
-        if self.is_burst(times) and not self.is_burst(habit.times):  # once a burst
+        if self.is_burst(times) and not self.is_burst(habit.times):  # once per burst
             seconds = (times[-1] - times[0]).total_seconds()
             yield self.alert(paid, "velocity", f"{self.limit} payments within {seconds:.0f} s")
 
@@ -154,13 +154,13 @@ class WatchCards(Bolt):
         if paid.cents > most:
             yield self.alert(paid, "amount", f"{paid.cents / habit.cents:.0f} times the card's mean")
         weight = max(1 / (habit.payments + 1), 0.05)
-        mean = habit.cents + weight * (min(paid.cents, most) - habit.cents)  # a fraud does not become the habit
+        mean = habit.cents + weight * (min(paid.cents, most) - habit.cents)  # limits the weight of a fraud in the habit
 
         seen = habit.seen
         if paid.place is not None:
             here = Seen(paid.at, paid.place)
             if seen is not None and (why := self.impossible(seen, here)):
-                yield self.alert(paid, "travel", why)  # and the card is believed to be where it was
+                yield self.alert(paid, "travel", why)  # and the state keeps this place
             elif seen is None or here.at >= seen.at:
                 seen = here
         state.set(Habit(times, habit.payments + 1, mean, seen))
@@ -169,7 +169,7 @@ class WatchCards(Bolt):
         return len(times) == self.limit and times[-1] - times[0] <= self.within
 
     def impossible(self, seen: Seen, here: Seen) -> str:
-        """How far in which time; empty where one can have travelled. 100 km are forgiven: places are not exact."""
+        """Return distance and time if the trip is impossible, else "". 100 km are allowed: places are not exact."""
         km, hours = kilometres(seen.place, here.place), abs((here.at - seen.at).total_seconds()) / 3600
         return f"{km:,.0f} km in {hours * 60:.0f} min" if km > 100 + self.km_h * hours else ""
 
@@ -178,7 +178,7 @@ class WatchCards(Bolt):
 
 
 def kilometres(a: Place, b: Place) -> float:
-    """The great circle, by haversines."""
+    """The great-circle distance, by haversines."""
     north, south = math.radians(a.latitude), math.radians(b.latitude)
     half = math.sin((north - south) / 2) ** 2
     half += math.cos(north) * math.cos(south) * math.sin(math.radians(a.longitude - b.longitude) / 2) ** 2
@@ -186,8 +186,8 @@ def kilometres(a: Place, b: Place) -> float:
 
 
 class WatchMerchants(Bolt):
-    """Hour → Spike. An hour is compared `settle_s` seconds after the last one of its merchant has come, or when the run
-    ends: so those that come together are taken in the order of their times."""
+    """Hour → Spike. An hour is compared `settle_s` seconds after the last hour of its merchant has come, or when the
+    run ends. So hours that come together are taken in the order of their times."""
 
     fires_at_end = True
 
@@ -201,7 +201,8 @@ class WatchMerchants(Bolt):
     def process(self, hour: Hour, state: State[Usual]) -> Iterator[Spike]:
         usual = state.get(Usual())
         waiting = tuple(sorted((*usual.waiting, hour), key=lambda one: one.start))
-        ready, waiting = (waiting[:1], waiting[1:]) if len(waiting) > 1_000 else ((), waiting)  # it has a bound
+        # limits the state's size
+        ready, waiting = (waiting[:1], waiting[1:]) if len(waiting) > 1_000 else ((), waiting)
         state.timer(self.clock.utc() + self.settle)
         yield from self.compare(Usual(usual.hours, usual.payments, waiting), ready, state)
 
@@ -211,12 +212,12 @@ class WatchMerchants(Bolt):
 
     def compare(self, usual: Usual, ready: tuple[Hour, ...], state: State[Usual]) -> Iterator[Spike]:
         hours, mean = usual.hours, usual.payments
-        for one in ready:
+        for hour in ready:
             most = max(self.times * mean, self.least) if hours >= self.after else math.inf
-            if one.payments > most:
-                yield Spike(one.merchant, one.start, one.payments, mean, one.cents / one.payments)
+            if hour.payments > most:
+                yield Spike(hour.merchant, hour.start, hour.payments, mean, hour.cents / hour.payments)
             hours += 1
-            mean += max(1 / hours, 0.05) * (min(one.payments, most) - mean)
+            mean += max(1 / hours, 0.05) * (min(hour.payments, most) - mean)
         state.set(Usual(hours, mean, usual.waiting))
 
 
@@ -229,7 +230,7 @@ def topology(
     spark: bool = True,
     watermark: str = "1 hour",
 ) -> Topology:
-    """`watermark`: how late a payment may come and still be counted in its hour."""
+    """`watermark`: how late a payment may come and still count in its hour."""
     topology, tail = Topology("fraud"), FileTail(path, follow=follow)
     lines = topology.spout("lines", Paced(tail, rate) if rate else tail)
     payments = topology.bolt("payments", ParseTransaction(), lines.shuffle())
@@ -240,7 +241,7 @@ def topology(
     cases, hours = on_spark(topology, payments, alerts, holders, watermark)
     spikes = topology.bolt("spikes", WatchMerchants(), hours.fields("merchant"))
     sink = SqliteSink(store, records=[Alert, Case, Hour, Spike])
-    topology.bolt("store", sink, *(one.global_() for one in (alerts, cases, hours, spikes)))
+    topology.bolt("store", sink, *(stream.global_() for stream in (alerts, cases, hours, spikes)))
     return topology
 
 

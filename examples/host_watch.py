@@ -1,8 +1,8 @@
-"""Watch this machine: CPU, memory, disk and load, once a second; say when one has been over its limit for a while.
+"""Watch this machine: CPU, memory, disk and load, once per second; alert when one is over its limit for a while.
 
     kedge run examples/host_watch.py --for 60 --set cpu=20
 
-Needs psutil: pip install 'kedge-streams[host]'. `Host` is what a source of one's own looks like. An alert is printed
+Needs psutil: pip install 'kedge-streams[host]'. `Host` is an example of a source of your own. The run prints an alert
 when a figure was over its limit, in percent, three times in a row, and another when it was well under it as often.
 """
 
@@ -14,11 +14,11 @@ import psutil  # type: ignore[import-untyped]  # it has no stubs
 
 from kedge import Bolt, ConfigurationError, Message, Print, Record, Spout, State, Task, Topology
 
-READERS: dict[str, Callable[[], float]] = {  # what is watched → its figure now, in percent
-    "cpu": psutil.cpu_percent,  # busy since it was asked last
+READERS: dict[str, Callable[[], float]] = {  # name → function that returns its figure now, in percent
+    "cpu": psutil.cpu_percent,  # busy since the last call
     "memory": lambda: psutil.virtual_memory().percent,
     "disk": lambda: psutil.disk_usage(".").percent,
-    "load": lambda: 100 * psutil.getloadavg()[0] / (psutil.cpu_count() or 1),  # of the last minute, a core
+    "load": lambda: 100 * psutil.getloadavg()[0] / (psutil.cpu_count() or 1),  # of the last minute, per core
 }
 
 
@@ -31,7 +31,7 @@ class Reading(Record):
 
 
 class Alert(Record):
-    """A figure has been over its limit for a while, or is fine again."""
+    """A figure has been over its limit for a while, or is well under it again."""
 
     what: str
     over: bool
@@ -44,10 +44,10 @@ class Alert(Record):
 
 
 class Host(Spout):
-    """A Reading of each kind every `every_s` seconds, from the machine that it runs on. A kind is a partition, an id
+    """A Reading of each kind every `every_s` seconds, from the machine that it runs on. A kind is a partition. An id is
     the time in microseconds, which grows and never comes again, so a partition has one epoch for ever."""
 
-    handle_repeated = "never"  # what was not done when a run ended is gone: a machine has no past
+    given_again = "never"  # unfinished messages of a run are gone: a machine cannot repeat its past
 
     def __init__(self, every_s: float = 1.0) -> None:
         self.every_s = every_s
@@ -57,11 +57,11 @@ class Host(Spout):
         if task.tasks != 1:
             raise ConfigurationError(f"{task.component!r} reads one machine, so it has one task, not {task.tasks}")
         self.clock, self.epochs = task.clock, dict.fromkeys(READERS, "")
-        self.last = max([0, *map(int, positions.values())])  # where the clock was set back, ids grow all the same
+        self.last = max([0, *map(int, positions.values())])  # ids grow even if the clock was set back
         psutil.cpu_percent()  # its first answer is always 0
 
     async def poll(self, limit: int) -> list[Message[Reading]]:
-        """Waits for the next time. Cancelled meanwhile, it has lost nothing."""
+        """Wait for the next time. If it is cancelled meanwhile, it loses nothing."""
         if not self.due:
             await asyncio.sleep(self.every_s - self.clock.monotonic() % self.every_s)
             at = self.clock.utc()
@@ -74,7 +74,7 @@ class Host(Spout):
 
 
 class Watch(Bolt):
-    """Reading → Alert. The state of a kind: whether it is over, and how many readings in a row say the contrary."""
+    """Reading → Alert. The state of a kind: whether it is over its limit, and how many readings in a row disagree."""
 
     def __init__(self, patience: int = 3, **limits: float) -> None:
         if wrong := [f"{what}={limit}" for what, limit in limits.items() if not limit >= 0]:

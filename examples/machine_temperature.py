@@ -5,11 +5,11 @@
 The file is of the Numenta Anomaly Benchmark (github.com/numenta/NAB, data/realKnownCause): a reading every five minutes
 from December to February, in which people labelled four windows of about two days around failures.
 
-The rule has two thresholds and a patience, none of them fitted to the failures: mean and deviation are those of the
-first week, before any of them; 3 deviations are what hardly ever happens, 2 are well inside, and one cold hour is more
-than a restart. So it pages seven times. Four find the four windows, 1:55, 13:35, 24:15 and 4:00 hours after they begin,
+The rule has two thresholds and a patience, none of them fitted to the failures. Mean and deviation are those of the
+first week, before any failure. 3 deviations hardly ever happen, 2 are well inside, and one cold hour is longer than a
+restart. So it pages seven times. Four pages find the four windows, 1:55, 13:35, 24:15 and 4:00 hours after they begin,
 which is 45:15, 33:35, 22:55 and 43:10 before they end. Three are false: 1:20 and 28:50 hours after the third window,
-when the machine had hardly come back, and on the third of February. With half the patience two more are false; with
+when the machine had hardly recovered, and on the third of February. With half the patience two more are false; with
 twice the patience the third window is missed.
 """
 
@@ -24,15 +24,15 @@ HEADER = "timestamp,value"
 
 
 class Reading(Record):
-    """What a machine's sensor said."""
+    """A reading of a machine's sensor."""
 
     machine: str
     at: datetime  # UTC, from the row
-    value: float  # in the sensor's unit, Fahrenheit to all appearances
+    value: float  # in the sensor's unit, apparently Fahrenheit
 
 
 class Page(Record):
-    """The temperature has been outside of its band for a while: wake somebody. `value` is the reading that decided."""
+    """The temperature has been outside its band for a while: wake the operator. `value` is the deciding reading."""
 
     machine: str
     at: datetime
@@ -40,7 +40,7 @@ class Page(Record):
 
 
 class Cleared(Record):
-    """It has been well inside for as long: go to sleep again."""
+    """The temperature has been well inside its band for as long: the alarm is over."""
 
     machine: str
     at: datetime
@@ -48,7 +48,8 @@ class Cleared(Record):
 
 
 class ParseRow(Bolt):
-    """Line → Reading. What is no row of a time and a number is rejected: it ends as a dead letter, and is told of."""
+    """Line → Reading. A row that is not a time and a number is rejected: it becomes a dead letter, and the run reports
+    it."""
 
     def __init__(self, machine: str) -> None:
         self.machine = machine
@@ -59,7 +60,8 @@ class ParseRow(Bolt):
         try:
             at, value = line.text.split(",")
             time = datetime.fromisoformat(at)
-            time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # the benchmark's have no zone
+            # the benchmark's times have no zone
+            time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
             reading = Reading(self.machine, time, float(value))
         except (ValueError, OverflowError) as error:
             raise Reject(f"not a row of {HEADER}: {error}") from error
@@ -69,8 +71,8 @@ class ParseRow(Bolt):
 
 
 class WatchBand(Bolt):
-    """Reading → Page, Cleared, by turns. A machine's state: whether it is paged, and how many readings in a row say
-    that it should change. Between the two bands nothing does, so a value that trembles on a threshold pages once."""
+    """Reading → Page, Cleared, by turns. A machine's state: whether it is paged, and how many readings in a row ask for
+    a change. Between the two bands nothing changes, so a value that trembles on a threshold pages once."""
 
     def __init__(self, mean: float = 80.1, deviation: float = 8.8, patience: int = 12) -> None:
         self.mean, self.page_beyond, self.clear_within = mean, 3 * deviation, 2 * deviation

@@ -1,7 +1,7 @@
 """Data to try the examples on: `kedge compare` calls the function of an example's name if it is given no `--set`.
 
-Each function writes files into a folder that is there, and returns the settings that read them. The same call writes
-the same bytes. Knows the makers of data beside it, and no topology; must not be imported by one.
+Each function writes files into an existing folder, and returns the settings that read them. The same call writes the
+same bytes. Knows the other generators of this folder, and no topology; must not be imported by one.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from types import ModuleType
 
-LINES = 30_000  # more than 25 s at 1,000 a second, which is what `kedge compare` measures by itself
+LINES = 30_000  # more than 25 s at 1,000 per second, which is what `kedge compare` measures by default
 FIRST_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -50,7 +50,7 @@ def apache_errors(folder: Path) -> dict[str, str]:
 
 
 def silent_hosts(folder: Path) -> dict[str, str]:
-    """The log of twenty hosts. One that has said nothing for 60 ms is silent, so that there are results."""
+    """The log of twenty hosts. A host without a line for 60 ms is silent, so that there are results."""
     random = Random(1)
     times = (FIRST_AT + timedelta(seconds=number) for number in range(LINES))
     lines = [f"{at.isoformat()} web{random.randrange(20)} sshd[1]: Connection closed" for at in times]
@@ -58,7 +58,7 @@ def silent_hosts(folder: Path) -> dict[str, str]:
 
 
 def machine_temperature(folder: Path) -> dict[str, str]:
-    """Readings each five minutes; after two weeks every third day is too hot."""
+    """A reading every five minutes; after two weeks every third day is too hot."""
     random, rows = Random(1), ["timestamp,value"]
     for number in range(LINES):
         day = 5 * number // 1_440
@@ -75,7 +75,7 @@ def _written(path: Path, lines: list[str]) -> dict[str, str]:
 
 
 def _beside(name: str) -> ModuleType:
-    """The maker in this folder, whatever name the folder is installed under."""
+    """Return the generator in this folder, whatever name the folder is installed under."""
     spec = importlib.util.spec_from_file_location(f"_sample_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec and spec.loader, "a file of ours"  # noqa: PT018  # one fact
     module = importlib.util.module_from_spec(spec)

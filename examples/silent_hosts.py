@@ -1,10 +1,10 @@
-"""Tell when a host that used to log has said nothing for a while, once, and when it is heard again.
+"""Alert once when a host has logged nothing for a while, and again when it logs its next line.
 
     kedge run examples/silent_hosts.py --set path=/var/log/syslog --set follow=true --set minutes=10
 
-For a log that many hosts send their lines to. A timer is set for each host and moved by each of its lines, so it fires
-only where none has come. It is a part of the host's state: both are kept, and it fires once, whatever dies meanwhile.
-While the run is stopped nobody listens, so after a start every host has its full time to be heard.
+For a log to which many hosts send their lines. Each host has a timer, which each of its lines moves, so the timer fires
+only if no line has come. The timer is part of the host's state. Both are kept, so it fires once, even if a process dies
+meanwhile. A stopped run reads nothing, so after a start every host has its full time again.
 """
 
 import re
@@ -24,14 +24,14 @@ class Heard(Record):
 
 
 class Silent(Record):
-    """It has said nothing for a while."""
+    """A host has logged nothing for a while."""
 
     host: str
     since: datetime  # UTC, as all times here: when its last line was read
 
 
 class Back(Record):
-    """It is heard again."""
+    """A silent host has logged a line."""
 
     host: str
     at: datetime
@@ -41,11 +41,11 @@ class Last(Record):
     """A host's state."""
 
     at: datetime
-    is_silent: bool = False  # and has been told so
+    is_silent: bool = False  # and has been reported
 
 
 class ParseHost(Bolt):
-    """Line → Heard; what is no line of syslog yields nothing."""
+    """Line → Heard; a line that is not syslog yields nothing."""
 
     def __init__(self) -> None:
         self.matching = Matching("lines of syslog")

@@ -2,9 +2,9 @@
 
     kedge run examples/ssh_alerts.py --set path=/var/log/auth.log --set store=alerts.db
 
-FileTail reads lines, ParseFailures finds the failed logins (with classic or ISO times, told by sshd or by PAM),
-DetectBruteForce counts them address by address, SqliteSink stores the alerts in the table `brute_force`. `--set
-rate=1200` reads so many lines a second: time to watch a short log.
+FileTail reads lines. ParseFailures finds the failed logins (with classic or ISO times, logged by sshd or by PAM).
+DetectBruteForce counts them per address. SqliteSink stores the alerts in the table `brute_force`. `--set rate=1200`
+reads that many lines per second: time to watch a short log.
 """
 
 import os
@@ -31,8 +31,8 @@ from kedge import (
     Topology,
 )
 
-# sshd's own lines, not what quotes them. A user's name, `x from 192.0.2.1 port 22` too, is the attacker's choice: `.*`
-# takes all that it can, so that the line's last `from … port …` counts.
+# Only sshd's own lines match, not quotations of them. The attacker chooses the user's name, even `x from 192.0.2.1 port
+# 22`: `.*` takes all that it can, so that the line's last `from … port …` counts.
 SSHD = (
     r"(?P<time>[A-Z].{14}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(?:Z|[-+][0-9:]{5})?) "  # classic, or ISO (RFC 5424)
     r"[^ ]+ sshd(?:-session|-auth)?\[[0-9]+\]: "  # OpenSSH 9.8 and newer has a program for each session
@@ -51,11 +51,11 @@ LOOKED_AT = 4 << 20  # bytes of the log's beginning that decide which lines coun
 
 
 def counts_pam(path: str, notes: Notes) -> bool:
-    """Whether PAM's lines are the failures to count: only where sshd itself tells of none.
+    """Return True if PAM's lines are the failures to count: only if sshd itself logs none.
 
-    One failure has a line of PAM's and one of sshd's in most logs. Counting both would double it, and to tell which
-    belong together takes a memory that a replay does not have. So the log's beginning decides, once: it is noted, so
-    that a replay, or a second run, counts the same lines.
+    In most logs one failure has a line of PAM's and one of sshd's. Counting both would double it, and matching them
+    needs memory that a replay does not have. So the log's beginning decides, once. The decision is noted, so that a
+    replay or a second run counts the same lines.
     """
     name = f"PAM's lines count in {os.path.realpath(path)}"
     if (noted := notes.get(name)) is not None:
@@ -63,17 +63,17 @@ def counts_pam(path: str, notes: Notes) -> bool:
     try:
         with open(path, errors="replace") as file:
             lines = file.read(LOOKED_AT).splitlines()
-    except OSError:  # lines that come from somewhere else
+    except OSError:  # the lines come from another source than a file
         return False
     counts = any(map(PAM.match, lines))
-    if counts or any(map(FAILED.match, lines)):  # else nothing is known yet: the next run looks again
+    if counts or any(map(FAILED.match, lines)):  # otherwise nothing is known yet, and the next run looks again
         counts = counts and not any(map(FAILED.match, lines))
         notes.set(name, "yes" if counts else "no")
     return counts
 
 
 class Failure(Record):
-    """One line of rejected logins: `count` of them at once where syslog folded a repeated message."""
+    """One line of rejected logins; `count` is above 1 if syslog folded a repeated message."""
 
     at: datetime  # UTC, from the line
     source_ip: str  # IPv4 or IPv6, as sshd writes it
@@ -82,7 +82,7 @@ class Failure(Record):
 
 
 class BruteForce(Record):
-    """An address that kept failing: how often within the last minute, and when first and last."""
+    """An address that kept failing: the number of failures within the last minute, and the first and last time."""
 
     source_ip: str
     failures: int
@@ -106,7 +106,7 @@ class ParseFailures(Bolt):
 
     def __init__(self, path: str, reference: str = "", follow: bool = False) -> None:
         self.path = path
-        self.times = SyslogTimes(path, reference, follow=follow)  # `Dec 10 06:55:46`: of which year?
+        self.times = SyslogTimes(path, reference, follow=follow)  # `Dec 10 06:55:46` names no year
         self.failed = FAILED
         self.matching = Matching("failed logins")
 
@@ -117,7 +117,7 @@ class ParseFailures(Bolt):
     def process(self, line: Line) -> Iterator[Failure]:
         match = self.failed.match(line.text)
         if self.matching.seen(match, line.text) and match and is_address(match["address"]):
-            user = match["user"] or ""  # PAM names none that the machine does not have
+            user = match["user"] or ""  # PAM names no user that the machine does not have
             yield Failure(self.times.at(match["time"]), match["address"], user, int(match["times"] or 1))
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class ParseFailures(Bolt):
 
 
 class DetectBruteForce(CountWithin[Failure, BruteForce]):
-    """Failure → BruteForce, where an address comes to so many failures within so many seconds: one alert a burst."""
+    """Failure → BruteForce when an address reaches the limit of failures within the time: one alert per burst."""
 
     def at(self, failure: Failure) -> datetime:
         return failure.at
@@ -145,8 +145,8 @@ def topology(
     rate: float = 0.0,
     show: bool = False,
 ) -> Topology:
-    """`follow` waits for more at the file's end; `reference`, an ISO time, decides of which years the lines are; `show`
-    prints alerts as they come."""
+    """`follow` waits for more at the file's end; `reference`, an ISO time, decides the year of the lines; `show` prints
+    alerts as they come."""
     topology, tail = Topology("ssh-alerts"), FileTail(path, follow=follow)
     lines = topology.spout("lines", Paced(tail, rate) if rate else tail)
     failures = topology.bolt("failures", ParseFailures(path, reference, follow), lines.shuffle())

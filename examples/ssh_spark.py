@@ -1,10 +1,10 @@
-"""The SSH alerts of `ssh_alerts.py`, with Spark beside them: failures by address and hour, and of hosts that are known.
+"""The SSH alerts of `ssh_alerts.py`, with Spark beside them: failures by address and hour, and failures of known hosts.
 
     kedge run examples/ssh_spark.py --set path=/var/log/auth.log --set hosts=examples/known_hosts.csv --set store=ssh.db
 
-Alerts take milliseconds and wait for no Spark; records are handed over to it from the first second on, and its results
-come when it has started. Needs kedge-streams[spark], and Java or kedge-streams[spark-jre]; `make run-spark` installs
-both.
+Alerts take milliseconds and never wait for Spark. Records are handed over to Spark from the first second on, and its
+results come once it has started. Needs kedge-streams[spark], and Java or kedge-streams[spark-jre]; `make run-spark`
+installs both.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ from kedge import FileTail, Paced, Record, SqliteSink, Topology
 
 
 class HourlyFailures(Record):
-    """How often an address has failed in an hour."""
+    """The number of failed logins of an address within an hour."""
 
     start: datetime
     source_ip: str
@@ -24,7 +24,7 @@ class HourlyFailures(Record):
 
 
 class KnownFailure(Record):
-    """A failure of a host in the table: a machine of ours with an old password, or in other hands."""
+    """A failure of a host in the table: a machine of ours with an old password, or under an attacker's control."""
 
     at: datetime
     host: str
@@ -41,8 +41,10 @@ def topology(
     rate: float = 0.0,
     watermark: str = "6 hours",
 ) -> Topology:
-    """`hosts`: a CSV file with the columns source_ip, host and owner, read again every ten minutes. `watermark`: how
-    late a line may come and still be counted in its hour, which is stored that much later."""
+    """`hosts`: a CSV file with the columns source_ip, host and owner, read again every ten minutes.
+
+    `watermark`: how late a line may come and still count in its hour; the hour is stored that much later.
+    """
     topology, tail = Topology("ssh-spark"), FileTail(path, follow=follow)
     lines = topology.spout("lines", Paced(tail, rate) if rate else tail)
     failures = topology.bolt("failures", ParseFailures(path, reference, follow), lines.shuffle())

@@ -1,12 +1,12 @@
-"""Storm's first example: which words come most often.
+"""Storm's first example: the most frequent words.
 
     kedge run examples/word_count.py
     kedge run examples/word_count.py --workers 2 --set path=book.txt
 
-Sentences are split into words. `fields("word")` sends each word always to the same of two counting tasks, which keep a
-count a word as state; `global_()` brings the counts together in one task, which keeps the leaders. A line is printed
-whenever they change; the last one is the result. A sentence that is replayed is not counted again: the state knows it.
-Only its lines may be printed again, since a terminal can't forget; what stores a result for good is SqliteSink.
+Sentences are split into words. `fields("word")` always sends a word to the same of two counting tasks, which keep one
+count per word as state. `global_()` sends all counts to one task, which keeps the leaders. The run prints a line
+whenever they change; the last line is the result. A replayed sentence is not counted again: the state knows it. Only
+its lines may be printed again, since a terminal cannot forget; to store a result for good, use SqliteSink.
 """
 
 import re
@@ -32,14 +32,14 @@ class Word(Record):
 
 
 class Count(Record):
-    """So many times it has come by now."""
+    """The number of times that a word has come by now."""
 
     word: str
     times: int
 
 
 class Leaders(Record):
-    """The words that have come most often so far, the first one first; of equals the first in the alphabet."""
+    """The most frequent words so far, the first one first; equal ones are in alphabetical order."""
 
     counts: tuple[tuple[str, int], ...]
 
@@ -56,7 +56,7 @@ class Split(Bolt):
 
 
 class CountWords(Bolt):
-    """Word → Count. The state is one number for each word, whichever of the tasks has it."""
+    """Word → Count. The state is one number for each word, in whichever task counts it."""
 
     def process(self, word: Word, state: State[int]) -> Iterator[Count]:
         times = state.get(0) + 1
@@ -65,7 +65,7 @@ class CountWords(Bolt):
 
 
 class Rank(Bolt):
-    """Count → Leaders, where they have changed. Counts only grow, so the greater one of a word is the later one."""
+    """Count → Leaders when they have changed. Counts only grow, so of two counts of a word the greater one is later."""
 
     def __init__(self, places: int = 3) -> None:
         self.places = places
@@ -81,7 +81,7 @@ class Rank(Bolt):
 
 
 def topology(path: str = "", places: int = 3) -> Topology:
-    """`path`: a text file; without one, a few sentences that are here."""
+    """`path`: a text file; without one, a few built-in sentences."""
     topology = Topology("word-count")
     source = FileTail(path) if path else Items(map(Line, SENTENCES.splitlines()))
     sentences = topology.spout("sentences", source)

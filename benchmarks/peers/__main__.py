@@ -1,14 +1,15 @@
-"""Kedge beside its peers: the same work, the same lines, the same machine, in one go.
+"""Kedge beside its peers: the same work, the same lines, the same machine, in one command.
 
     make peers [ARGS="--rounds 5"]
     .venv/bin/python -m benchmarks.peers [--json] [--out FILE] [--rounds N] [--scale X] [--workloads …] [NAME …]
 
-Identity, word count and SSH alerts on bare asyncio queues, plain pyzmq, Bytewax without recovery and with it, and Kedge
-in one process and on two workers, each as somebody would write it who uses that: the scripts are in this folder. Files
-are read to their end, so these are figures of throughput; how soon a single alert comes is what `kedge compare` and
-`benchmarks.latency` measure. Ratios are to bare asyncio in the same run. Each peer has an environment of its own in
-build/peers, made at the first time. A peer whose output differs from Kedge's is a problem in its row, and the exit
-status is 1. Ctrl-C keeps what was measured.
+The work is identity, word count and SSH alerts. The peers are bare asyncio queues, plain pyzmq, Bytewax without and
+with recovery, and Kedge in one process and on two workers. Each script is in this folder, as a user of that peer would
+write it. Files are read to their end, so these are figures of throughput; `kedge compare` and `benchmarks.latency`
+measure latency. Ratios are to bare asyncio in the same run.
+
+Each peer has an environment of its own in build/peers, made at the first run. If a peer's output differs from Kedge's,
+its row shows the problem, and the exit status is 1. Ctrl-C keeps the results so far.
 """
 
 import argparse
@@ -34,7 +35,7 @@ LINES_MIN: Final = 2_000
 
 
 def main() -> int:
-    """Runs the command. The exit status is 1 where a row has a problem, and 130 after Ctrl-C."""
+    """Run the command. The exit status is 1 if a row has a problem, and 130 after Ctrl-C."""
     options = _options()
     comparison = Comparison(
         [
@@ -49,7 +50,7 @@ def main() -> int:
     try:
         with interruptible():
             pythons = _environments(comparison, options.peers)
-            load = load_now()  # now, as what has just been installed counts
+            load = load_now()  # now, because an installation just before adds to the load
             with tempfile.TemporaryDirectory(prefix="kedge-peers-") as folder:
                 until = time.monotonic() + 60 * options.minutes
                 compared(comparison, pythons, Path(folder), options.rounds, options.limit, until)
@@ -58,7 +59,7 @@ def main() -> int:
     except EnvironmentsError as error:
         print(f"peers: {error}", file=sys.stderr)
         return 1
-    except OSError as error:  # the disk is full, say: what was measured by then is told
+    except OSError as error:  # for example a full disk: print the results so far
         comparison.interrupted = f"{error.filename or 'a file'} can't be written: {error.strerror}"
     found = _object(comparison, options, pythons, load)
     print(json.dumps(found) if options.json else _table(comparison, found))
@@ -77,7 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("peers", nargs="*", metavar="NAME", help=f"of {', '.join(peers)} (default: all)")
     parser.add_argument("--workloads", nargs="+", choices=[*workloads], default=[*workloads], help="(default: all)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout in place of the table")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write that object into a file, besides")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write that object into a file")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (%(default)d)")
     parser.add_argument("--scale", type=float, default=1.0, help="times as many lines (%(default)g)")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds for each single run (%(default)g)")
@@ -90,15 +91,18 @@ def _options() -> argparse.Namespace:
         parser.error("there has to be at least one round, and scale, limit and minutes are above 0")
     if options.out is not None and not options.out.parent.is_dir():
         parser.error(f"there is no folder {options.out.parent}")
-    chosen = dict.fromkeys([*(options.peers or peers), OURS])  # without it there is nothing to compare with
+    chosen = dict.fromkeys([*(options.peers or peers), OURS])  # without Kedge there is no reference output
     options.peers = [peer for peer in PEERS if peer.name in chosen]
     options.workloads = [workload for workload in WORKLOADS if workload.name in options.workloads]
     return options
 
 
 def _environments(comparison: Comparison, peers: Sequence[Peer]) -> dict[str, str]:
-    """Name → Python. A peer that can't be installed has that as its problem in each row. Raises EnvironmentsError where
-    none can be, as there is no network: then there is nobody to compare with."""
+    """Return name → Python. If a peer cannot be installed, each of its rows has that as its problem.
+
+    Raises EnvironmentsError if no peer can be installed because there is no network: then there is no peer to compare
+    with.
+    """
     pythons: dict[str, str] = {}
     unreached: UnreachableError | None = None
     problems: dict[str, str] = {}
@@ -106,7 +110,7 @@ def _environments(comparison: Comparison, peers: Sequence[Peer]) -> dict[str, st
         folder = PLACE / peer.folder
         try:
             if unreached is not None and not is_made(folder, peer.needs):
-                raise unreached  # to ask again would take as long, and end as that did
+                raise unreached  # a second attempt would take as long, and fail in the same way
             pythons[peer.name] = python_of(folder, peer.needs)
         except EnvironmentsError as error:
             problems[peer.name] = str(error)
@@ -151,12 +155,16 @@ def _versions(peers: Sequence[Peer], pythons: dict[str, str]) -> dict[str, str]:
 def _table(comparison: Comparison, found: dict[str, Any]) -> str:
     parts = [f"peers: median of {comparison.rounds} rounds; {machine_line()}"]
     for name, about in found["workloads"].items():
-        results = [one for one in found["results"] if one["workload"] == name]
-        rows = [(name, *HEADING[1:]), *(_row(one) for one in results)]
+        results = [result for result in found["results"] if result["workload"] == name]
+        rows = [(name, *HEADING[1:]), *(_row(result) for result in results)]
         parts.append(f"{name}: {about}; {found['settings']['lines'][name]:,} lines\n\n{table(rows)}")
-    promises = dict.fromkeys(f"  {one['title']}: {one['means']}" for one in found["results"])
+    promises = dict.fromkeys(f"  {result['title']}: {result['means']}" for result in found["results"])
     parts.append("what is promised of a line:\n" + "\n".join(promises))
-    problems = [f"  {one['workload']}, {one['title']}: {one['problem']}" for one in found["results"] if one["problem"]]
+    problems = [
+        f"  {result['workload']}, {result['title']}: {result['problem']}"
+        for result in found["results"]
+        if result["problem"]
+    ]
     if problems:
         parts.append("problems:\n" + "\n".join(problems))
     if comparison.interrupted:

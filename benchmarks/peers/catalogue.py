@@ -1,7 +1,7 @@
-"""Who is compared: each peer with what it needs, how its scripts are started, and what it promises about a record.
+"""The compared peers: the needs of each, how its scripts are started, and its guarantee for a record.
 
-What is promised is that of these scripts, as they stand, on one machine; who reads figures has to see it beside them.
-Must not know how anything is measured.
+The guarantee is that of these scripts, unchanged, on one machine; figures must be shown with it. Must not know how
+anything is measured.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from typing import Final
 
 MSGSPEC: Final = "msgspec>=0.19"  # JSON is written by the same encoder everywhere
 SCRIPTS: Final = "benchmarks.peers"
-BASELINE: Final = "asyncio"  # what ratios are of
+BASELINE: Final = "asyncio"  # the peer to which ratios refer
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run: the peer's Python, the workload's name, the lines to read, the file to write, a folder for its own."""
+    """One run: the peer's Python, the workload's name, the file of lines, the output file, a folder of its own."""
 
     python: str
     workload: str
@@ -31,8 +31,8 @@ class Peer:
 
     folder     of its scripts in this package
     needs      what pip installs into an environment of its own; empty for Kedge, which runs in the project's
-    guarantee  what it promises, in a few words; `means` in a sentence
-    command    what is run and measured; `prepared` what is run before, and not measured
+    guarantee  its guarantee in a few words; `means` in a sentence
+    command    the command that is run and measured; `prepared` is run before, and not measured
     """
 
     name: str
@@ -118,7 +118,7 @@ PEERS: Final[tuple[Peer, ...]] = (
     ),
 )
 
-LEFT_OUT: Final = {  # a peer that is not measured → why
+LEFT_OUT: Final = {  # a peer that is not measured → the reason
     "Quix Streams": "needs a Kafka broker",
     "faust-streaming": "needs a Kafka broker",
     "PyFlink": "brings 330 MB of jars, and a JVM: `kedge compare` has Spark for engines of that kind",

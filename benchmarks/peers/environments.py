@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-MADE: Final = ".made"  # is written last: an environment without it was cut short
+MADE: Final = ".made"  # written last: an environment without it was interrupted
 PIPES: Final[dict[str, Any]] = {
     "stdin": subprocess.DEVNULL,
     "stdout": subprocess.PIPE,
@@ -24,14 +24,15 @@ PIPES: Final[dict[str, Any]] = {
     "text": True,
     "start_new_session": True,
 }
-MAKE_S: Final = 120.0  # for an empty environment
-INSTALL_S: Final = 300.0  # for what goes into it
-NO_NETWORK: Final = re.compile(r"connection broken by .*\(from versions: none\)", re.DOTALL)  # each try, and the end
+MAKE_S: Final = 120.0  # seconds for an empty environment
+INSTALL_S: Final = 300.0  # seconds for its packages
+# in each attempt, and at the end
+NO_NETWORK: Final = re.compile(r"connection broken by .*\(from versions: none\)", re.DOTALL)
 REASON: Final = re.compile(r"\[Errno -?[0-9]+\] ([\w ]+)")
 
 
 class EnvironmentsError(Exception):
-    """An environment could not be made: what was asked for, and the last of what pip has said."""
+    """An environment could not be made. The text has the packages and the end of pip's output."""
 
 
 class UnreachableError(EnvironmentsError):
@@ -39,7 +40,7 @@ class UnreachableError(EnvironmentsError):
 
 
 def python_of(folder: Path, needs: Sequence[str]) -> str:
-    """The Python of the environment in this folder, which has these needs; the project's own where there are none.
+    """Return the Python of the environment in this folder, which has these needs; the project's own if there are none.
 
     Blocks for as long as pip takes, within bounds. Raises EnvironmentsError, and UnreachableError without a network.
     """
@@ -62,7 +63,7 @@ def python_of(folder: Path, needs: Sequence[str]) -> str:
 
 
 def is_made(folder: Path, needs: Sequence[str]) -> bool:
-    """Whether `python_of` has nothing to install."""
+    """Return True if `python_of` has nothing to install."""
     made = folder / MADE
     return not needs or (made.exists() and made.read_text() == _stamp(needs) and _python(folder).exists())
 
@@ -80,7 +81,7 @@ def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
     with subprocess.Popen(command, **PIPES) as process:
         try:
             out, told = process.communicate(timeout=limit_s)
-        except BaseException as error:  # Ctrl-C, too: it ends with all that it has started
+        except BaseException as error:  # also Ctrl-C: pip ends with all its child processes
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -98,7 +99,7 @@ def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
 
 
 def versions_in(python: str, distributions: Sequence[str]) -> dict[str, str]:
-    """The versions of what is installed beside this Python, of these; those that are not there are left out."""
+    """Return the installed versions of these distributions for this Python; missing ones are left out."""
     code = (
         "import json, sys\nfrom importlib.metadata import PackageNotFoundError, version\nfound = {}\n"
         "for name in sys.argv[1:]:\n    try:\n        found[name] = version(name)\n"

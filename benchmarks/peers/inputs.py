@@ -1,4 +1,4 @@
-"""What the peers read: files of lines, the same ones in every run. Must not know who reads them."""
+"""The peers' inputs: files of lines, the same in every run. Must not know which peer reads them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,16 +13,16 @@ from benchmarks.feeder import lines as fed
 ROOT: Final = Path(__file__).resolve().parents[2]
 REAL_LOG: Final = ROOT.parent / "shared/data/loghub/OpenSSH_2k.log"
 ADDRESS: Final = re.compile(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b")
-RATE: Final = 1_000  # lines a second of the made log, by its own times
+RATE: Final = 1_000  # lines per second of the generated log, by its own times
 SEED: Final = 7
-WORDS: Final = 5_000  # different ones
+WORDS: Final = 5_000  # number of different words
 WORDS_A_LINE: Final = 6
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One kind of work. `lines`: how many are read, so that the slowest takes some seconds; `made` makes them."""
+    """One kind of work. `lines`: number of lines, so that the slowest peer takes some seconds; `made` makes them."""
 
     name: str
     about: str
@@ -31,13 +31,13 @@ class Workload:
 
 
 def numbered(count: int) -> Iterator[str]:
-    """Lines of text that all differ, so that one that is lost or doubled is seen."""
+    """Yield lines of text that all differ, so that a lost or repeated line is seen."""
     for number, line in enumerate(text(count)):
         yield f"{number} {line}"
 
 
 def text(count: int) -> Iterator[str]:
-    """Lines of six words each, out of 5,000, some of which come far more often than others: the k-th as 1/k."""
+    """Yield lines of six words each, out of 5,000 words of unequal frequency: the k-th has frequency 1/k."""
     random = Random(SEED)
     known = ["".join(random.choices(LETTERS, k=random.randint(2, 10))) for _ in range(WORDS)]
     shares = [1 / rank for rank in range(1, WORDS + 1)]
@@ -46,8 +46,10 @@ def text(count: int) -> Iterator[str]:
 
 
 def sshd(count: int) -> Iterator[str]:
-    """The real log, over and over, each time with addresses of its own, as its times begin anew; where it is not there,
-    the log that `benchmarks.feeder` makes."""
+    """Yield the real log, repeated; each repetition has other addresses, because its times start again.
+
+    Without the real log, yield the log that `benchmarks.feeder` makes.
+    """
     if not REAL_LOG.exists():
         yield from (line.decode().removesuffix("\n") for line in fed(count, RATE))
         return
@@ -64,14 +66,14 @@ def _renamed(number: int) -> str:
 
 
 def log_source() -> str:
-    """Where the lines of the alerts come from, for who reads the figures."""
+    """Return the source of the alerts' lines, to be shown with the figures."""
     if REAL_LOG.exists():
         return "loghub's OpenSSH_2k.log, over and over, each time with addresses of its own"
     return "made by benchmarks.feeder: every second line a failed login, every tenth raises an alert"
 
 
 def write(path: Path, made: Iterator[str], count: int) -> None:
-    """Raises OSError."""
+    """Write the first `count` lines. Raises OSError."""
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in islice(made, count))
 

@@ -1,11 +1,11 @@
-"""What a script has written, as a multiset of its rows, and how it differs from another's. Pure but for reading.
+"""The output of a script, as a multiset of its rows, and its difference from another output. Pure except for reading.
 
-Order is nobody's promise: rows are compared by how often each is there, and times as times, however they are written.
-Kedge's rows say their key and their class besides, which are no part of the result.
+No peer guarantees an order: rows are compared by how often each is there, and times as times, in any notation. Kedge's
+rows also contain their key and their class, which are not part of the result.
 
     python -m benchmarks.peers.outputs KEDGES OTHER …
 
-prints what is wrong with each, a list of sentences as JSON.
+prints the problems of each, a list of sentences as JSON.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 OURS: Final = ("key", "record")
-SHOWN: Final = 3  # rows of a difference
+SHOWN: Final = 3  # rows that a difference shows
 
 TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 
@@ -29,7 +29,7 @@ Rows = Counter[tuple[tuple[str, Value], ...]]
 
 
 def differences(ours: Path, *others: Path) -> list[str]:
-    """What is wrong with each file, in a sentence, ours first; empty where nothing is."""
+    """Return each file's problem as a sentence, ours first; empty if it has none."""
     told: list[str] = []
     expected: Rows = Counter()
     for path in (ours, *others):
@@ -48,13 +48,13 @@ def differences(ours: Path, *others: Path) -> list[str]:
 
 
 def rows_of(path: Path) -> Rows:
-    """Raises OSError, and ValueError for a line that is not an object of JSON with plain values."""
+    """Return a file's rows. Raises OSError, and ValueError for a line that is not a JSON object of plain values."""
     with open(path, "rb") as file:
         return rows(file)
 
 
 def rows(lines: Iterable[bytes]) -> Rows:
-    """As `rows_of`, of lines."""
+    """Return the rows of these lines; see `rows_of`."""
     decode = msgspec.json.Decoder(dict[str, Value]).decode
     return Counter(
         tuple(sorted((name, _value(value)) for name, value in decode(line).items() if name not in OURS))
@@ -69,7 +69,7 @@ def _value(value: Value) -> Value:
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """In a sentence, with the first few rows; empty where there is none."""
+    """Return the difference as a sentence, with its first few rows; empty if there is none."""
     missing, extra = expected - found, found - expected
     parts = [
         f"{_counted(what.total())} {word}: {', '.join(str(dict(row)) for row in list(what)[:SHOWN])}"

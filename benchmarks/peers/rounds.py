@@ -1,8 +1,8 @@
-"""All peers on all workloads, in interleaved rounds: what each took, and whether it has written what Kedge has.
+"""All peers on all workloads, in interleaved rounds: the cost of each, and whether its output equals Kedge's.
 
-A rate is of the lines alone: what a run of one line takes, before and after its work, is taken off the time of the run
-of all of them, and told as start-up. It is the least of all rounds: one that was late by chance makes no round faster.
-Progress goes to stderr. Must not know how results are shown.
+A rate is of the lines alone. The time of a run of one line, before and after its work, is subtracted from the time of
+the run of all lines, and shown as start-up. Start-up is the least of all rounds: a round that was late by chance makes
+no round faster. Progress goes to stderr. Must not know how results are shown.
 """
 
 import json
@@ -21,38 +21,42 @@ from benchmarks.peers.inputs import Workload, write
 from benchmarks.peers.running import Ran, RunError, ran
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-OURS: Final = "kedge"  # whose output the others' has to be
-SHORTEST_S: Final = 0.1  # beyond start-up, that a rate is made of: a start-up is some hundredths longer at times
+OURS: Final = "kedge"  # the peer whose output is the reference
+SHORTEST_S: Final = 0.1  # least seconds beyond start-up for a rate: start-up varies by some hundredths of a second
 
 
 @dataclass
 class Cell:
-    """One peer at one workload: figures of each round, or why there are none. `seconds` are of the run of all lines,
-    `starts` of that of one."""
+    """One peer at one workload: figures of each round, or why there are none.
+
+    `seconds` are of the run of all lines, `starts` of the run of one line.
+    """
 
     workload: Workload
     peer: Peer
     lines: int
     seconds: list[float] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
-    cpu_s: list[float] = field(default_factory=list)  # less that of one line
+    cpu_s: list[float] = field(default_factory=list)  # without that of one line
     memory_mb: list[float] = field(default_factory=list)
     problem: str = ""
 
     @property
     def rates(self) -> list[float]:
-        """Of each round; none of one that was too short to tell a rate of."""
+        """Return the rate of each round, except rounds too short for a rate."""
         start = min(self.starts, default=0.0)
         return [self.lines / (whole - start) for whole in self.seconds if whole - start >= SHORTEST_S]
 
     def forget(self) -> None:
-        """All figures."""
+        """Remove all figures."""
         for figures in (self.seconds, self.starts, self.cpu_s, self.memory_mb):
             figures.clear()
 
     def as_json(self, baseline: "Cell | None") -> dict[str, Any]:
-        """Medians of the rounds; nulls where there are none. `ratio` is to the baseline's rate, of the same rounds;
-        `start_s` the least of `starts`."""
+        """Return medians of the rounds; nulls if there are none.
+
+        `ratio` is to the baseline's rate in the same rounds; `start_s` is the least of `starts`.
+        """
         rate, ratio = _median(self.rates), None
         if rate is not None and baseline is not None and baseline.rates:
             ratio = rate / statistics.median(baseline.rates)
@@ -66,9 +70,9 @@ class Cell:
             "value": _rounded(rate, 0),
             "unit": "lines/s",
             "ratio": _rounded(ratio, 3),
-            "rates": [round(one) for one in self.rates],
+            "rates": [round(figure) for figure in self.rates],
             "start_s": _rounded(min(self.starts, default=None), 2),
-            "starts": [round(one, 2) for one in self.starts],
+            "starts": [round(figure, 2) for figure in self.starts],
             "cpu_seconds_per_million": _rounded(cpu / self.lines * 1e6 if cpu is not None else None, 2),
             "memory_mb": _rounded(_median(self.memory_mb), 0),
             "problem": self.problem,
@@ -80,8 +84,8 @@ class Comparison:
     """All cells, workload by workload, as far as they are measured."""
 
     cells: list[Cell]
-    rounds: int = 0  # that are done
-    interrupted: str = ""  # why it ended early
+    rounds: int = 0  # finished rounds
+    interrupted: str = ""  # why the comparison ended early
 
     def results(self) -> list[dict[str, Any]]:
         bases = {cell.workload.name: cell for cell in self.cells if cell.peer.name == BASELINE}
@@ -101,8 +105,11 @@ def compared(
     until: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Measures into the comparison, so that what there is is kept, whatever ends it. Each run is ended after `limit_s`;
-    by `until`, of this clock, no further one is begun. Raises KeyboardInterrupt, and OSError."""
+    """Measure into the comparison, so that its results so far are kept if it ends early.
+
+    Each run is ended after `limit_s`; no further run begins after `until`, by this clock. Raises KeyboardInterrupt, and
+    OSError.
+    """
     workloads: dict[str, list[Cell]] = {}
     for cell in comparison.cells:
         workloads.setdefault(cell.workload.name, []).append(cell)
@@ -112,7 +119,7 @@ def compared(
         for name, cells in workloads.items():
             print(f"round {number + 1}/{rounds}: {name}, {cells[0].lines:,} lines", file=sys.stderr)
             turn = cells if number % 2 == 0 else cells[::-1]
-            for cell in [one for one in turn if not one.problem]:
+            for cell in [peer_cell for peer_cell in turn if not peer_cell.problem]:
                 if clock() >= until:
                     comparison.interrupted = "its time was over"
                     return
@@ -128,7 +135,7 @@ def _write_lines(folder: Path, cell: Cell) -> None:
 
 
 def _measure(cell: Cell, python: str, folder: Path, limit_s: float) -> None:
-    """One line, then all of them; a run that fails is the cell's problem."""
+    """Run one line, then all lines; a failed run is the cell's problem."""
     try:
         one = _run(cell, "one", python, folder, limit_s)
         whole = _run(cell, "all", python, folder, limit_s)
@@ -141,7 +148,7 @@ def _measure(cell: Cell, python: str, folder: Path, limit_s: float) -> None:
     cell.cpu_s.append(max(whole.cpu_s - one.cpu_s, 0.0))
     cell.memory_mb.append(whole.memory_mb)
     lines_s = max(whole.seconds - one.seconds, 0.0)
-    print(f"  {cell.peer.name}: {lines_s:.2f} s, start-up {one.seconds:.2f} s besides", file=sys.stderr)
+    print(f"  {cell.peer.name}: {lines_s:.2f} s, plus start-up {one.seconds:.2f} s", file=sys.stderr)
 
 
 def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ran:
@@ -149,7 +156,7 @@ def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ra
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir()
     out = _output(folder, cell)
-    out.write_bytes(b"")  # the file sink of one peer wants it to be there
+    out.write_bytes(b"")  # the file sink of one peer needs an existing file
     call = Call(python, cell.workload.name, _input(folder, cell, kind), out, own)
     log = own.with_suffix(".log")
     if cell.peer.prepared is not None:
@@ -160,14 +167,14 @@ def _run(cell: Cell, kind: str, python: str, folder: Path, limit_s: float) -> Ra
 
 
 def _check(cells: Sequence[Cell], folder: Path) -> None:
-    """Whether each peer's output of this round is Kedge's, row for row."""
+    """Check that each peer's output of this round is Kedge's, row for row."""
     ours = next((cell for cell in cells if cell.peer.name == OURS), None)
     others = [cell for cell in cells if cell is not ours and not cell.problem]
     if ours is not None and not ours.problem:
         places = [_output(folder, cell) for cell in (ours, *others)]
         for cell, wrong in zip((ours, *others), _told(places), strict=True):
             cell.problem = wrong
-            if wrong:  # what has done other work has no figures
+            if wrong:  # a peer that has done other work has no figures
                 cell.forget()
     if ours is None or ours.problem:
         for cell in others:
@@ -180,8 +187,10 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
 
 
 def _told(places: Sequence[Path]) -> list[str]:
-    """What is wrong with each. In a process of its own: what this one has grown to would count as memory of those that
-    it starts later."""
+    """Return each output's problem.
+
+    Runs in a process of its own: otherwise this process's memory would count as that of the peers started later.
+    """
     command = [sys.executable, "-m", "benchmarks.peers.outputs", *map(str, places)]
     told: list[str] = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     return told

@@ -1,6 +1,6 @@
-"""One run of a peer as a process: how long it took, its CPU time and its memory; bounded, and nothing left behind.
+"""One run of a peer as a process: its duration, its CPU time and its memory; bounded, and no process is left behind.
 
-Must not know what runs, nor what it has written.
+Must not know what runs, nor its output.
 """
 
 import contextlib
@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-OURS: Final = ("KEDGE_", "BYTEWAX_", "PYTHON")  # variables that would change what is measured
-SAID: Final = 3  # last lines of what a failed run has said
+OURS: Final = ("KEDGE_", "BYTEWAX_", "PYTHON")  # variables that would change the measurement
+SAID: Final = 3  # last lines of a failed run's output that are shown
 
 
 class RunError(Exception):
-    """A run that failed, or took too long: a sentence, with the end of what it has said."""
+    """A run that failed or took too long; the text has the end of its output."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run cost: from its start to its end; CPU time of all its processes, and the memory of its largest."""
+    """The cost of a run: seconds from start to end, CPU time of all its processes, the memory of its largest
+    process."""
 
     seconds: float
     cpu_s: float
@@ -33,7 +34,7 @@ class Ran:
 
 
 def ran(command: Sequence[str], log: Path, limit_s: float) -> Ran:
-    """Runs it in the repository, in a session of its own, while this process sleeps. Raises RunError, and OSError."""
+    """Run it in the repository, in a session of its own, while this process sleeps. Raises RunError, and OSError."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     with log.open("wb") as said:
         begun = time.perf_counter()
@@ -54,7 +55,7 @@ def ran(command: Sequence[str], log: Path, limit_s: float) -> Ran:
             late.cancel()
             late.join()
     if process.returncode:
-        _kill(process.pid)  # what it has started, and not ended
+        _kill(process.pid)  # child processes that it has left running
         how = f"was ended after {limit_s:g} s" if seconds >= limit_s else f"ended with status {process.returncode}"
         raise RunError(f"{how}: {_end_of(log)}")
     return Ran(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)

@@ -1,7 +1,7 @@
-"""The work itself, as plain functions and values that every peer's scripts share: what differs is what runs it.
+"""The work itself, as plain functions and values that every peer's scripts share: only the framework differs.
 
-Word count and SSH alerts are those of `examples/word_count.py` and `examples/ssh_alerts.py`, written once more without
-Kedge, since a peer's environment has none. Needs msgspec alone, which all peers write their JSON with, as Kedge does.
+Word count and SSH alerts are those of `examples/word_count.py` and `examples/ssh_alerts.py`, written again without
+Kedge, since a peer's environment has none. Needs only msgspec, with which all peers write their JSON, as Kedge does.
 """
 
 import re
@@ -17,7 +17,7 @@ FAILED = re.compile(
     r"(?P<time>.{15}) [^ ]+ sshd\[[0-9]+\]: (?:message repeated (?P<times>[1-9][0-9]{0,8}) times: \[ )?"
     r"Failed password for (?:invalid user )?(?P<user>.*) from (?P<address>[^ ]+) port [0-9]"
 )
-YEAR = 2025  # of the lines, as syslog writes none
+YEAR = 2025  # of the lines, because syslog writes no year
 LIMIT = 5  # failures within SPAN are a burst
 SPAN = timedelta(seconds=60)
 
@@ -31,7 +31,7 @@ class Text(msgspec.Struct):
 
 
 class Count(msgspec.Struct):
-    """How often a word was there in the end."""
+    """The final count of a word."""
 
     word: str
     times: int
@@ -46,7 +46,7 @@ class Failure(msgspec.Struct):
 
 
 class BruteForce(msgspec.Struct):
-    """An address that kept failing: how often within the span, and when first and last."""
+    """An address that kept failing: the number of failures within the span, and the first and last time."""
 
     source_ip: str
     failures: int
@@ -60,7 +60,7 @@ def words(line: str) -> list[str]:
 
 
 def failure(line: str) -> Failure | None:
-    """The failed login that a line tells of; None for other lines."""
+    """Return the failed login of a line; None for other lines."""
     if (match := FAILED.match(line)) and is_address(match["address"]):
         return Failure(match["address"], at(match["time"]), int(match["times"] or 1))
     return None
@@ -86,17 +86,18 @@ class Attempts:
     def __init__(self) -> None:
         self.events: deque[Failure] = deque()
         self.total = 0
-        self.is_on = False  # a burst has begun, and is not over
+        self.is_on = False  # True while a burst is on
 
     def add(self, failure: Failure) -> BruteForce | None:
-        """Counts one more; gives the burst where one begins with it."""
+        """Add a failure; return the burst that begins with it, or None."""
         self.events.append(failure)
         self.total += failure.count
         while self.events[0].at < failure.at - SPAN:
             self.total -= self.events.popleft().count
         was_on, self.is_on = self.is_on, self.total >= LIMIT
         if not self.is_on or was_on:
-            while self.total - self.events[0].count >= LIMIT:  # whether the burst goes on depends on the newest alone
+            # only the newest failures decide whether the burst continues
+            while self.total - self.events[0].count >= LIMIT:
                 self.total -= self.events.popleft().count
             return None
         return BruteForce(failure.source_ip, self.total, self.events[0].at, failure.at)

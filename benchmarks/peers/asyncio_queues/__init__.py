@@ -1,1 +1,1 @@
-"""Bare asyncio: a task a stage, bounded queues between them, one process. Nothing is followed, nothing is kept."""
+"""Bare asyncio: one task per stage, bounded queues between them, one process. Nothing is tracked, nothing is stored."""

@@ -40,7 +40,7 @@ async def pipeline(lines: Iterable[str], out: IO[bytes]) -> None:
     async def sink() -> None:
         while (alert := await alerts.get()) is not None:
             out.write(to_json(alert) + b"\n")
-            out.flush()  # an alert is for now
+            out.flush()  # an alert must not wait
 
     async with asyncio.TaskGroup() as stages:
         for stage in (source(), parse(), detect(), sink()):

@@ -1,4 +1,4 @@
-"""SSH alerts: the example, but that its alerts go into a JSON Lines file.
+"""SSH alerts: the example, except that its alerts go into a JSON Lines file.
 
 kedge run benchmarks.peers.with_kedge.ssh_alerts --set path=LINES --set store=OUT
 """

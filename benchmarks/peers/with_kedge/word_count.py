@@ -1,4 +1,4 @@
-"""Word count: the example's bolts, but that counts are given once, when all has been read, as `count_final` does.
+"""Word count: the example's bolts, except that counts are emitted once, after all input, as `count_final` does.
 
 kedge run benchmarks.peers.with_kedge.word_count --set path=LINES --set store=OUT
 """

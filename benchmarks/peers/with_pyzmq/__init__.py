@@ -1,1 +1,2 @@
-"""Plain pyzmq: a process a stage, PUSH and PULL between them, a message a record, bounded by the high-water marks."""
+"""Plain pyzmq: one process per stage, PUSH and PULL between them, one message per record, bounded by high-water
+marks."""

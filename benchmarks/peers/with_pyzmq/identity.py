@@ -12,9 +12,9 @@ import zmq
 
 from benchmarks.peers.work import Text, to_json
 
-END = b""  # a line has its line end, so that none is empty
-AGAIN_MS = 1  # until a stage that has not bound yet is asked again, which libzmq does after 0.1 to 0.2 s by itself
-# A sender stays until all is read: of an ipc peer that is gone, libzmq reads no further what it had no room for.
+END = b""  # a line has its line end, so no line is empty
+AGAIN_MS = 1  # ms until a stage that has not bound yet is asked again; libzmq itself waits 0.1 to 0.2 s
+# A sender stays until all is read: after an ipc peer is gone, libzmq drops the messages for which it had no room.
 
 
 def source(path: str, to: str, done: Done) -> None:

@@ -14,8 +14,8 @@ import zmq
 from benchmarks.peers.work import Count, to_json, words
 
 END = b""  # neither a line, which has its line end, nor a word is empty
-AGAIN_MS = 1  # until a stage that has not bound yet is asked again, which libzmq does after 0.1 to 0.2 s by itself
-# A sender stays until all is read: of an ipc peer that is gone, libzmq reads no further what it had no room for.
+AGAIN_MS = 1  # ms until a stage that has not bound yet is asked again; libzmq itself waits 0.1 to 0.2 s
+# A sender stays until all is read: after an ipc peer is gone, libzmq drops the messages for which it had no room.
 
 
 def source(path: str, to: str, done: Done) -> None:
