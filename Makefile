@@ -39,20 +39,29 @@ LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py i
 SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 JOBS ?= 4
 
-# What `make chaos-short` runs.
+# What `make chaos-short` runs: one case of each kind of `test-all`.
 SHORT := tests/bridge/test_engine_timers_killed.py \
 	"tests/bridge/test_engine_runs.py::test_the_output_is_exact_whoever_of_sparks_is_killed_in_the_middle[driver]" \
 	tests/bridge/test_engine_cluster.py::test_the_output_of_sinks_in_the_driver_is_exact \
 	"tests/chaos/test_disks.py::test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16[0]"
 
-.PHONY: help run run-spark test lint docs mutants soak planted chaos chaos-short peers figures clean
+# Files of tests with tests that take long by their nature, which `make test-all` runs: Spark takes all cores, and the
+# others share the machine.
+SLOW_ALONE := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy spark_unhappy_runs \
+	spark_runs spark_elsewhere batch_runs batch_joined engine_runs engine_cluster engine_timers_killed engine_in_spark \
+	engine_lives hidden_settings)) tests/benchmarks/test_bridge_benchmark.py tests/compare/test_jvm_modes.py \
+	tests/compare/test_compare_runs.py tests/examples/test_examples_on_spark.py
+SLOW_SHARED := tests/bridge/test_history.py $(addprefix tests/chaos/test_,$(addsuffix .py,disks disks_lost disks_state))
+
+.PHONY: help run run-spark test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log, on 2 workers; without LOG over one that is"
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
-	@echo "make test            the whole test suite"
+	@echo "make test            the test suite: about 20 minutes on 2 cores"
+	@echo "make test-all        the tests that are slow by nature: kills of Spark's processes, clusters, full disks"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
@@ -61,9 +70,9 @@ help:
 	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
 	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
 	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
-	@echo "make chaos-short     a case of each kind of them, in about five minutes"
+	@echo "make chaos-short     one case of each kind of test-all, in about five minutes"
 	@echo "make peers           the same work on Kedge, Bytewax, asyncio queues and plain pyzmq, side by side: some minutes"
-	@echo "make figures         all figures of docs/benchmarks.md anew, and the page: an hour and a half, with nothing else to do"
+	@echo "make figures         all figures of docs/benchmarks.md, and the page: an hour and a half, with nothing else to do"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
 
 # ARGS: further options of `kedge run`, --for 10 or --workers 4 say. KEDGE_HINT: how to kill a worker, and see it return.
@@ -98,11 +107,17 @@ test: $(VENV)/.installed-dev
 	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(SHARED) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
+# Both parts run, as in `test`.
+test-all: $(VENV)/.installed-dev
+	status=0; $(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile $(SLOW_SHARED) || status=$$?; \
+	$(BIN)/python -m pytest -m slow $(SLOW_ALONE) && exit $$status
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright
+	$(BIN)/python docs/prose.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/trees docs docs/_build/html
@@ -128,15 +143,10 @@ chaos: $(VENV)/.installed-dev
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states disk $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states process --tasks 2 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.simulation.power_cuts
-	CHAOS=1 $(BIN)/python -m pytest tests/chaos/test_disks.py tests/chaos/test_disks_lost.py tests/chaos/test_disks_state.py
-	CHAOS=1 $(BIN)/python -m pytest $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy \
-		spark_unhappy_runs spark_runs spark_elsewhere batch_runs batch_joined history engine_runs engine_cluster engine_timers_killed engine_in_spark hidden_settings)) \
-		tests/compare/test_jvm_modes.py
+	KEDGE_TEST_RECORDS=$(RECORDS) $(MAKE) test-all
 
-# Of `chaos`, one case of each kind, for each change: the JVM of a topology on Spark is killed with the state of a batch
-# written, the driver's Python, executors of a cluster, and the disk is full.
 chaos-short: $(VENV)/.installed-dev
-	CHAOS=1 $(BIN)/python -m pytest $(SHORT)
+	$(BIN)/python -m pytest -m slow $(SHORT)
 
 # Each peer has an environment of its own, in build/peers. ARGS: --rounds 5, or --json --out FILE.
 peers: $(VENV)/.installed

@@ -1,8 +1,7 @@
-"""The benchmark of the bridge: its rows and bars; a hand-over run short, and with CHAOS=1 the ways through Spark too.
+"""The benchmark of the bridge: its rows and bars; a short hand-over, and in `make test-all` the ways through Spark too.
 Speed is not judged here."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -97,7 +96,7 @@ def test_a_hand_over_is_measured_by_what_is_acked_and_by_its_segments() -> None:
     assert one["cores"] > 0
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_each_way_is_measured_beside_spark_alone() -> None:
     command = [sys.executable, "-m", "benchmarks.bridge", "--json", "--seconds", "2", "--rounds", "1"]

@@ -234,7 +234,7 @@ def test_a_column_that_is_empty_everywhere_is_left_out() -> None:
 
 def test_drawings_are_well_formed_and_longer_bars_are_more() -> None:
     drawn = ElementTree.fromstring(bars("A & B", "lines/s", [("one", 100.0, "none", True), ("two", 50.0, "", False)]))
-    widths = [float(one.get("width", "0")) for one in drawn.iter() if one.tag.endswith("rect")][1:]
+    widths = [float(one.get("width", "0")) for one in drawn.iter() if one.tag.endswith("rect")]
     assert widths[0] == 2 * widths[1]
     assert len(ElementTree.fromstring(percentiles("None", []))) > 1
 
@@ -246,9 +246,41 @@ def test_names_that_differ_at_their_ends_are_drawn_whole_and_inside_the_drawing(
         root = ElementTree.fromstring(bars("T", "messages/s", [(name, 1.0, "", False) for name in names]))
     else:
         root = ElementTree.fromstring(percentiles("T", [(name, [1.0], False) for name in names]))
-    ends = {one.text: float(one.get("x", "0")) for one in root.iter() if one.text in names}
-    assert set(ends) == set(names)
-    assert all(6.5 * len(name) < end for name, end in ends.items()), "at 12 pixels a letter is up to 6.5 wide"
+    begins = {one.text: float(one.get("x", "0")) for one in root.iter() if one.text in names}
+    assert set(begins) == set(names)
+    width = float(root.get("width", "0"))
+    assert all(begin + 6.5 * len(name) < width for name, begin in begins.items()), "at 12 pixels a letter is up to 6.5"
+
+
+@pytest.mark.parametrize("drawn", ["bars", "percentiles"])
+def test_a_long_title_is_drawn_in_lines_inside_the_drawing(drawn: str) -> None:
+    title = "examples/ssh_alerts.py, 10,000/s, durability=process, with a kill: from the scheduled time to the sink"
+    root = ElementTree.fromstring(bars(title, "", []) if drawn == "bars" else percentiles(title, []))
+    lines = [one.text or "" for one in root.iter() if one.tag.endswith("text") and one.get("font-size") == "14"]
+    assert " ".join(lines) == title
+    assert all(7.6 * len(one) < float(root.get("width", "0")) for one in lines), "at 14 pixels a letter is up to 7.6"
+
+
+def test_modes_that_differ_in_their_trigger_alone_tell_their_settings_once_for_all_comparisons() -> None:
+    found = comparison()
+    for mode, trigger in zip(found["modes"][1:], ("default", "1s"), strict=True):
+        mode["settings"] = {"--trigger": trigger, "spark.sql.shuffle.partitions": "2"}
+    page = pages([kept("a", found), kept("b", found)])[PAGE]
+    told = "**Spark | default** (`--trigger` default), **Spark, real-time** (`--trigger` 1s)"
+    assert page.count(f"- {told}: `spark.sql.shuffle.partitions` 2\n") == 1
+    assert page.count("shuffle.partitions") == 1
+    assert page.count("[below](#what-each-mode-sets)") == 2
+
+
+def test_a_mode_that_was_set_otherwise_in_another_comparison_says_in_which() -> None:
+    one, other = comparison(), comparison()
+    other["settings"] = {**other["settings"], "rate": 500.0}
+    other["modes"][0]["settings"] = {"--workers": "3"}
+    page = pages([kept("a", one), kept("b", other)])[PAGE]
+    assert (
+        "- **Kedge, 2 workers** in `examples/ssh_alerts.py`, 1,000/s, `durability=process`, with a kill: `--w" in page
+    )
+    assert "- **Kedge, 2 workers** in `examples/ssh_alerts.py`, 500/s, `durability=process`, with a kill: `--w" in page
 
 
 def test_percentiles_stand_on_a_logarithmic_axis() -> None:

@@ -359,7 +359,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process_behind() -> None:
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-m", "benchmarks.peers", *options], cwd=ROOT, **pipes) as process:
         assert process.stderr is not None
-        while "besides" not in process.stderr.readline():  # the first round is done
+        while "plus start-up" not in process.stderr.readline():  # the first round is done
             assert process.poll() is None
         own = psutil.Process(process.pid)
         while not (started := own.children(recursive=True)):

@@ -78,7 +78,7 @@ BREAKS_ONCE = """
     from pathlib import Path
 
     from bolts import SqliteSink
-    from bolts.sinks.contract import StoreBroken
+    from bolts.sinks.contract import SinkStoreBroken
     from spouts import Items
     from topology import Config, Record, Topology
 
@@ -96,7 +96,7 @@ BREAKS_ONCE = """
             self.writes += 1
             if self.writes == 3 and not self.flag.exists():
                 self.flag.touch()
-                raise StoreBroken("fsync: input/output error")
+                raise SinkStoreBroken("fsync: input/output error")
             return self.store.write(tuples)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from sink_kit import KINDS, Kind, alert, feed, json_rows, opened
 
-from bolts import JsonLinesSink, batching, jsonlines_store, known_keys
+from bolts import JsonLinesSink
+from bolts.sinks import batching, jsonlines, known_keys
 from bolts.sinks.files import lacking
 from bolts.sinks.known_keys import KnownKeys
 from topology.errors import NotYet
@@ -87,8 +88,8 @@ async def test_a_file_whose_keys_had_no_room_for_their_index_is_locked_again_F73
         return made(folder)
 
     monkeypatch.setattr(known_keys, "_made_in", no_room)
-    monkeypatch.setattr(jsonlines_store, "KEYS_READ", 5)
-    monkeypatch.setattr(jsonlines_store, "KnownKeys", partial(KnownKeys, 4))
+    monkeypatch.setattr(jsonlines, "KEYS_READ", 5)
+    monkeypatch.setattr(jsonlines, "KnownKeys", partial(KnownKeys, 4))
     async with opened(JsonLinesSink(path)) as sink:
         out = await feed(sink, [alert(number) for number in range(1, 32)])
         assert (refused, len(out.acked), out.failed) == (3, 31, {})

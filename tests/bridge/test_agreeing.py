@@ -61,7 +61,7 @@ def test_what_is_done_may_be_gone_and_so_may_what_a_note_that_is_durable_says(le
 def test_a_segment_that_is_missing_is_named_though_the_hand_over_has_begun_anew(left: Left) -> None:
     left.input.forget(0, 2)
     assert left.says() == (
-        f"{left.input.folder / '0' / 'seg-000000000002.arrow'} is missing, and the checkpoint has read it, or is about "
+        f"{left.input.folder / '0' / 'seg-000000000002.arrow'} is missing, but the checkpoint has read it or is about "
         f"to: {ADVICE}"
     )
 
@@ -69,11 +69,11 @@ def test_a_segment_that_is_missing_is_named_though_the_hand_over_has_begun_anew(
 def test_a_checkpoint_that_is_gone_is_told_by_what_was_done_and_by_results_that_are_there(left: Left) -> None:
     for batch in (0, 1):
         (left.checkpoint / "offsets" / str(batch)).unlink()
-    assert left.says() == f"{left.checkpoint} is empty, and what was read of 'numbers' until now is done: {ADVICE}"
+    assert left.says() == f"{left.checkpoint} is empty, although segments of 'numbers' were read: {ADVICE}"
     left.done(0, 0)
     assert left.says() == ""
     place(left.folder.batch(0), b"rows")
-    assert left.says() == f"{left.checkpoint} is empty, and there are results of it: {ADVICE}"
+    assert left.says() == f"{left.checkpoint} is empty, although there are results of it: {ADVICE}"
 
 
 def test_an_epoch_that_has_just_begun_lacks_nothing(tmp_path: Path) -> None:
@@ -94,7 +94,9 @@ def test_a_query_whose_epoch_is_gone_is_not_begun_anew_where_anything_has_come_o
     """Its batches would be numbered from 0 again, and what has a number that was there is dropped."""
     epoch = left.folder.folder / "epoch"
     first = left.checkpoint / "offsets" / "0"
-    assert unbegun(left.folder).startswith(f"{epoch} is missing, and what has come of it is there, {first.parent}")
+    assert unbegun(left.folder).startswith(
+        f"{epoch} is missing, although the query has left files, such as {first.parent}"
+    )
     left.folder.begin(Epoch(0))
     assert unbegun(left.folder) == ""
     epoch.unlink()
@@ -102,7 +104,7 @@ def test_a_query_whose_epoch_is_gone_is_not_begun_anew_where_anything_has_come_o
         (left.checkpoint / "offsets" / str(batch)).unlink()
     assert unbegun(left.folder) == "", "it had not begun a batch"
     place(left.folder.batch(3), b"rows")
-    assert unbegun(left.folder).endswith(f"{left.folder.batch(3)} for one: {ADVICE}")
+    assert unbegun(left.folder).endswith(f"{left.folder.batch(3)}: {ADVICE}")
 
 
 def test_checkpoints_of_earlier_epochs_go_and_nothing_else(tmp_path: Path) -> None:

@@ -91,28 +91,28 @@ def test_a_history_is_bounded_where_nothing_is_said_and_a_function_of_the_users_
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"other": None}, r"table=Table\(…\) or other=stream is wanted, and not both"),
-        ({"table": Table("owners.csv")}, r"table=Table\(…\) or other=stream is wanted, and not both"),
-        ({"other": None, "table": "owners.csv"}, r"table is a Table\(path or function\)"),
-        ({"other": None, "table": Table("o.csv", refresh="1 hour")}, "each job reads the table anew"),
-        ({"on": ()}, "on is the name of a column that both have"),
+        ({"other": None}, r"pass either table=Table\(…\) or other=stream"),
+        ({"table": Table("owners.csv")}, r"pass either table=Table\(…\) or other=stream"),
+        ({"other": None, "table": "owners.csv"}, r"table must be a Table\(path or function\)"),
+        ({"other": None, "table": Table("o.csv", refresh="1 hour")}, "each job reads the table again"),
+        ({"on": ()}, "on must name one or more columns"),
         ({"on": "ip"}, "Seen has no field 'ip'; it has number, key"),
         ({"on": ("key", "number")}, "Order has no field 'number'; it has key, item"),
         ({"other": "numbers"}, "Seen.key is string, and Numbers.key is int64: they are never equal"),
-        ({"how": "outer"}, "how='outer' is none of inner, left"),
-        ({"every": "often"}, "every='often' is no span"),
-        ({"retention": ""}, "retention='' is no span"),
-        ({"retention": "0 days"}, "retention='0 days' is no span"),
-        ({"retention_bytes": 0}, "retention_bytes=0 is no number of bytes"),
-        ({"revision": ""}, "Ordered.cut is no field of Seen, nor of Order"),
-        ({"output": Strict, "revision": ""}, "Strict.item is None where Order has no row: declare it as `… | None`"),
+        ({"how": "outer"}, "how='outer' must be one of inner, left"),
+        ({"every": "often"}, "every='often' is not a span"),
+        ({"retention": ""}, "retention='' is not a span"),
+        ({"retention": "0 days"}, "retention='0 days' is not a span"),
+        ({"retention_bytes": 0}, "retention_bytes=0 must be a whole number"),
+        ({"revision": ""}, "Ordered.cut is a field of neither Seen nor Order"),
+        ({"output": Strict, "revision": ""}, "Strict.item is None if Order has no row: declare it as `… | None`"),
         (
             {"other": "maybe", "output": Strict, "revision": "", "how": "inner"},
-            r"Maybe\.item may be None, and Strict\.item may not: declare it as `… \| None`",
+            r"Maybe\.item may be None, but Strict\.item may not: declare it as `… \| None`",
         ),
         (
             {"other": None, "table": Table("owners.csv"), "output": Strict, "revision": ""},
-            r"Strict\.item is None where the table has no row: declare it as `… \| None`",
+            r"Strict\.item is None if the table has no row: declare it as `… \| None`",
         ),
     ],
 )
@@ -122,7 +122,7 @@ def test_what_can_not_be_joined_is_refused_with_the_reason(changes: dict[str, An
 
 
 def test_what_is_no_stream_is_refused_as_for_every_query() -> None:
-    with pytest.raises(ConfigurationError, match="input 'other' is no stream"):
+    with pytest.raises(ConfigurationError, match="input 'other' is not a stream"):
         declare(other=3)
 
 

@@ -1,9 +1,8 @@
 """Runs of the command with a batch join in them: its results in a table, once, whatever is killed while it runs.
 
-With CHAOS=1 (`make chaos`); the suite has a bounded one in `test_spark_elsewhere`, which is on a cluster.
+In `make test-all`; `make test` has a bounded one in `test_spark_elsewhere`, which is on a cluster.
 """
 
-import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from spark_kit import needs_spark
 
 pytestmark = [
     needs_spark,
-    pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1"),
+    pytest.mark.slow,
     pytest.mark.timeout(420),
 ]
 
@@ -56,7 +55,7 @@ def test_whatever_is_killed_while_a_job_runs_each_result_is_stored_once_and_the_
     first = run("count=20000", "--workers 2")
     for life, victim in enumerate(["python", "java", "run"], start=1):
         driver = first.until_ready(life)
-        first.until(lambda life=life: first.text().count("matched: job 1 begins") >= life)  # type: ignore[misc]
+        first.until(lambda life=life: first.text().count("matched: job 1 starts") >= life)  # type: ignore[misc]
         java = java_of(driver)
         {"java": java, "python": driver, "run": first.process}[victim].send_signal(signal.SIGKILL)
         psutil.wait_procs([driver, java], timeout=120)

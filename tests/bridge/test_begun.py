@@ -47,7 +47,7 @@ async def test_a_hand_over_whose_folder_has_gone_is_refused_and_makes_no_new_one
     await handed_over(tmp_path, range(5))
     shutil.rmtree(tmp_path / "spark")
     gone = input_folder(tmp_path) / "0"
-    assert await refused(tmp_path) == f"{gone} is gone, and query 'q' has begun with it"
+    assert await refused(tmp_path) == f"{gone} is missing, but query 'q' has already used it"
     assert not (tmp_path / "spark").exists()
 
 
@@ -64,7 +64,9 @@ async def test_the_folder_of_a_task_that_there_is_no_more_is_missed_too(tmp_path
     """C4: by the task whose it is now."""
     await handed_over(tmp_path, range(20), tasks=5)
     shutil.rmtree(input_folder(tmp_path) / "3")
-    assert await refused(tmp_path, 1, 2) == f"{input_folder(tmp_path) / '3'} is gone, and query 'q' has begun with it"
+    assert (
+        await refused(tmp_path, 1, 2) == f"{input_folder(tmp_path) / '3'} is missing, but query 'q' has already used it"
+    )
     async with opened(tmp_path, 0, 2):
         """The other one lacks nothing."""
 
@@ -105,7 +107,7 @@ def test_queries_and_parts_of_them_are_told_apart(tmp_path: Path) -> None:
     assert not Started(notes, "two").is_noted("results")
     assert not Started(notes, "one").is_noted("results/0")
     Started(notes, "two").check("results", tmp_path / "nothing")
-    with pytest.raises(ConfigurationError, match="nothing is gone, and query 'one' has begun with it"):
+    with pytest.raises(ConfigurationError, match="nothing is missing, but query 'one' has already used it"):
         Started(notes, "one").check("results", tmp_path / "nothing")
 
 
@@ -117,7 +119,7 @@ async def test_the_last_segment_that_has_gone_is_missed_by_the_end_that_was_said
         await bolt.flush(Told())
     last = own(tmp_path).path(2)
     last.unlink()
-    with pytest.raises(ConfigurationError, match=rf"{last} is missing, and the run before had ended after it"):
+    with pytest.raises(ConfigurationError, match=rf"{last} is missing, but the previous run had ended after it"):
         async with opened(tmp_path):
             raise AssertionError("it was opened")
     assert own(tmp_path).has_ended(3), "nothing was changed"
@@ -143,8 +145,8 @@ async def test_the_last_segment_that_has_gone_after_a_kill_is_missed_by_what_was
         if known == "read":
             offset = json.dumps({"input": "items", "next": ends, "ended": ""})
             place(query.checkpoint(epoch) / "offsets" / "4", f'v1\n{{"batchWatermarkMs":0}}\n{offset}'.encode())
-    why = "it was written" if known == "written" else "the checkpoint has read it, or is about to"
-    with pytest.raises(ConfigurationError, match=f"{last} is missing, and {why}"):
+    why = "it was written" if known == "written" else "the checkpoint has read it or is about to"
+    with pytest.raises(ConfigurationError, match=f"{last} is missing, but {why}"):
         async with opened(tmp_path):
             raise AssertionError("it was opened")
 
@@ -170,7 +172,7 @@ async def test_a_keeper_that_has_ended_by_a_mistake_ends_the_flush_too(tmp_path:
 
         bolt._segments.forgotten = broken
         await becomes(lambda: bolt._keeper.done())
-        with pytest.raises(RuntimeError, match="what keeps the folder of the hand-over has ended") as caught:
+        with pytest.raises(RuntimeError, match="the task that keeps the hand-over's folder has ended") as caught:
             await bolt.flush(Told())
         assert isinstance(caught.value.__cause__, KeyError)
     finally:

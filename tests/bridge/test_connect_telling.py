@@ -75,7 +75,7 @@ def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_serv
     from bridge.errors import UserError
 
     remote, heard = ends(tmp_path, [])
-    remote.tell(mending="query 'hourly' gives what Hourly can't hold: 'at' is NULL")
+    remote.tell(mending="query 'hourly' has a result that Hourly cannot hold: 'at' is NULL")
     with pytest.raises(UserError, match="'at' is NULL"):
         heard.hear()
 

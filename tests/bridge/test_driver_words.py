@@ -35,7 +35,7 @@ def test_a_file_of_ours_that_is_damaged_ends_the_run_at_once(tmp_path: Path) -> 
     """Three starts of Spark would find the same."""
     error = damaged(tmp_path / "epoch", "can't be read (Expecting value)")
     assert said_of(error, "hourly", tmp_path) == (
-        f"failed query 'hourly' can't go on: {tmp_path / 'epoch'} can't be read (Expecting value); put the file back "
+        f"failed query 'hourly' cannot resume: {tmp_path / 'epoch'} can't be read (Expecting value); put the file back "
         "from a backup; or give up all positions and all state and read every source from its start, by "
         "--fresh. (K372)\n"
     )
@@ -45,7 +45,7 @@ def test_a_file_of_ours_that_is_damaged_ends_the_run_at_once(tmp_path: Path) -> 
 def test_what_has_to_be_mended_says_of_which_query_it_is() -> None:
     assert named("the table has no column 'key'", "known") == "query 'known': the table has no column 'key'"
     assert named("query 'known' returns a list", "known") == "query 'known' returns a list"
-    assert named("no Master of Spark's answers", "") == "no Master of Spark's answers"
+    assert named("no Spark master answers", "") == "no Spark master answers"
 
 
 def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_that_do_not_fit(tmp_path: Path) -> None:
@@ -64,7 +64,9 @@ def test_what_a_function_of_the_users_raises_in_a_batch_is_not_taken_for_rows_th
             return pa.table({"number": pa.array([1, None])})
 
     given: Any = Given()
-    with pytest.raises(UserError, match="query 'known' gives what Row can't hold: 'number' is NULL in 1 of 2 rows"):
+    with pytest.raises(
+        UserError, match="query 'known' has a result that Row cannot hold: 'number' is NULL in 1 of 2 rows"
+    ):
         keep(life, frame, 0, lambda frame, say: given, print)
 
 
@@ -111,7 +113,7 @@ def test_what_kills_a_driver_again_and_again_is_told_by_what_java_says_of_its_ca
     error = called(*causes)
     assert [said_of(error, "hourly", tmp_path) for _ in range(2)] == ["", ""], "it may pass"
     assert said_of(error, "hourly", tmp_path) == (
-        f"failed query 'hourly' has died 3 times, and nothing came of it in between: {told}; "
+        f"failed query 'hourly' has died 3 times without progress in between: {told}; "
         f"see {tmp_path.parent / 'companions' / 'spark.log'}\n"
     )
 
@@ -126,4 +128,4 @@ class Unsaid(Exception):
 def test_an_error_of_a_jvm_that_is_gone_since_counts_as_a_death(tmp_path: Path) -> None:
     """It would be asked for its own text, and begin the driver anew for ever."""
     assert [said_of(Unsaid(), "hourly", tmp_path) for _ in range(2)] == ["", ""]
-    assert said_of(Unsaid(), "hourly", tmp_path).startswith("failed query 'hourly' has died 3 times, and nothing came")
+    assert said_of(Unsaid(), "hourly", tmp_path).startswith("failed query 'hourly' has died 3 times without progress")

@@ -1,10 +1,9 @@
 """`kedge run --engine spark` on a standalone cluster, of which executors are killed in the middle, and then the driver:
 the output is that of Kedge's own run, by sinks in the driver, and by sinks in the executors.
 
-With CHAOS=1 (`make chaos`), as each run takes a minute or two.
+In `make test-all`, as each run takes a minute or two.
 """
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from test_killed_in_the_middle import executors
 pytestmark = [
     needs_spark,
     pytest.mark.cluster,
-    pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1"),
+    pytest.mark.slow,
     pytest.mark.timeout(900),
 ]
 

@@ -31,7 +31,7 @@ def kedge(*words: str, folder: Path, status: int = 0) -> str:
 @pytest.mark.parametrize("more", [[], ["--guarantees"]])
 def test_check_ends_with_a_line_that_says_that_all_of_it_can_run_on_spark(tmp_path: Path, more: list[str]) -> None:
     said = kedge("check", str(TOPOLOGY), "--engine", "spark", "--set", "store=x.db", *more, folder=tmp_path)
-    assert said.splitlines()[-1] == "on spark: all that is declared can run there; nothing was started"
+    assert said.splitlines()[-1] == "on spark: the whole topology can run there; nothing was started"
     assert "on spark" not in kedge("check", str(TOPOLOGY), "--set", "store=x.db", *more, folder=tmp_path)
     assert not [*tmp_path.iterdir()]
 
@@ -45,6 +45,6 @@ def test_a_replay_of_what_was_rejected_on_spark_tells_the_same_as_the_catalogue_
     again = kedge("dead", "show", "0-1", folder=tmp_path)
     for letter in (first, again):
         assert "'deal' has rejected Numbered(number=13): Reject: an unlucky number" in letter
-        assert "have the source give the message anew" in letter
+        assert "let the source give the message again" in letter
     explained = " ".join(kedge("explain", "K555", folder=tmp_path).split())
-    assert "`kedge dead replay` tells the same once more" in explained
+    assert "`kedge dead replay` only prints the same error again" in explained

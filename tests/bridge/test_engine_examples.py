@@ -174,7 +174,7 @@ def test_an_example_with_queries_of_its_own_is_refused_at_their_lines(name: str)
     said = str(caught.value).splitlines()[1:]
     place = rf"  {re.escape(str(EXAMPLES / name))}:\d+: "
     assert all(re.match(place, line) and "run this topology without --engine" in line for line in said), said
-    assert re.match(f"{place}this puts a Spark query beside the topology", said[0])
+    assert re.match(f"{place}this adds a Spark query beside the topology", said[0])
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -1,7 +1,6 @@
 """A topology in Spark's micro-batches, in a session of this process: the same records under the same identities as in
 Kedge's own workers, through lives of the driver that end in the middle."""
 
-import os
 import secrets
 import sqlite3
 import threading
@@ -84,7 +83,7 @@ def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_t
     running.close()
 
 
-DEAR = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+DEAR = pytest.mark.slow
 
 
 @pytest.mark.parametrize("trigger", [DEFAULT, pytest.param(AVAILABLE_NOW, marks=DEAR)])

@@ -187,7 +187,7 @@ def test_the_rows_of_a_batch_are_made_so_many_at_a_time_in_their_order(monkeypat
     assert not [*engine_running.in_order(pa.Table.from_batches([], SCHEMA))]
 
 
-@pytest.mark.skipif(os.environ.get("CHAOS") != "1", reason="with CHAOS=1: it takes 3 GB of memory")
+@pytest.mark.slow
 def test_a_batch_may_have_more_than_a_binary_column_has_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     from bridge.engine import run as engine_running
 
@@ -222,7 +222,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     yield from runs_of(TOPOLOGY, tmp_path)
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_driver_that_is_killed_once_the_end_is_settled_begins_no_epoch_in_its_next_life(
     run: Callable[..., Run], tmp_path: Path
@@ -244,7 +244,7 @@ def test_a_driver_that_is_killed_once_the_end_is_settled_begins_no_epoch_in_its_
     assert "late: 3 in, 3 out" in one.text()
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before_as_its_own(run: Callable[..., Run]) -> None:
     """With workers of their own, as each of these would draw another name of the run."""
@@ -253,11 +253,11 @@ def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before_as_it
     assert "late: 3 in, 3 out" in first.text()
     second = run("--engine spark", "--workers 2")
     assert second.end() == 0, second.text()
-    assert "spark: nothing new was handed over" in second.text()
+    assert "spark: no new records were handed over" in second.text()
     assert "late: 3 in" not in second.text()
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trigger", [DEFAULT, AVAILABLE_NOW])
 def test_timers_that_came_due_between_two_runs_fire_in_the_second_where_that_has_nothing_new(
@@ -268,7 +268,7 @@ def test_timers_that_came_due_between_two_runs_fire_in_the_second_where_that_has
     given = ("--engine spark", f"--trigger {trigger}")
     assert run(*given).end() == 0
     assert come_due(query.folder) == 3
-    for said in ("spark: late: 0 in", "spark: nothing new was handed over"):
+    for said in ("spark: late: 0 in", "spark: no new records were handed over"):
         one = run(*given)
         assert one.end() == 0, one.text()
         assert (epoch(query), fired(query)) == (1, [0])

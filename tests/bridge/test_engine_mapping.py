@@ -91,11 +91,11 @@ def told(one: Topology) -> list[str]:
     [
         (
             Naming(),
-            "'it': Naming has `execute`, which may hold a tuple and ack it later, and on Spark an input is done when",
+            "'it': Naming has `execute`, which may hold a tuple and ack it later, but on Spark an input is done when",
         ),
-        (Remembering(), "'it': Remembering keeps self.seen from record to record, and Spark runs any number of copies"),
-        (Chancy(), "'it': Chancy.deterministic is False, and Spark computes a batch that was cut short once more"),
-        (Flushing(), "'it': Flushing has `flush`, and on Spark no task knows that its input has ended; use timers"),
+        (Remembering(), "'it': Remembering keeps self.seen from record to record, but Spark runs any number of copies"),
+        (Chancy(), "'it': Chancy.deterministic is False, but Spark may compute a batch again"),
+        (Flushing(), "'it': Flushing has `flush`, but on Spark no task knows that its input has ended; use timers"),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -110,7 +110,7 @@ def test_a_bolt_that_needs_its_own_task_is_refused_with_what_to_do(bolt: Any, sa
 def test_a_bolt_that_ticks_is_refused() -> None:
     one, numbers = read()
     one.bolt("it", Ticking(), numbers.shuffle(), every="1s")
-    assert "'it': every='1s' calls Ticking.tick, and nothing ticks in a micro-batch" in told(one)[0]
+    assert "'it': every='1s' calls Ticking.tick, but a micro-batch has no ticks" in told(one)[0]
 
 
 def test_what_can_not_be_mapped_is_told_in_one_go_at_the_lines_of_its_inputs() -> None:

@@ -30,7 +30,7 @@ from topology.storage.directory.state_dir import MemoryNotes
 INPUT = "lines.Line"
 COUNTED = ["parse: 5 in, 5 out"]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-STOPPED = ["it was not at the end of what was handed over; the next run goes on there"]
+STOPPED = ["it stopped before the end of the records that were handed over; the next run resumes there"]
 
 
 class Line(Record):
@@ -95,7 +95,7 @@ async def test_a_run_with_nothing_new_does_not_tell_the_counts_of_the_one_before
     runs.begun()
     runs.input.end()
     assert await runs.outcomes.poll(1) == [], "it is complete before a driver has begun"
-    assert runs.outcomes.summary() == ["nothing new was handed over"]
+    assert runs.outcomes.summary() == ["no new records were handed over"]
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"run": "a'])
@@ -178,7 +178,7 @@ def test_what_an_earlier_release_has_counted_is_of_no_run_that_goes_on_here(runs
     runs.end()
     (runs.folder.folder / SUMMARY).write_text(json.dumps(COUNTED))
     runs.begun()
-    assert runs.outcomes.summary() == ["nothing new was handed over"]
+    assert runs.outcomes.summary() == ["no new records were handed over"]
 
 
 def test_only_the_first_life_of_a_runs_driver_writes_its_name(tmp_path: Path) -> None:

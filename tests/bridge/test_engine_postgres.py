@@ -176,7 +176,7 @@ def test_a_server_that_goes_away_is_waited_for_and_told_until_it_is_back(
         proxy.reset()
         rows = [row(old, number, Counted("a", number, number, 1), "count", "store") for number in range(1, 5)]
         waiting = [elsewhere.submit(take, one, rows) for one in (old, fresh)]
-        until(lambda: len([*(old.seat.query / "away").glob("[!.]*")]) == 2)
+        until(lambda: len([*(old.python_process.query / "away").glob("[!.]*")]) == 2)
         assert not [one for one in waiting if one.done()]
         assert "127.0.0.1" in old.away.read()["store"]
         proxy.refuses = False

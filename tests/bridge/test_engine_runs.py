@@ -49,7 +49,7 @@ def bolts_of(driver: psutil.Process) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 def test_a_bolt_that_raises_ends_the_run_with_its_own_traceback(run: Callable[..., Run]) -> None:
     ended = run("--engine spark", "raises=deal")
     assert ended.end() == 1, ended.text()
@@ -64,7 +64,7 @@ KILLED = [
 ]
 
 
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+@pytest.mark.slow
 @pytest.mark.parametrize(("victims", "count"), KILLED)
 def test_the_output_is_exact_whoever_of_sparks_is_killed_in_the_middle(
     run: Callable[..., Run], tmp_path: Path, victims: list[str], count: int

@@ -225,7 +225,7 @@ def test_a_record_with_values_of_other_types_is_told_of_who_has_emitted_it(sinks
 
 def test_what_a_record_is_raised_at_says_what_to_do_about_it(raised_by: Callable[[Any], BaseException]) -> None:
     text, _ = told_of(raised_by(Raising("process")))
-    assert text.endswith("of which a dead letter is made; the next run goes on at this batch")
+    assert text.endswith("which makes a dead letter; the next run resumes at this batch")
     due = DueNow("it", b"", "silent", 1)
     assert "; at its timer 'silent'; " in told_of(at_input("it", "on_timer", ValueError("no"), due))[0]
 
@@ -298,7 +298,7 @@ def test_a_sink_that_answers_for_nothing_is_told_and_ends_the_batch(sinks_of: Ca
         sinks.take(rows(1, 2))
     text, _ = told_of(caught.value)
     assert "raised in 'sink': execute: TimeoutError: 2 tuples were neither acked nor failed within 0.2 s; on" in text
-    assert "let it have a flush(self, out)" in text
+    assert "add a flush(self, out)" in text
 
 
 # -- from one of Spark's processes to the driver

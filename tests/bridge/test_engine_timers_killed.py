@@ -1,7 +1,6 @@
 """`kedge run --engine spark` whose JVM is killed when the state of a batch is in the checkpoint, and the batch is not
 committed; then a stop and a start, which load what the checkpoint has: all timers fire, once."""
 
-import os
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from bridge.files.query import Epoch, QueryFolder
 
 pytestmark = [
     needs_spark,
-    pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1"),
+    pytest.mark.slow,
     pytest.mark.timeout(600),
 ]
 

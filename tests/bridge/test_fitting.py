@@ -44,7 +44,7 @@ def test_each_column_that_does_not_fit_has_its_clause() -> None:
         "there is no column 'many'",
         "'other' is not declared",
         "'inner' is there twice",
-        "'number' is string, and int64 is declared",
+        "'number' is string, but int64 is declared",
     ]
 
 

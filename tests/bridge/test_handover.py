@@ -118,7 +118,7 @@ async def test_a_record_of_another_class_fails_with_both_names(tmp_path: Path) -
 
     async with opened(tmp_path) as bolt:
         out = await feed(bolt, [tuple_of(1, record=Other(1)), tuple_of(2)])
-    assert [why for _, why in out.failed] == ["a Other came, and SinkItem is handed over here"]
+    assert [why for _, why in out.failed] == ["received a Other; only SinkItem is handed over here"]
     assert numbers_stored(tmp_path) == [2]
 
 
@@ -186,7 +186,7 @@ async def test_a_damaged_folder_is_told_at_the_start_by_its_file(what: str, tmp_
         victim.unlink()
     else:
         victim.write_bytes(victim.read_bytes()[:500])
-    with pytest.raises(ConfigurationError, match=r"seg-000000000001\.arrow is (missing|cut)"):
+    with pytest.raises(ConfigurationError, match=r"seg-000000000001\.arrow is (missing|truncated)"):
         await handed_over(tmp_path, [3])
 
 

@@ -81,7 +81,7 @@ def test_a_folder_that_has_gone_between_two_runs_is_told_by_the_second_and_begun
     def is_refused(task: str, *words: str) -> None:
         second = ran(*words)
         assert second.returncode in (2, 3), second.stderr
-        assert re.search(rf"{input_folder(kept)}/{task} is gone, and query 'q' has begun with it", second.stderr)
+        assert re.search(rf"{input_folder(kept)}/{task} is missing, but query 'q' has already used it", second.stderr)
         assert "K456" in second.stderr
         assert "Traceback" not in second.stderr
 

@@ -57,7 +57,7 @@ def test_nothing_is_written_where_nothing_is_secret_and_nothing_stays_where_spar
 
 
 @needs_spark
-@pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1: a Spark of its own")
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_spark_has_them_and_who_lists_processes_has_not(tmp_path: Path) -> None:
     settings = {KEY: CANARY, "spark.executor.heartbeatInterval": "11s"}

@@ -34,7 +34,7 @@ def test_a_java_home_without_one_is_an_error_whatever_pip_has_brought(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(NoJava, match=r"JAVA_HOME is .*, where there is none"):
+    with pytest.raises(NoJava, match=r"JAVA_HOME is .*, which has none"):
         java_home(tmp_path)
 
 
@@ -52,7 +52,7 @@ def test_an_old_one_is_refused_by_its_version_and_one_that_will_do_is_taken(
         if will_do:
             assert java_home(tmp_path) is None
         else:
-            with pytest.raises(NoJava, match=r"Spark needs Java 17 or newer, and .*java is version"):
+            with pytest.raises(NoJava, match=r"Spark needs Java 17 or newer, but .*java is version"):
                 java_home(tmp_path)
 
 
@@ -65,7 +65,7 @@ def test_one_that_can_t_be_run_at_all_is_told_as_one_that_is_too_old_is(
     program.write_bytes(bytes(range(100)))  # of another machine, say
     program.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(NoJava, match=r"and .*/java does not run \(.*Exec format error.*\): install Java 17 or newer"):
+    with pytest.raises(NoJava, match=r"but .*/java does not run \(.*Exec format error.*\): install Java 17 or newer"):
         java_home(tmp_path)
 
 

@@ -119,10 +119,10 @@ def test_a_table_is_read_again_and_stays_as_it_was_where_it_can_not_be(queries: 
     queries.to_its_end(running)
     found = by_number(queries.results())
     assert found == expected(range(40), OWNERS) | expected(range(40, 50), {**OWNERS, "ip2": "new"})
-    said = dict.fromkeys(one for one in queries.said if "could not be read again, and stays as it was" in one)
+    said = dict.fromkeys(one for one in queries.said if "could not be read again and stays as it was" in one)
     _, missing, kind = (one.partition("as it was: ")[2] for one in said)
     assert "the table has no column 'source_ip'; it has addresses, owner, number" in missing
-    assert "'owner' is int64 now, and string is declared" in kind
+    assert "'owner' is int64 now, but string is declared" in kind
 
 
 def new_owner(path: Path) -> Any:
@@ -167,7 +167,7 @@ def test_a_table_that_is_not_there_or_lacks_a_column_is_told_when_the_query_begi
     with pytest.raises(UserError, match="the table has no column 'source_ip'; it has address, owner"):
         queries.begin(join(Table(tmp_path / "other.csv")))
     (tmp_path / "numbers.jsonl").write_text('{"source_ip": 7, "owner": "mail"}\n')
-    with pytest.raises(UserError, match="the stream's 'source_ip' is string, and the table's is bigint"):
+    with pytest.raises(UserError, match="the stream's 'source_ip' is string, but the table's is bigint"):
         queries.begin(join(Table(tmp_path / "numbers.jsonl")))
 
 
@@ -175,7 +175,7 @@ def test_a_table_that_is_not_there_or_lacks_a_column_is_told_when_the_query_begi
 def test_a_function_that_gives_no_table_is_told_when_the_query_begins(queries: Queries) -> None:
     stream = queries.session.readStream.format("rate").load()
     for given, what in ((None, "a NoneType"), (["ip0"], "a list"), (stream, "a stream")):
-        with pytest.raises(UserError, match=f"the function for the table returns {what}; a DataFrame at rest is"):
+        with pytest.raises(UserError, match=f"the function for the table returns {what}; it must return a DataFrame"):
             queries.begin(join(Table(lambda session, given=given: given)))  # type: ignore[misc]
 
 
@@ -221,12 +221,12 @@ def test_a_join_is_declared_with_a_path_that_is_that_of_the_run() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"table": "owners.csv"}, r"table is a Table\(path or function\)"),
+        ({"table": "owners.csv"}, r"table must be a Table\(path or function\)"),
         ({"on": "ip"}, "Seen has no field 'ip'; it has number, source_ip"),
-        ({"on": ()}, "on is the name of a column that both have"),
-        ({"how": "outer"}, "how='outer' is none of inner, left"),
-        ({"output": Strict}, "Strict.owner is None where the table has no row: declare it as `… | None`"),
-        ({"output": Named}, "Named.number is string, and int64 comes"),
+        ({"on": ()}, "on must name one or more columns"),
+        ({"how": "outer"}, "how='outer' must be one of inner, left"),
+        ({"output": Strict}, "Strict.owner is None if the table has no row: declare it as `… | None`"),
+        ({"output": Named}, "Named.number is string, but the stream has int64"),
     ],
 )
 def test_what_can_not_be_joined_is_refused_with_the_reason(changes: dict[str, Any], why: str) -> None:
@@ -235,9 +235,9 @@ def test_what_can_not_be_joined_is_refused_with_the_reason(changes: dict[str, An
 
 
 def test_a_table_of_unknown_form_and_a_refresh_that_is_no_span_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"its name ends in none of \.parquet"):
+    with pytest.raises(ConfigurationError, match=r"or a name that ends in \.parquet"):
         Table("owners")
-    with pytest.raises(ConfigurationError, match="refresh='often' is no span"):
+    with pytest.raises(ConfigurationError, match="refresh='often' is not a span"):
         Table("owners.csv", refresh="often")
     with pytest.raises(ConfigurationError, match="7 is neither a path nor a function"):
         Table(7)  # type: ignore[arg-type]

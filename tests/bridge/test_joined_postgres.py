@@ -90,7 +90,7 @@ def test_a_stream_is_joined_with_a_table_of_postgres_which_is_read_again(queries
     queries.to_its_end(running)
     newer = {"ip0": "mail", "ip1": "web", "ip2": "new"}
     assert by_number(queries.results()) == expected(range(30), OWNERS) | expected(range(30, 40), newer)
-    (said,) = {one for one in queries.said if "could not be read again, and stays as it was" in one}
+    (said,) = {one for one in queries.said if "could not be read again and stays as it was" in one}
     assert "UndefinedTable" in said
 
 

@@ -28,8 +28,8 @@ def somebody() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("master", "what"),
     [
-        ("spark://{}", "Master of Spark's"),
-        ("spark://{0},{0}", "Master of Spark's"),
+        ("spark://{}", "Spark master"),
+        ("spark://{0},{0}", "Spark master"),
         ("sc://{}", "Spark Connect server"),
         ("sc://{}/;user_id=me", "Spark Connect server"),
     ],
@@ -38,12 +38,12 @@ def test_who_does_not_answer_is_named_with_what_to_do(nobody: str, master: str, 
     with pytest.raises(UserError) as raised:
         wait_for(master.format(nobody), within_s=0.0)
     said = str(raised.value)
-    assert said.startswith(f"no {what} answers at {nobody}")
-    assert said.endswith("(Connection refused): start one there, or name another by --spark")
+    assert said.startswith(f"no {what} has answered at {nobody}")
+    assert said.endswith("(Connection refused): start one there, or name another with --spark")
 
 
 def test_a_port_that_is_none_is_told() -> None:
-    with pytest.raises(UserError, match=r"no Master of Spark's answers at 127.0.0.1:x, .*Port could not be cast"):
+    with pytest.raises(UserError, match=r"no Spark master has answered at 127.0.0.1:x .*Port could not be cast"):
         wait_for("spark://127.0.0.1:x", within_s=0.0)
 
 

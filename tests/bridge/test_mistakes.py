@@ -48,7 +48,7 @@ def spark(text: str) -> Any:
 )
 def test_a_query_that_its_checkpoint_is_not_of_is_told_what_to_do(said: str) -> None:
     sentence, lines = users_mistake(spark(f"{said}\n{FAILED}"), "hourly")
-    assert sentence.startswith("query 'hourly' is not the one that its checkpoint is of; run it as it was; or give it")
+    assert sentence.startswith("query 'hourly' does not match its checkpoint; restore it as it was; or give it")
     assert f"another name; or {FRESH}; Spark says: {said}" == sentence[sentence.index("another name") :]
     assert lines == []
 

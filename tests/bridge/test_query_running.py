@@ -157,20 +157,20 @@ def test_columns_that_the_output_does_not_declare_are_named_before_the_query_sta
     with pytest.raises(UserError) as caught:
         queries.begin(lambda given: by_hour(given).withColumnRenamed("failures", "count").selectExpr("*", "1L as one"))
     text = str(caught.value)
-    assert "query 'hourly' gives other columns than Hourly has" in text
+    assert "query 'hourly' returns other columns than Hourly has" in text
     assert "there is no column 'failures'" in text
     assert "'count' is not declared" in text
     assert "'one' is not declared" in text
-    with pytest.raises(UserError, match="'failures' is string, and int64 is declared"):
+    with pytest.raises(UserError, match="'failures' is string, but int64 is declared"):
         queries.begin(lambda given: by_hour(given).selectExpr("start", "source_ip", "string(failures) as failures"))
 
 
 def test_a_function_that_returns_no_stream_is_told_so(queries: Queries) -> None:
     from bridge.errors import UserError
 
-    with pytest.raises(UserError, match="returns a NoneType; a DataFrame made of its input is wanted"):
+    with pytest.raises(UserError, match="returns a NoneType; it must return a DataFrame made from its input"):
         queries.begin(lambda given: None)
-    with pytest.raises(UserError, match="returns one of tables alone"):
+    with pytest.raises(UserError, match="returns a DataFrame that is no stream"):
         queries.begin(lambda given: queries.session.range(3))
 
 
@@ -179,7 +179,7 @@ def test_a_null_where_the_output_has_none_is_named_and_nothing_of_its_batch_is_k
 
     queries.input.put(failures(range(3)))
     running = queries.begin(lambda given: given.selectExpr("at as start", "user as source_ip", "1L as failures"))
-    with pytest.raises(UserError, match=r"can't hold: 'source_ip' is NULL in 3 of 3 rows"):
+    with pytest.raises(UserError, match=r"cannot hold: 'source_ip' is NULL in 3 of 3 rows"):
         queries.until(running, lambda: False)
     assert queries.folder.batches() == []
 
@@ -194,7 +194,7 @@ def test_what_comes_later_than_its_watermark_is_told(queries: Queries) -> None:
     queries.input.end()
     queries.until(running, lambda: folder.ended() is not None)
     assert any(
-        "hourly: Spark has dropped what came later than its watermark, 3 times so far" in one for one in queries.said
+        "hourly: Spark has dropped rows that came later than its watermark, 3 so far" in one for one in queries.said
     )
     assert told(queries.results()) == counted(failures(range(600)))
 

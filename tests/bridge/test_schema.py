@@ -127,7 +127,7 @@ REFUSED = {
     "Literal of two types": (Literal[1, "a"], "values of several types"),
     "an enum of two types": (Mixed, "either all str or all int"),
     "a record without fields": (Empty, "Empty has no fields"),
-    "an empty tuple": (tuple[()], "say of what"),
+    "an empty tuple": (tuple[()], "name its item type"),
     "within a tuple": (tuple[int | str, ...], "several types"),
     "a list": (list[int], "not a type that a record can carry"),
 }
@@ -145,7 +145,7 @@ def test_a_record_that_holds_itself_is_refused() -> None:
     class Own(Record):
         tree: Tree
 
-    with pytest.raises(ConfigurationError, match=r"Own\.tree: a Tree within a Tree has no end"):
+    with pytest.raises(ConfigurationError, match=r"Own\.tree: a Tree within a Tree has no depth limit"):
         columns_of(Own)
 
 
@@ -162,9 +162,9 @@ def test_names_that_spark_would_take_for_one_are_refused_within_records_too() ->
     class Around(Record):
         inner: Twice
 
-    with pytest.raises(ConfigurationError, match="Twice: Spark does not tell at from At"):
+    with pytest.raises(ConfigurationError, match="Twice: Spark cannot distinguish at from At"):
         columns_of(Twice)
-    with pytest.raises(ConfigurationError, match=r"Around\.inner: of Twice, Spark does not tell at from At"):
+    with pytest.raises(ConfigurationError, match=r"Around\.inner: of Twice, Spark cannot distinguish at from At"):
         columns_of(Around)
 
 
@@ -207,7 +207,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("text", "\udc80", "lone surrogate"),
     ("at", datetime(2026, 1, 1), "no time zone"),  # noqa: DTZ001
     ("at", datetime.min.replace(tzinfo=timezone(timedelta(hours=3))), "outside the years 1 to 9999"),
-    ("price", Decimal("NaN"), "a number is wanted"),
+    ("price", Decimal("NaN"), "it is not a finite number"),
     ("price", Decimal("1E-19"), "does not fit"),
     ("price", Decimal("1E20"), "does not fit"),
     ("price", Decimal("1E1000000"), "does not fit"),
@@ -298,10 +298,10 @@ def test_columns_in_another_order_and_of_other_widths_are_the_same_records() -> 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"name": None}, "there is no column 'name'"),
-    "another": ({"extra": pa.array([1])}, "a column 'extra' is there, and no field"),
-    "a text for a number": ({"count": pa.array(["7"])}, "the column 'count' is string, and int64 is wanted"),
+    "another": ({"extra": pa.array([1])}, "the column 'extra' is no field of the class"),
+    "a text for a number": ({"count": pa.array(["7"])}, "the column 'count' is string, not int64"),
     "an unsigned": ({"count": pa.array([7], pa.uint64())}, "the column 'count' is uint64"),
-    "an int for a float": ({"mean": pa.array([7])}, "the column 'mean' is int64, and double is wanted"),
+    "an int for a float": ({"mean": pa.array([7])}, "the column 'mean' is int64, not double"),
     "without a zone": ({"at": pa.array([1], pa.timestamp("us"))}, r"the column 'at' is timestamp\[us\]"),
     "a date": ({"at": pa.array([1], pa.date32())}, "the column 'at' is date32"),
     "a null": ({"name": pa.array([None], pa.string())}, "1 nulls in 'name', which is never None"),
@@ -313,7 +313,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_columns_that_are_no_records_are_told_by_name(name: str) -> None:
     changed, why = WRONG[name]
     columns = {key: value for key, value in {**spark_like(), **changed}.items() if value is not None}
-    with pytest.raises(RecordError, match=f"these columns are no Count: .*{why}"):
+    with pytest.raises(RecordError, match=f"these columns do not fit Count: .*{why}"):
         from_table(Count, table_of(columns))
 
 
@@ -321,5 +321,5 @@ def test_values_that_an_enum_does_not_have_are_refused() -> None:
     class Painted(Record):
         colour: Colour
 
-    with pytest.raises(RecordError, match="no Painted: Invalid enum value 'green'"):
+    with pytest.raises(RecordError, match="do not fit Painted: Invalid enum value 'green'"):
         from_table(Painted, table_of({"colour": ["green"]}))

@@ -85,12 +85,12 @@ def test_the_driver_is_told_of_all_queries_with_their_schemas_and_code(tmp_path:
 @pytest.mark.parametrize(
     ("name", "inputs", "mode", "wrong"),
     [
-        ("a/b", ["given"], "append", "'a/b' is no name for a folder"),
-        ("found", ["../x"], "append", "'../x' is no name for a folder"),
-        ("local", ["given"], "append", "'local' is a folder of Spark's own"),
-        ("java", ["given"], "append", "'java' is a folder of Spark's own"),
+        ("a/b", ["given"], "append", "'a/b' is not a valid name"),
+        ("found", ["../x"], "append", "'../x' is not a valid name"),
+        ("local", ["given"], "append", "'local' is a folder that Kedge uses itself"),
+        ("java", ["given"], "append", "'java' is a folder that Kedge uses itself"),
         ("found", [], "append", "it has no input"),
-        ("found", ["given"], "complete", "mode='complete' is none of append, update"),
+        ("found", ["given"], "complete", "mode='complete' must be one of append, update"),
     ],
 )
 def test_what_can_be_no_query_is_refused_with_what_to_write(
@@ -110,9 +110,9 @@ def test_an_input_is_one_stream_of_one_class_of_the_same_topology() -> None:
     spark_query(topology, "found", {"both": both[Other]}, query, output=Found)
     with pytest.raises(ConfigurationError, match="'given' is a stream of another topology"):
         spark_query(Topology("else"), "found", {"given": given}, query, output=Found)
-    with pytest.raises(ConfigurationError, match="'given' is no stream"):
+    with pytest.raises(ConfigurationError, match="'given' is not a stream"):
         spark_query(topology, "found", {"given": given.shuffle()}, query, output=Found)  # type: ignore[dict-item]
-    with pytest.raises(ConfigurationError, match="its query is no function"):
+    with pytest.raises(ConfigurationError, match="its query is not a function"):
         spark_query(topology, "found", {"given": given}, "select 1", output=Found)  # type: ignore[arg-type]
 
 
@@ -120,7 +120,7 @@ def test_a_function_that_can_not_be_sent_to_the_driver_is_told_before_anything_s
     topology, given = declared()
     lock = threading.Lock()
     spark_query(topology, "found", {"given": given}, lambda frame: lock, output=Found)
-    with pytest.raises(ConfigurationError, match="query 'found' can't be sent to the driver: TypeError"):
+    with pytest.raises(ConfigurationError, match="query 'found' cannot be sent to the driver: TypeError"):
         topology.companions[0].launch(tmp_path)
 
 
@@ -193,7 +193,7 @@ def test_what_the_command_line_says_of_spark_comes_before_what_was_declared(tmp_
 
 @pytest.mark.parametrize("master", ["", "foo", "local[", "spark:/host", "spark://", "spark://host port"])
 def test_a_master_that_can_be_none_is_refused(master: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is no master of Spark's") as refused:
+    with pytest.raises(ConfigurationError, match=r"is not a Spark master") as refused:
         Spark(master)
     assert refused.value.code == INVALID_SPARK_MASTER
 

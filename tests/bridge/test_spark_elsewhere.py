@@ -1,9 +1,8 @@
 """Runs of the command whose Spark is not theirs: a standalone cluster, and a Spark Connect server, started from the pip
-package. With CHAOS=1 there are more of them.
+package. `make test-all` runs more of them.
 """
 
 import contextlib
-import os
 import shutil
 import socket
 import sqlite3
@@ -26,7 +25,6 @@ from topology.codes.startup import STATE_DIR_NOT_SHARED
 pytestmark = [needs_spark, pytest.mark.cluster, pytest.mark.timeout(420)]
 
 TOPOLOGY = Path(__file__).with_name("everywhere_topology.py")
-MORE = bool(os.environ.get("CHAOS"))
 HOST = socket.gethostname()
 RECORDS = 5_000
 
@@ -114,7 +112,7 @@ def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
     assert ["Asked to launch executor" in log for log in logs] == [True, True]
 
 
-@pytest.mark.skipif(not MORE, reason="with CHAOS=1; what is looked at and what is said is in test_seen")
+@pytest.mark.slow  # what is looked at and what is said is in test_seen
 @pytest.mark.parametrize(("ours", "why"), [(False, "is not there"), (True, "is not there or is another folder")])
 def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sentence(
     cluster: Cluster, run_in: Callable[..., Run], ours: bool, why: str
@@ -133,13 +131,14 @@ def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sent
     assert [one.batches("query"), one.batches("windowed")] == [-1, -1]
 
 
+@pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_with_its_sources(
-    run_in: Callable[..., Run], tmp_path: Path
+    ready: bool, run_in: Callable[..., Run], tmp_path: Path
 ) -> None:
     """D16: the driver is a client, and has no JVM: the windows that are open at the end are closed all the same. Those
-    of a query of one's own, and with CHAOS=1 those of `windowed` too, which takes as long again."""
+    of a query of the test's own, and with `ready` those of `windowed` too, which takes as long again."""
     pytest.importorskip("grpc_status", reason="needs pip install 'kedge-streams[spark-connect]'")
     with connect_server(tmp_path) as master:
-        one = run_in(tmp_path, master, f"ready={'true' if MORE else 'false'}")
+        one = run_in(tmp_path, master, f"ready={str(ready).lower()}")
         assert one.end() == 0, one.text()
-    is_exact(tmp_path, ready=MORE)
+    is_exact(tmp_path, ready=ready)

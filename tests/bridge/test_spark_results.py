@@ -172,7 +172,7 @@ async def test_results_that_are_none_of_the_class_are_told_with_what_to_do(place
     spout = place.opened()
     with pytest.raises(ConfigurationError, match="results of query 'rows' can't be read: ") as caught:
         await rows(spout)
-    assert caught.value.next == f"have the query give what a Row can be; then {FRESH}"
+    assert caught.value.next == f"change the query so that each row fits Row; then {FRESH}"
 
 
 async def test_an_epoch_that_can_t_be_read_is_named(place: Place) -> None:
@@ -189,7 +189,9 @@ def test_results_that_are_gone_are_told_and_not_begun_anew(place: Place) -> None
     name = dict(place.opened().partitions())
     assert dict(place.opened().partitions()) == name
     shutil.rmtree(place.folder.results)
-    with pytest.raises(ConfigurationError, match=r"results/name is gone, and query 'rows' has begun with it") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"results/name is missing, but query 'rows' has already used it"
+    ) as caught:
         place.opened()
     assert caught.value.code is SPARK_QUERY_FILES_MISSING
 

@@ -1,6 +1,5 @@
 """Runs of the command with Spark beside them: records to windows to a table, and processes killed on the way."""
 
-import os
 import shutil
 import signal
 import sqlite3
@@ -45,10 +44,10 @@ def expected(count: int) -> list[tuple[str, str, int, int]]:
 COUNT = 20_000
 FIRST = 6_000  # come at once, and give the first windows; further ones come when they are asked for, else at the rate
 MORE = 1_200  # two windows
-# Each life of the driver takes 5 to 30 s until it has results: with CHAOS=1 one more of them dies.
+# Each life of the driver takes 5 to 30 s until it has results: in `make test-all` one more of them dies.
 KILLED = [
     ["java"],
-    pytest.param(["java", "python"], marks=pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")),
+    pytest.param(["java", "python"], marks=pytest.mark.slow),
 ]
 
 
@@ -110,4 +109,4 @@ def without_java(folder: Path) -> str:
 def test_a_machine_without_java_is_told_what_to_install(run: Callable[..., Run], tmp_path: Path) -> None:
     ended = run(environment={"JAVA_HOME": str(tmp_path)})
     assert ended.end() == 1, ended.text()
-    assert f"Spark needs Java, and JAVA_HOME is {tmp_path}, where there is none: install Java 17" in ended.text()
+    assert f"Spark needs Java, but JAVA_HOME is {tmp_path}, which has none: install Java 17" in ended.text()

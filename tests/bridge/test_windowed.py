@@ -230,9 +230,9 @@ def test_what_is_late_is_told_by_the_number_of_records_however_few_keys_they_hav
     queries.input.put([structs.replace(records[-1], at=records[-1].at + HOUR)])
     queries.input.end()
     queries.to_its_end(running)
-    late = [one for one in queries.said if "come so far" in one]
+    late = [one for one in queries.said if "so far came after" in one]
     assert late, queries.said
-    assert late[-1].startswith("hourly: 300 records have come so far after the watermark had closed a window of theirs")
+    assert late[-1].startswith("hourly: 300 records so far came after the watermark had closed one of their windows")
     assert len(queries.results()) > before, "nothing came after the late ones"
 
 
@@ -249,9 +249,9 @@ def test_of_sliding_windows_a_record_is_late_that_has_missed_one_of_them_and_one
     queries.input.put([structs.replace(sales(1)[0], at=FIRST + one) for one in at], task=1)
     queries.input.end()
     queries.to_its_end(running)
-    late = [one for one in queries.said if "come so far" in one]
+    late = [one for one in queries.said if "so far came after" in one]
     assert late, queries.said
-    assert late[-1].startswith("hourly: 2 records have come so far"), late
+    assert late[-1].startswith("hourly: 2 records so far came"), late
 
 
 # -- what is refused, when it is declared
@@ -292,23 +292,23 @@ def test_a_window_by_no_key_and_with_the_fields_that_its_output_has_is_declared(
     ("changes", "why"),
     [
         ({"at": "when"}, "Sale has no field 'when'; it has at, shop"),
-        ({"at": "shop"}, "Sale.shop is no datetime"),
+        ({"at": "shop"}, "Sale.shop is not a datetime"),
         ({"by": ["shop", "till"]}, "Sale has no field 'till'"),
-        ({"every": ""}, 'every="1 hour" or gap="30 minutes" is wanted, and not both'),
-        ({"gap": "5 minutes"}, "and not both"),
-        ({"every": "an hour"}, "every='an hour' is no span"),
-        ({"watermark": "5"}, "watermark='5' is no span"),
+        ({"every": ""}, 'pass either every="1 hour" or gap="30 minutes"'),
+        ({"gap": "5 minutes"}, "pass either every="),
+        ({"every": "an hour"}, "every='an hour' is not a span"),
+        ({"watermark": "5"}, "watermark='5' is not a span"),
         ({"slide": "2 hours"}, "slide='2 hours' is longer than every='1 hour'"),
         ({"every": "", "gap": "5 minutes", "slide": "1 minute"}, "sessions do not slide"),
-        ({"every": "", "gap": "5 minutes", "mode": "update"}, "Spark gives sessions in append mode alone"),
-        ({"aggregates": {"sales": sum_of("shop")}}, r"sum_of\('shop'\) can't be made of string"),
-        ({"aggregates": {"sales": count(), "end": count()}}, "an aggregate can't be called 'end'"),
+        ({"every": "", "gap": "5 minutes", "mode": "update"}, "Spark has sessions only in append mode"),
+        ({"aggregates": {"sales": sum_of("shop")}}, r"sum_of\('shop'\) does not work on string"),
+        ({"aggregates": {"sales": count(), "end": count()}}, "an aggregate cannot be named 'end'"),
         ({"aggregates": {"sales": count(), "mean": mean_of("amount")}}, "Ends has no field for the aggregate 'mean'"),
         ({"aggregates": {}}, "Ends.sales is neither a key, nor an aggregate"),
-        ({"aggregates": {"sales": mean_of("amount")}}, "Ends.sales is int64, and double comes"),
-        ({"aggregates": {"sales": count}}, r"'sales' is no aggregate: count\(\), sum_of\(field\) and so on make one"),
-        ({"aggregates": [count()]}, r'are given by the names of fields, {"failures": count\(\)}, not \['),
-        ({"by": ["shop", "shop"]}, "'shop' is a key twice"),
+        ({"aggregates": {"sales": mean_of("amount")}}, "Ends.sales is int64, but the query gives double"),
+        ({"aggregates": {"sales": count}}, r"'sales' is not an aggregate, such as count\(\)"),
+        ({"aggregates": [count()]}, r'must map names of fields to aggregates, {"failures": count\(\)}, not \['),
+        ({"by": ["shop", "shop"]}, "by has 'shop' twice"),
     ],
     ids=lambda one: None if isinstance(one, dict) else one[:24],
 )
@@ -320,7 +320,9 @@ def test_what_does_not_fit_or_spark_can_not_do_is_refused_with_the_reason(change
 def test_what_may_have_no_event_time_is_refused_as_it_would_be_in_no_window_and_nobody_would_hear_of_it_d16() -> None:
     topology = Topology("t")
     visits = topology.spout("visits", Items([Visit(None, "a", 1)]))
-    with pytest.raises(ConfigurationError, match=r"Visit\.at may be None, and what has no event time is in no window"):
+    with pytest.raises(
+        ConfigurationError, match=r"Visit\.at may be None, but a record without event time is in no window"
+    ):
         windowed(topology, "w", visits, at="at", every="1 hour", aggregates={"sales": count()}, output=Ends)
 
 
@@ -336,7 +338,7 @@ def test_a_key_or_an_aggregate_that_may_be_none_is_told_when_it_is_declared_and_
 ) -> None:
     topology = Topology("t")
     given = topology.spout("timed", Items([Timed(FIRST, None, None)]))
-    with pytest.raises(ConfigurationError, match=f"{what} is None where what it is made of is"):
+    with pytest.raises(ConfigurationError, match=f"{what} is None if its field is None"):
         windowed(
             topology, "w", given, at="at", by="shop", every="1 hour", aggregates={"pieces": sum_of("pieces")},
             output=output,
@@ -344,12 +346,12 @@ def test_a_key_or_an_aggregate_that_may_be_none_is_told_when_it_is_declared_and_
 
 
 def test_an_exact_count_of_distinct_values_is_refused_and_so_is_a_share_above_one() -> None:
-    with pytest.raises(ConfigurationError, match="does not count distinct values exactly on a stream; use approx_d"):
+    with pytest.raises(ConfigurationError, match="cannot count distinct values exactly on a stream; use approx_d"):
         distinct("user")
-    with pytest.raises(ConfigurationError, match="a share is a number from 0 to 1, not 95"):
+    with pytest.raises(ConfigurationError, match="share must be a number from 0 to 1, not 95"):
         approx_quantile("amount", 95)
 
 
 def test_a_revision_that_is_no_int_of_the_output_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="revision='end' is no field of Ends that is an int"):
+    with pytest.raises(ConfigurationError, match="revision='end' is not an int field of Ends"):
         declare(aggregates={"sales": count()}, revision="end", output=Ends)

@@ -97,7 +97,7 @@ def test_alerts_are_for_the_same_addresses_true_and_there_once_whatever_dies_d1_
     assert outcome.figures["restarts"] == len(kills) // 2
     assert all(kill.told for kill in kills if not kill.own), f"kills that hit nothing: {kills}\n{outcome.said}"
     assert outcome.total("replayed") > 0, outcome.said
-    assert "; the last run was cut short" in outcome.said
+    assert "; the last run was interrupted" in outcome.said
     alerts = stored(folder)
     undisturbed = expected([*log.lines], log.last_at).alerts
     print(f"{len(alerts)} alerts; {sorted({*alerts} ^ {Stored(*one) for one in undisturbed})} differ")

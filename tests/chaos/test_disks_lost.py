@@ -30,7 +30,7 @@ def test_an_fsync_that_fails_once_ends_the_worker_without_an_ack_and_it_is_repla
             run.until_said("K530", within_s=20)
         outcome = run.ended()
     assert outcome.figures["restarts"] == 1
-    told = r"what \S*worker-1.db has on the disk is not known any more" if what == "state" else "its store is broken: "
+    told = r"the content of \S*worker-1.db on the disk is unknown" if what == "state" else "its store is broken: "
     assert len(re.findall(told, outcome.said)) == 1, outcome.said
     assert "the run ends" not in outcome.said
     assert len(letters(folder / "state")) == COUNT // EVERY
@@ -52,7 +52,7 @@ def test_an_fsync_that_fails_once_ends_a_run_of_one_process_and_the_next_one_is_
             outcome = run.ended()
     assert outcome.status == 1
     # The fault comes again in another thread: whoever notes the end of the run meets it too, and says so (K444).
-    state = r"what \S*worker-0.db has on the disk is not known any more"
+    state = r"the content of \S*worker-0.db on the disk is unknown"
     told = state if what == "state" else '[^"]*its store is broken: '
     assert len(re.findall(f'"event": "{told}', outcome.said)) == 1, outcome.said
     assert "topology/storage" not in outcome.said, "frames of ours say nothing to a user"

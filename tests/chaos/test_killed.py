@@ -103,7 +103,7 @@ def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> N
         outcome = run.ended().well()
     exactly(folder, 30_000)
     hit([one for one in kills if one.told], outcome, restarts=len(kills))
-    assert "a link of it is lost" not in outcome.said
+    assert "one of its links broke" not in outcome.said
 
 
 # -- bolts that end their process, and one that only tries
@@ -137,7 +137,7 @@ def test_a_record_that_ends_its_process_once_too_often_ends_the_run_with_a_clear
         outcome = run.ended()
     assert outcome.status == 1
     assert re.search(
-        r"died 2 times within a minute; .*ended with status 1\n  next: mend the cause, or raise", outcome.said
+        r"died 2 times within a minute; .*ended with status 1\n  next: fix the cause, or raise", outcome.said
     )
     assert outcome.figures["restarts"] == 2
     assert left_over(folder) == []

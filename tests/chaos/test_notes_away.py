@@ -40,9 +40,9 @@ def test_a_state_directory_that_takes_no_file_holds_a_source_up_and_ends_no_run_
                 begun_before = begun
                 while begun < 3 * begun_before:
                     grow()
-            run.until_said("is not read on until a note of how far it was can be kept: .*can't be written")
-            run.until_said("'lines' is paused: a note can't be kept")
-        run.until_said("is read on: notes can be kept again")
+            run.until_said("waits until a note of its position can be stored: .*can't be written")
+            run.until_said("'lines' is paused: a note can't be stored")
+        run.until_said("resumes: notes can be stored again")
         wait_for(lambda: stored() == begun, "all lines", within_s=20)
         run.process.terminate()
         run.ended().well()

@@ -57,7 +57,7 @@ def test_a_run_that_is_killed_twice_goes_on_where_it_was_f3_f54(folder: Path, wo
         outcome = run.ended().well()
     exactly(folder, records)
     rises(folder)
-    assert "; the last run was cut short, and what was in flight is read again" in outcome.said
+    assert "; the last run was interrupted, so its messages in flight are re-read" in outcome.said
     assert outcome.total("emitted") < records - 1_000, "what was done is not read again"
 
 
@@ -176,7 +176,7 @@ def killed_and_resumed(folder: Path, workers: int, table: str, more: int, values
             run.kill_all()
     with running(folder, workers=workers, store=store, **values) as run:
         outcome = run.ended().well()
-    assert re.search(r"resuming at 'lines' [\d,]{4,} of .*; the last run was cut short", outcome.said), outcome.said
+    assert re.search(r"resuming at 'lines' [\d,]{4,} of .*; the last run was interrupted", outcome.said), outcome.said
     return outcome
 
 

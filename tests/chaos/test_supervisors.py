@@ -94,7 +94,7 @@ def test_frozen_workers_are_ended_or_named_with_what_to_do_when_their_supervisor
                 assert refused.status == 3
                 holder = rf"another process has it open \(pid ({'|'.join(map(str, workers))}): python"
                 assert re.search(holder, refused.sentence())
-                assert "its cgroup may be frozen: thaw that" in refused.said
+                assert "its cgroup may be frozen: thaw it" in refused.said
                 cgroup.thaw()
             wait_for(lambda: not [pid for pid in workers if state_of(pid)], "the end of the workers", within_s=5)
     with running(folder, count=FEWER, layout="apart") as run:

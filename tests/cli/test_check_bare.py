@@ -28,8 +28,8 @@ PIP = re.escape(sys.executable) + r" -m pip install 'kedge-streams\[{}\]'"
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--set", "dsn=env:SHOP_DSN"), "--set dsn=…: env:SHOP_DSN is not there; checked without it"),
-        (("--set", "dsn=file:no/dsn"), "--set dsn=…: file:no/dsn is not there; checked without it"),
+        (("--set", "dsn=env:SHOP_DSN"), "--set dsn=…: env:SHOP_DSN does not exist; checked without it"),
+        (("--set", "dsn=file:no/dsn"), "--set dsn=…: file:no/dsn does not exist; checked without it"),
         ((), "needs.py:topology: there is no value for 'dsn'; checked without it"),
     ],
 )

@@ -27,7 +27,7 @@ def test_a_run_ends_with_a_summary_on_stdout_and_everything_else_on_stderr(folde
     assert lines[4].split()[:4] == ["forget", "500", "0", "0"]
     assert re.match(r"  latency  p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms", lines[5])
     assert lines[6:8] == ["forget: nothing is kept \\x1b[31m[bold]", "  by design"]
-    assert re.fullmatch(r"try next: \S*kedge run counting.py .*# goes on from here", lines[8]), "nothing is stored here"
+    assert re.fullmatch(r"try next: \S*kedge run counting.py .*# resumes from here", lines[8]), "nothing is stored here"
     assert len(lines) == 9
     assert PLAIN_LINE.search(result.stderr)
 
@@ -128,7 +128,7 @@ def test_for_seconds_drains_and_is_no_failure(folder: Path) -> None:
     result = kedge("run", "endless.py", "--for", "1", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - begun >= 1
-    assert "1 s are over: draining" in result.stderr
+    assert "1 s have passed: draining" in result.stderr
     assert "endless was stopped and has drained after" in result.stdout
 
 
@@ -138,7 +138,7 @@ def test_for_takes_a_time_with_its_unit(folder: Path, time_: str) -> None:
     result = kedge("run", "endless.py", "--for", time_, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - begun >= 1.2
-    assert "1.2 s are over: draining" in result.stderr
+    assert "1.2 s have passed: draining" in result.stderr
 
 
 def test_a_topology_that_uses_one_worker_of_two_says_so_at_the_start_and_what_would_use_both(folder: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_run_that_was_not_done_says_how_many_messages_were_not() -> None:
     assert told[2].split() == ["lines", "9", "7", "0", "0", "0", "2", *told[2].split()[-2:]]
     assert "exit status 1: 2 not done at the end" in told
     late = list(summary(Report(counted, "stopped", 2), "again"))
-    assert late[0] == "alerts was stopped after 12.0 s, and has not drained within its drain_timeout_s"
+    assert late[0] == "alerts was stopped after 12.0 s, but did not drain within its drain_timeout_s"
 
 
 def test_a_source_that_failed_is_named_with_its_error() -> None:

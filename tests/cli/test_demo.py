@@ -52,13 +52,13 @@ WRONG = {
     "too short a log": (["--lines", "999"], "--lines takes a whole number from 1,000 to 1,000,000, not 999"),
     "too long a log": (["--lines", "1000001"], "--lines takes a whole number from 1,000 to 1,000,000, not 1000001"),
     "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0"),
-    "a file to keep in": (["--keep", "file"], "file is there already, and is no folder"),
+    "a file to keep in": (["--keep", "file"], "file exists, and is not a folder"),
     "a folder that is not empty": (["--keep", "full"], "full is not empty: it has mine"),
     "a folder in a file": (["--keep", "file/one"], "file/one can't be made: Not a directory"),
     "nothing to keep in": (["--keep", ""], "a folder without a name can't be made"),
     "a target, as of run": (["alerts.py"], "kedge demo takes no argument, not 'alerts.py'"),
     "an option that there is not": (["--works", "2"], "there is no option --works; did you mean '--workers'?"),
-    "an option without its value": (["--rate"], "--rate takes a value, LINES, and there is none"),
+    "an option without its value": (["--rate"], "--rate needs a value: LINES"),
 }
 
 

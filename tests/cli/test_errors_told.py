@@ -159,7 +159,7 @@ def test_a_lambda_is_told_what_to_write_instead(folder: Path) -> None:
     )
     mistakes = kedge("check", "lambdas.py", cwd=folder).stderr.splitlines()[1:3]
     assert "lambdas.py:5: 'bare': a lambda is not a bolt; write a function by def, with annotations" in mistakes[0]
-    assert "lambdas.py:6: 'made': a lambda says nothing of what it takes and emits; write a function" in mistakes[1]
+    assert "lambdas.py:6: 'made': a lambda does not say what it takes and emits; write a function" in mistakes[1]
     assert (mistakes[0][-6:], mistakes[1][-6:]) == ("(K214)", "(K215)")
 
 
@@ -186,7 +186,7 @@ def test_a_topology_that_is_made_under_main_only_is_told_so(folder: Path, body: 
     )
     found = refused(folder, "main.py")
     assert found.sentence == (
-        "main.py makes its topology under `if __name__ == '__main__'` only, so it is not there on import"
+        "main.py makes its topology under `if __name__ == '__main__'` only, so an import does not make it"
     )
     assert found.code == "K132"
 
@@ -213,7 +213,7 @@ def test_an_error_out_of_run_in_a_program_of_the_users_ends_in_what_to_do(folder
     (folder / "own.py").write_text("from wrong import topology\ntopology(held='lock').run()\n")
     result = kedge("own.py", cwd=folder, command=(sys.executable,))
     assert result.returncode == 1
-    assert re.search(r"\n  next: mend each of these lines; .*\(K200: `kedge explain K200`\)\n$", result.stderr)
+    assert re.search(r"\n  next: fix each of these lines; .*\(K200: `kedge explain K200`\)\n$", result.stderr)
 
 
 # -- what is not there
@@ -251,7 +251,7 @@ def test_a_source_that_isnt_there_is_one_sentence_and_says_where_it_was_looked_u
 ) -> None:
     found = refused(folder, "wrong.py", "--set", f"path={path}", *workers)
     assert (found.frames, found.sentence, found.code) == ("", f"the file {said}", code)
-    assert code == "K311" or found.next == f"mend the path; it is looked up from {folder}"
+    assert code == "K311" or found.next == f"fix the path; it is looked up from {folder}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -315,7 +315,7 @@ def test_a_worker_that_dies_too_often_is_told_with_a_code_and_what_to_do(folder:
     assert re.search(r"worker 0 \(pid \d+\) ended with status 9.* \(K530\)", result.stderr)
     assert re.search(
         r"exit status 1: .*worker 0 died 2 times within a minute; the last time it ended with status 9\n"
-        r"  next: mend the cause, or raise max_restarts   \(K531: `kedge explain K531`\)\n",
+        r"  next: fix the cause, or raise max_restarts   \(K531: `kedge explain K531`\)\n",
         result.stdout,
     ), result.stdout
 
@@ -327,8 +327,8 @@ def test_explain_says_what_a_code_means_and_what_to_do(folder: Path) -> None:
     for given in ("K112", "k112", " K112 "):
         result = kedge("explain", given, cwd=folder)
         assert (result.returncode, result.stderr) == (0, "")
-        assert result.stdout.startswith("K112: There is no such file\n\n  The path is looked up")
-        assert "\n  next: name a file that is there" in result.stdout
+        assert result.stdout.startswith("K112: File not found\n\n  The path is looked up")
+        assert "\n  next: name an existing file" in result.stdout
 
 
 def test_explain_lists_all_codes_by_group(folder: Path) -> None:

@@ -88,7 +88,7 @@ def test_who_imports_a_file_of_theirs_that_has_the_name_of_ours_is_told_which_to
     said = told(result.stderr)
     assert (result.returncode, said.code) == (2, "K130")
     assert (
-        f"'bolts' is a package of Kedge's own, so {tmp_path / 'bolts'} can't be imported under that name"
+        f"'bolts' is one of Kedge's own packages, so {tmp_path / 'bolts'} can't be imported under that name"
         in said.sentence
     )
     assert said.next.startswith("rename your bolts")

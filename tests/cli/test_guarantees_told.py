@@ -40,10 +40,10 @@ def test_each_sink_is_told_with_its_weakest_bolt_and_nothing_is_run(tmp_path: Pa
     told = kedge("check", "words.py", "--guarantees", cwd=tmp_path)
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.splitlines()[-4:] == [
-        "print: no guarantee, as some may be lost and some come twice; the weakest is 'count'",
-        "  'count' has recovery = 'none': after its worker's death its state begins empty: what inputs that are done "
-        "had changed in it is lost, and those in flight are processed again",
-        "  'print' is a Print, which does not drop what a replay repeats",
+        "print: no guarantee (records may be lost or repeated); the weakest is 'count'",
+        "  'count' has recovery = 'none': after its worker's death its state begins empty: the changes "
+        "by finished inputs are lost, and inputs in flight are processed again",
+        "  'print' is a Print, which does not deduplicate replays",
         "raw: exactly once in effect",
     ]
     assert not (tmp_path / "raw.db").exists()

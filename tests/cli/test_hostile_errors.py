@@ -89,10 +89,10 @@ def topology(where: str, kind: str) -> Topology:
     return made
 """
 KINDS = {
-    "Mute": "Mute: its text can't be told",
-    "Leaving": "Leaving: its text can't be told",
-    "Number5": "Number5: its text can't be told",
-    "Unnamed": "Unnamed: its text can't be told",
+    "Mute": "Mute: its text can't be shown",
+    "Leaving": "Leaving: its text can't be shown",
+    "Number5": "Number5: its text can't be shown",
+    "Unnamed": "Unnamed: its text can't be shown",
     "Base": "Base",
     "Long": "Long: xxxx",
     "RecursionError": "RecursionError: maximum recursion depth exceeded",

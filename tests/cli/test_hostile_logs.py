@@ -100,12 +100,12 @@ def topology() -> Topology:
     return made
 '''
 WRONG = {
-    "of 'number %d' with ('text',): TypeError: %d format: a real number is required, not str": 1,
-    "of 'numbers %s %s' with (1,): TypeError: not enough arguments for format string": 1,
-    "of 'no numbers' with (1, 2): TypeError: not all arguments converted during string formatting": 1,
-    "of '%s' with a tuple that can't be shown: RuntimeError: no repr": 1,
-    "of a Evil that can't be shown: RuntimeError: no repr": 2,
-    "of 'struct %d' with ('text',): TypeError: %d format: a real number is required, not str": 1,
+    "from 'number %d' with ('text',): TypeError: %d format: a real number is required, not str": 1,
+    "from 'numbers %s %s' with (1,): TypeError: not enough arguments for format string": 1,
+    "from 'no numbers' with (1, 2): TypeError: not all arguments converted during string formatting": 1,
+    "from '%s' with a tuple that can't be shown: RuntimeError: no repr": 1,
+    "from a Evil that can't be shown: RuntimeError: no repr": 2,
+    "from 'struct %d' with ('text',): TypeError: %d format: a real number is required, not str": 1,
 }
 
 
@@ -133,7 +133,7 @@ def in_json(lines: list[str]) -> list[dict[str, Any]]:
 def test_a_call_that_can_not_be_put_together_is_an_entry_that_says_where_it_is(
     hostile: Path, workers: tuple[object, ...]
 ) -> None:
-    found = [one for one in in_json(logged(hostile, "json", *workers)) if "can't be put together" in one["event"]]
+    found = [one for one in in_json(logged(hostile, "json", *workers)) if "can't be formatted" in one["event"]]
     for text, times in WRONG.items():
         assert sum(text in one["event"] for one in found) == times, text
     assert len(found) == sum(WRONG.values())

@@ -57,7 +57,7 @@ def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins
         assert "source_ip         failures  first_at              last_at" in result.stdout
         again, further = result.stdout.splitlines()[-2:]
         assert again.startswith("try next: ")
-        assert again.endswith("# goes on from here: what is stored is not stored twice")
+        assert again.endswith("# resumes from here: stored records are not stored twice")
         assert further.startswith("     and: make run-spark   # ")
         stores = list(tmp_path.glob("*/alerts.db"))
         assert len(stores) == count
@@ -88,7 +88,7 @@ def test_make_run_is_as_slow_as_it_is_told_and_has_a_worker_to_kill_which_change
         if process.poll() is None:
             process.terminate()
         process.wait()
-    died = re.search(rf"worker 1 \(pid {pid}\) was killed by SIGKILL.*; its state is kept, and goes on", run.said())
+    died = re.search(rf"worker 1 \(pid {pid}\) was killed by SIGKILL.*; its saved state is intact", run.said())
     assert died, run.said()
     assert "worker 1 is back as pid " in run.said()
     summary = (tmp_path / "stdout.txt").read_text()

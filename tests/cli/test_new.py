@@ -41,15 +41,15 @@ WRONG = {
     "no folder": ([], "kedge new needs DIR"),
     "two folders": (["one", "two"], "kedge new takes one argument and no more, not 'two' too"),
     "an option that there is not": (["one", "--nmae", "x"], "there is no option --nmae; did you mean '--name'?"),
-    "a name that is none": (["one", "--name", "two words"], "--name 'two words' is no name"),
-    "a name too long": (["one", "--name", "x" * 65], "is no name"),
-    "an empty name": (["one", "--name", ""], "--name '' is no name"),
+    "a name that is none": (["one", "--name", "two words"], "--name 'two words' is invalid"),
+    "a name too long": (["one", "--name", "x" * 65], "is invalid"),
+    "an empty name": (["one", "--name", ""], "--name '' is invalid"),
     "an empty folder name": ([""], "a folder without a name can't be made"),
     "a folder that makes no name": (["日本"], "no name can be made of the folder '日本'"),
-    "a file": (["file"], "file is there already, and is no folder"),
+    "a file": (["file"], "file exists, and is not a folder"),
     "a folder in a file": (["file/one"], "file/one can't be made: Not a directory"),
     "a folder with something in it": (["full"], "full is not empty: it has a, b, c and 1 more"),
-    "a link to nowhere": (["link"], "link is there already, and is no folder"),
+    "a link to nowhere": (["link"], "link exists, and is not a folder"),
     "a name too long for the system": (["x/" + "y" * 300], "can't be made: File name too long"),
     "where nobody may write": ([str(UNWRITABLE / "one")], f"{UNWRITABLE}/one can't be made: No"),
 }
@@ -72,8 +72,8 @@ def test_a_wrong_use_is_told_in_a_sentence_and_makes_nothing(
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_project_takes_no_name_of_our_packages_S21(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     for arguments in ([name], [f"sub/{name}"], ["fine", "--name", name], [name, "--name", "fine"]):
-        assert f"{name!r} is a package of Kedge's own" in refused(capsys, "new", *arguments)
-    assert f"take another name: my-{name}, say" in refused(capsys, "new", name)
+        assert f"{name!r} is one of Kedge's own packages" in refused(capsys, "new", *arguments)
+    assert f"choose another name, for example my-{name}" in refused(capsys, "new", name)
     assert list(here.iterdir()) == []
 
 
@@ -234,6 +234,6 @@ def test_who_makes_the_same_folder_at_the_same_time_is_told_and_loses_nothing(
     (here / "same/alerts.py").write_text("theirs")
     monkeypatch.setattr("topology.cli.commands.new.refuse_what_is_there", lambda *_, **__: None)
     said = refused(capsys, "new", "same")
-    assert "same is there already: it was made in the meantime, or same/alerts.py was" in said
+    assert "same or same/alerts.py was made in the meantime" in said
     assert "(K142" in said
     assert [path.read_text() for path in (here / "same").iterdir()] == ["theirs"]

@@ -89,7 +89,7 @@ def test_a_topology_besides_a_state_directory_is_refused_and_not_ignored(folder:
     for words in (("stop", "endless"), ("dead", "list", "--topology", "endless")):
         result = kedge_here(*words, cwd=folder, env={"KEDGE_STATE_DIR": "."})
         assert result.returncode == 2
-        assert one_sentence(result) == "KEDGE_STATE_DIR names one run, and 'endless' perhaps another"
+        assert one_sentence(result) == "KEDGE_STATE_DIR names one run, and 'endless' may name another"
         assert told(result.stderr).code == "K176"
 
 
@@ -104,7 +104,7 @@ def test_an_option_is_offered_where_it_is_like_the_one_that_was_typed(folder: Pa
 def test_a_file_in_place_of_a_state_directory_is_said_to_be_there(folder: Path) -> None:
     result = kedge_here("dead", "list", "--state-dir", "endless.py", cwd=folder)
     assert result.returncode == 2
-    assert one_sentence(result) == "'endless.py' is no directory"
+    assert one_sentence(result) == "'endless.py' is not a directory"
     assert told(result.stderr).code == "K160"
 
 

@@ -56,13 +56,13 @@ def test_dead_letters_are_not_kept_and_no_command_for_them_is_offered(folder: Pa
 def test_an_option_that_needs_a_state_directory_is_refused_beside_it(folder: Path, option: tuple[str, ...]) -> None:
     result = kedge("run", "counting.py", "--no-state", *option, cwd=folder)
     assert result.returncode == 2
-    assert f"{option[0]} needs a state directory, and --no-state has the run keep none" in one_sentence(result)
+    assert f"{option[0]} needs a state directory, and --no-state makes the run keep none" in one_sentence(result)
 
 
 def test_variables_that_ask_for_both_are_named_as_the_user_has_called_them(folder: Path) -> None:
     variables = {"KEDGE_STATE_DIR": "x", "KEDGE_NO_STATE": "1"}
     said = one_sentence(kedge("run", "counting.py", cwd=folder, env=variables))
-    assert "KEDGE_STATE_DIR needs a state directory, and KEDGE_NO_STATE has the run keep none" in said
+    assert "KEDGE_STATE_DIR needs a state directory, and KEDGE_NO_STATE makes the run keep none" in said
 
 
 def test_check_tells_what_holds_without_a_state_directory(folder: Path) -> None:

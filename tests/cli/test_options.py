@@ -148,7 +148,7 @@ def test_a_variable_that_nothing_is_called_is_warned_of_once(folder: Path, comma
     assert result.returncode == 0
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert warnings == [
-        "warning: KEDGE_WORKRES is in the environment, and no option or setting is called so; "
+        "warning: KEDGE_WORKRES is in the environment, but no option or setting has this name; "
         "did you mean 'KEDGE_WORKERS'?"
     ]
 

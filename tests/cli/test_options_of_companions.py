@@ -68,7 +68,7 @@ def test_a_topology_without_the_companion_refuses_its_option_by_the_name_that_it
     result = kedge("run", "t.py", "--set", "beside=false", "--beside", "here", cwd=tmp_path, env=site)
     assert result.returncode == 2
     assert told(result.stderr).code == "K177"
-    assert one_sentence(result) == "--beside is for topologies that have the companion 'beside', and t has not"
+    assert one_sentence(result) == "--beside is for topologies with the companion 'beside', and t has none"
     result = kedge("run", "t.py", "--set", "beside=false", cwd=tmp_path, env=site | {"KEDGE_BESIDE": "here"})
     assert "KEDGE_BESIDE is for topologies" in one_sentence(result)
 

@@ -63,7 +63,7 @@ def test_a_view_that_raises_is_told_once_and_tried_again(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING):
         asyncio.run(watched())
     (said,) = caplog.records
-    assert said.getMessage() == "the run goes on, but can't be shown"
+    assert said.getMessage() == "the run continues, but can't be shown"
     assert said.exc_info is not None
 
 

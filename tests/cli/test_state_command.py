@@ -106,7 +106,7 @@ def test_with_the_topology_at_hand_the_value_has_its_class(folder: Path) -> None
 def test_a_key_that_was_never_seen_is_told_with_status_1(folder: Path) -> None:
     result = kedge_here("state", "show", "users", "10.9.9.9\x1b[2J", cwd=folder)
     assert (result.returncode, result.stdout) == (1, "")
-    assert "'users' has never seen '10.9.9.9" in result.stderr
+    assert "'users' has no state for the key '10.9.9.9" in result.stderr
     assert "\x1b" not in result.stderr
 
 
@@ -153,7 +153,7 @@ def test_export_of_one_that_is_not_drained_is_refused_and_show_is_not(folder: Pa
     undrained(folder)
     result = kedge_here("state", "export", "-o", "out", cwd=folder)
     assert (result.returncode, result.stdout) == (3, "")
-    assert "the last run of 'visits' was cut short, so its state can't be written out" in one_sentence(result)
+    assert "the last run of 'visits' was interrupted, so its state can't be written out" in one_sentence(result)
     assert "K448" in result.stderr
     assert [path.name for path in folder.iterdir() if path.name.startswith("out")] == []
     assert kedge_here("state", "show", "users", "10.0.0.1", cwd=folder).returncode == 0
@@ -182,7 +182,7 @@ def test_what_is_kept_of_a_bolt_that_is_gone_can_be_written_out_and_put_back(fol
     assert (refused.returncode, "K447" in refused.stderr) == (3, True)
     (folder / "app.py").write_text(APP)
     again = kedge("run", "app.py", cwd=folder)
-    assert "'pages' goes on with the state that an earlier run has left" in again.stderr
+    assert "'pages' resumes with the state that an earlier run has left" in again.stderr
     assert sorted(exported(folder, "pages")) == sorted(pages)
 
 
@@ -242,8 +242,8 @@ def test_what_was_exported_comes_back_exactly_here_and_in_a_new_directory(folder
     before = exported(folder, "-o", "all.jsonl") or exported(folder)
     result = kedge_here("state", "import", "all.jsonl", cwd=folder)
     assert result.stdout.splitlines() == [
-        "the state of 'pages' is replaced: 10 keys",
-        "the state of 'users' is replaced: 5 keys",
+        "replaced the state of 'pages': 10 keys",
+        "replaced the state of 'users': 5 keys",
     ]
     assert exported(folder) == before
     assert kedge_here("state", "import", "all.jsonl", "--state-dir", "new", cwd=folder).returncode == 0
@@ -262,7 +262,7 @@ def test_import_replaces_what_was_there_and_leaves_other_components_alone(folder
     pages = exported(folder, "pages")
     command = [KEDGE, "state", "import", "-"]
     done = subprocess.run(command, cwd=folder, input="\n".join(lines), capture_output=True, text=True, check=True)
-    assert done.stdout == "the state of 'users' is replaced: 1 key\n"
+    assert done.stdout == "replaced the state of 'users': 1 key\n"
     assert [json.loads(line) for line in exported(folder, "users")[1:]] == [changed]
     assert exported(folder, "pages") == pages
 
@@ -280,7 +280,7 @@ def test_import_replaces_what_was_there_and_leaves_other_components_alone(folder
             "no state is kept of a component",
         ),
         (lambda lines: [lines[0].replace('"format": 1', '"format": 9'), *lines[1:]], "K246", "this Kedge reads format"),
-        (lambda lines: [], "K241", "nothing is in it"),
+        (lambda lines: [], "K241", "the file is empty"),
     ],
 )
 def test_one_wrong_line_changes_nothing_and_is_told(folder: Path, spoil: object, code: str, why: str) -> None:

@@ -47,7 +47,7 @@ def test_a_second_run_resumes_and_says_where_and_that_there_was_nothing_new(
     result = kedge("run", "bad.py", *workers, cwd=used)
     assert result.returncode == 0
     assert "\nresuming at 'numbers' 99\n" in result.stderr
-    assert "\nnothing new since\n" in result.stderr
+    assert "\nno new input since the last run\n" in result.stderr
     result = kedge("run", "bad.py", "--set", "count=150", *workers, cwd=used)
     assert "nothing new" not in result.stderr
     assert rows(used) == 150
@@ -65,7 +65,7 @@ def test_a_new_run_id_has_all_stored_again_and_is_kept(used: Path) -> None:
     assert "from now on: everything is read, processed and stored again" in result.stderr
     assert rows(used) == 200
     result = kedge("run", "bad.py", "--fresh", "--workers", "2", cwd=used)
-    assert "as an earlier run was told" in result.stderr
+    assert "as an earlier run chose" in result.stderr
     assert rows(used) == 200
     for _ in range(2):  # the second time the id is the one that is kept
         assert kedge("run", "bad.py", "--run-id", "b", cwd=used).returncode == 0
@@ -94,7 +94,7 @@ def test_a_changed_topology_is_refused_after_one_that_was_killed_until_that_is_a
     assert "bolt 'check' is gone" in one_sentence(refused)
     assert told(refused.stderr).code == "K440"
     result = kedge("run", "bad.py", cwd=used)  # the old one goes on, and ends
-    assert "; the last run was cut short, and what was in flight is read again" in result.stderr
+    assert "; the last run was interrupted, so its messages in flight are re-read" in result.stderr
     killed(used)
     result = kedge("run", "bad.py", "--set", "name=parse", "--accept-duplicates", cwd=used)
     assert result.returncode == 0

@@ -13,10 +13,10 @@ WRONG_CHECKS = [
     (["counting.py", "--workers", "2"], "there is no option --workers"),
     (["counting.py", "--dbug"], "there is no option --dbug; did you mean '--debug'?"),
     (["counting.py", "--debug=yes"], "--debug takes no value"),
-    (["counting.py", "--set"], "--set takes a value, KEY=VALUE, and there is none"),
+    (["counting.py", "--set"], "--set needs a value: KEY=VALUE"),
     (["counting.py", "--set", "=1"], "--set takes key=value, not '=1'"),
     (["counting.py:nothing"], "counting.py has no 'nothing'"),
-    (["counting.py:Odd"], "a Topology, or a function that returns one, is wanted"),
+    (["counting.py:Odd"], "name a Topology, or a function that returns one"),
     (["counting.py", "--config", "max_pending=few"], "--config max_pending=few: 'few' is not a whole number"),
 ]
 WRONG_EXPLAINS = [

@@ -45,7 +45,7 @@ def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
         (["run", "counting.py", "--log-format", "jsn"], "not 'jsn'; did you mean 'json'?"),
         (["run", "counting.py", "--fresh=3"], "--fresh takes no value"),
         (["run", "counting.py", "--workers="], "--workers takes a whole number, not ''"),
-        (["run", "counting.py", "--state-dir"], "--state-dir takes a value, DIR, and there is none"),
+        (["run", "counting.py", "--state-dir"], "--state-dir needs a value: DIR"),
         (["run", "counting.py", "-w", "2"], "there is no option -w"),
         (["run", "counting.py", "x", "y"], "kedge run takes one argument and no more, not 'x y' too"),
         (["run", "counting.py", "--for", "-1"], "--for takes a number of seconds above 0, not -1"),
@@ -58,7 +58,7 @@ def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
         (["run", "counting.py:topolgy"], "counting.py has no 'topolgy'; did you mean 'topology'?"),
         (
             ["run", "counting.py:Odd"],
-            "counting.py:Odd is a class; a Topology, or a function that returns one, is wanted",
+            "counting.py:Odd is a class; name a Topology, or a function that returns one",
         ),
         (["run", "counting.py", "--set", "count"], "--set takes key=value, not 'count'"),
         (["run", "counting.py", "--set", "count=many"], "--set count=many: 'many' is not a whole number"),
@@ -81,7 +81,7 @@ def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: li
     [
         ("x = 1\n", "broken.py has no 'topology'"),
         ("from topology import Topology\n\ndef alerts() -> Topology: ...\n", "did you mean broken.py:alerts?"),
-        ("topology = 3\n", "broken.py:topology is of type int; a Topology, or a function that returns one, is wanted"),
+        ("topology = 3\n", "broken.py:topology is of type int; name a Topology, or a function that returns one"),
         ("def topology(): return 3\n", "broken.py:topology returned a value of type int; it has to return a Topology"),
         ("async def topology(): ...\n", "returned a value of type coroutine"),
         ("def topology(path): ...\n", "broken.py:topology needs a value for 'path'"),
@@ -165,7 +165,7 @@ def test_a_file_that_may_not_be_read_is_named(folder: Path) -> None:
 
 def test_set_on_a_topology_object_says_that_it_has_nowhere_to_go(folder: Path) -> None:
     (folder / "plain.py").write_text("from counting import topology as made\ntopology = made()\n")
-    assert "--set count=… has nowhere to go: plain.py:topology is a Topology" in refused(
+    assert "--set count=… sets no parameter: plain.py:topology is a Topology" in refused(
         folder, "run", "plain.py", "--set", "count=3"
     )
 

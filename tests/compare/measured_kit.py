@@ -156,7 +156,8 @@ class Told:
 
 SCRIPT = """
 import json, sys
-from bridge.compare.measure import Job, Quiet, compare
+from bridge.compare.job import ComparisonJob
+from bridge.compare.measure import Quiet, compare
 
 class Telling(Quiet):
     def phase(self, row, phase, done_s, of_s):
@@ -164,7 +165,7 @@ class Telling(Quiet):
 
 told = json.loads(sys.argv[1])
 told = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-made = compare(Job(**told), Telling())
+made = compare(ComparisonJob(**told), Telling())
 print(json.dumps(made.as_json()), flush=True)
 """
 

@@ -192,7 +192,7 @@ def test_a_bolt_that_is_given_its_own_stream_is_told_as_that_and_what_to_do(fold
     assert result.returncode == 2
     assert one_sentence(result).endswith("own.py:14: the bolt 'again' is given its own stream as an input")
     assert told(result.stderr).code == "K211"
-    assert told(result.stderr).next == "remove one of the inputs, or give what comes back a spout of its own"
+    assert told(result.stderr).next == "remove one of the inputs, or read the returning records with a separate spout"
 
 
 def test_a_stream_that_is_not_there_and_is_no_input_is_told_as_python_does(folder: Path) -> None:

@@ -17,7 +17,10 @@ from bridge.compare.folder import ALIVE, PREFIX, ComparisonFolder, sweep
 from topology.errors import StartError
 
 WITHIN_S = 20.0
-HOLDS = "import sys, time; from bridge.compare.folder import Folder; print(Folder().path, flush=True); time.sleep(600)"
+HOLDS = (
+    "import sys, time; from bridge.compare.folder import ComparisonFolder; "
+    "print(ComparisonFolder().path, flush=True); time.sleep(600)"
+)
 WAITS = (
     "import sys, time; from pathlib import Path; from bridge.compare.folder import end_with; "
     "end_with(Path(sys.argv[1])); print('waits', flush=True); time.sleep(600)"
@@ -134,8 +137,9 @@ def test_in_a_folder_that_is_none_of_a_comparisons_a_process_lives_on(
 
 def test_two_that_begin_and_sweep_at_once_keep_their_own(temporary: Path) -> None:
     code = (
-        "from bridge.compare.folder import Folder, sweep\n"
-        "for _ in range(200):\n    made = Folder(); sweep(); assert made.path.joinpath('alive').exists(); made.close()"
+        "from bridge.compare.folder import ComparisonFolder, sweep\n"
+        "for _ in range(200):\n    made = ComparisonFolder(); sweep()\n"
+        "    assert made.path.joinpath('alive').exists(); made.close()"
     )
     several = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [one.wait(60) for one in several] == [0, 0, 0]

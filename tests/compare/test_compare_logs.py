@@ -257,4 +257,4 @@ def test_modes_of_sparks_are_told_without_java_before_they_are_started(
     pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     for way in ways_of(("spark:default", "spark:continuous"), ""):
-        assert why_not(way).startswith(f"Spark needs Java, and JAVA_HOME is {tmp_path}, where there is none")
+        assert why_not(way).startswith(f"Spark needs Java, but JAVA_HOME is {tmp_path}, which has none")

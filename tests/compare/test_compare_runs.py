@@ -1,6 +1,5 @@
-"""Whole comparisons of real runs: Kedge's own modes here; Spark's once, and with CHAOS=1 the others."""
+"""Whole comparisons of real runs: Kedge's own modes here; Spark's once, and in `make test-all` the others."""
 
-import os
 import re
 import signal
 import tempfile
@@ -21,7 +20,7 @@ from topology.errors import ConfigurationError
 
 ALERTS = Path(__file__).resolve().parents[2] / "examples" / "ssh_alerts.py"
 KEDGE = ("record", "embedded")
-dear = pytest.mark.skipif("CHAOS" not in os.environ, reason="with CHAOS=1: each takes a minute")
+dear = pytest.mark.slow
 
 
 def test_both_modes_of_kedge_give_the_same_results_each_in_time(tmp_path: Path) -> None:
@@ -237,7 +236,9 @@ def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_ack
 @pytest.mark.timeout(400)
 def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
-    monkeypatch.setattr(measure, "ways_of", lambda modes, guarantee: ways_of(modes, guarantee)[:2])  # one start
+    monkeypatch.setattr(
+        measure, "ways_of", lambda modes, guarantee, key="": ways_of(modes, guarantee, key)[:2]
+    )  # one start
     embedded, tuned = compare(job_of(counting(tmp_path), modes=("embedded", "spark:default")), Told()).modes
     for one in (embedded, tuned):
         assert one.problem == ""

@@ -87,8 +87,8 @@ def test_both_ends_are_replaced_and_what_nobody_reads_is_seen(tmp_path: Path) ->
         "digits": "Digits",
         "pairs": "Pairs",
         "unread": "Digits",
-        "both": "Probe",
-        "unread-0": "Probe",
+        "both": "ArrivalProbe",
+        "unread-0": "ArrivalProbe",
     }
 
 

@@ -7,12 +7,13 @@ import pytest
 from comparison_kit import comparison, failed, result
 from measured_kit import Told, counting, job_of
 
-from bridge.compare import offering, table
 from bridge.compare.job import ComparisonJob, ComparisonProgress, ComparisonRow
 from bridge.compare.measure import compare
 from bridge.compare.processes import Interrupts
+from bridge.compare.report import table
 from bridge.compare.results import Comparison, ModeResult
 from bridge.compare.sustained import sustained
+from bridge.compare.workload import prepare
 
 BOUND_MS = 10.0
 
@@ -97,7 +98,7 @@ def test_an_early_end_leaves_what_was_found_until_then() -> None:
 
 def test_where_no_more_messages_can_be_offered_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of real runs."""
-    monkeypatch.setattr(offering, "OFFERED_MAX", 1_100)
+    monkeypatch.setattr(prepare, "OFFERED_MAX", 1_100)
     told = Told()
     job = job_of(counting(tmp_path), modes=("embedded", "record:1"), p99_ms=20_000.0)
     made = sustained(job, told, Interrupts(), compare)

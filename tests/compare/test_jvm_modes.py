@@ -1,6 +1,6 @@
 """Modes of Spark's that take no Python: the Java that is compiled for them, and what they measure, counted exactly.
 
-One real run is in the suite; the others, which take as long, are for CHAOS=1.
+One real run is in the suite; the others, which take as long, are in `make test-all`.
 """
 
 import os
@@ -33,7 +33,7 @@ WARM = 400
 SECONDS = 4
 
 needs_them = pytest.mark.skipif(bool(modes.why_not()), reason=modes.why_not() or "they can run")
-rare = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+rare = pytest.mark.slow
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_without_pyspark_a_mode_says_what_to_install(tmp_path: Path) -> None:
         "from importlib.machinery import PathFinder\n"
         "find = PathFinder.find_spec\n"
         "PathFinder.find_spec = lambda name, *rest: None if name == 'pyspark' else find(name, *rest)\n"
-        "from bridge.compare import jvm; print(jvm.why_not())"
+        "from bridge.compare.jvm import modes; print(modes.why_not())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip().endswith("there is no pyspark where this kedge runs: pip install 'kedge-streams[spark]'")

@@ -21,6 +21,7 @@ from topology.runtime.links.peers import Peers, Wiring
 from topology.runtime.links.protocol import Carrier, Codec, Frame
 from topology.runtime.run.run_dir import socket_path
 from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.context import RunContext
 from topology.runtime.worker.worker import Worker
 from topology.storage.directory.state_dir import MemoryNotes
 
@@ -66,12 +67,14 @@ class End:
             planned,
             worker=number,
             incarnation=incarnation,
-            renew=lambda: incarnation + 1,
-            topology_id=planned.topology,
-            clock=LoopClock(asyncio.get_running_loop()),
+            context=RunContext(
+                topology_id=planned.topology,
+                key=b"k" * 32,
+                renew=lambda: incarnation + 1,
+                clock=LoopClock(asyncio.get_running_loop()),
+                notes=MemoryNotes(),
+            ),
             random=Random(f"{number} {incarnation}"),
-            notes=MemoryNotes(),
-            key=b"k" * 32,
             reporter=Reporter(),
             wiring=Wiring(
                 RUN,

@@ -255,7 +255,7 @@ async def test_a_queue_that_is_full_again_as_it_has_drained_is_told_to_have_drai
         """What a slice does that brings the queue down to its lower bound."""
         while len(executor.queue) > QUEUE_LOW:
             executor.queue.popleft()
-        executor._let_in()
+        executor.waiting_room.let_in()
 
     zero.emit(*range(QUEUE_HIGH + 2))
     await until(lambda: zero.peers.queue(1, ("sink", 1)).full and len(one.arrived) == QUEUE_HIGH + 2)

@@ -17,6 +17,7 @@ from topology.runtime.links.memory import ByReference, MemoryNetwork
 from topology.runtime.links.peers import Wiring
 from topology.runtime.supervisor.deaths import Parting
 from topology.runtime.telemetry.failure_log import Reporter
+from topology.runtime.worker.context import RunContext
 from topology.runtime.worker.worker import Worker
 from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing import run_virtual
@@ -81,12 +82,14 @@ class Three:
             self._plan,
             worker=number,
             incarnation=incarnation,
-            renew=lambda: incarnation + 1,
-            topology_id="parting",
-            clock=LoopClock(asyncio.get_running_loop()),
+            context=RunContext(
+                topology_id="parting",
+                key=b"k" * 32,
+                renew=lambda: incarnation + 1,
+                clock=LoopClock(asyncio.get_running_loop()),
+                notes=MemoryNotes(),
+            ),
             random=Random(f"{number} {incarnation}"),
-            notes=MemoryNotes(),
-            key=b"k" * 32,
             reporter=Reporter(),
             wiring=Wiring(1, self._net, ByReference(), lambda owner, why: None, lambda owner, text: None),
         )
@@ -111,7 +114,7 @@ class Three:
 
     @property
     def acked(self) -> int:
-        return self.home.spout_tasks["numbers", 0].acked
+        return self.home.spout_tasks["numbers", 0].counters.acked
 
     def fail(self, besides: int) -> None:
         """As a fleet tells everybody, and they obey."""

@@ -24,7 +24,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 COMMENT = re.compile(r"<!--\s*(?P<word>[a-z ]+?|\d+ is)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
 WORDS = {"file", "exits", "with", "background", "of the background", "foreign", "needs", "not run"}
-MARKS = {"figures begin", "figures end"}  # what one page takes over from another
+MARKS = {"top end"}  # where the part of the README ends that the index begins with
 NUMBER = r"[\d,.]+(?:e-?\d+)?"
 LOOSE = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?P<unit>µs|ms|s|%)(?!\w))|\d[\d,]*\.\d+|\bpid \d+|nothing waits|…")
 WAITS = rf"(?:nothing waits|no queue is more than {NUMBER} % full)"  # a share as well, and 0 % in words

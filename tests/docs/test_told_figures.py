@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [  # and the section that is held, where it is not the whole page
     ("README.md", "## How fast"),
     ("docs/fraud.md", "## How fast"),
+    ("docs/how-to/spark.md", "## Choose a way"),
     ("docs/how-to/tune.md", ""),
     ("docs/when-to-use-what.md", ""),
     ("docs/explanation/speed.md", ""),
@@ -30,7 +31,15 @@ def told(text: str) -> list[str]:
 
 
 def test_a_figure_without_a_source_is_found_wherever_it_stands() -> None:
-    for text in ("It took 0.17 ms.", "- so: 38,000 payments a second", "| a | 12 ms |\n|---|---|", "a 1.4 × b", "3/s"):
+    for text in (
+        "It took 0.17 ms.",
+        "- so: 38,000 payments a second",
+        "- so: 38,000 payments per second",
+        "| a | 12 ms |\n|---|---|",
+        "a 1.4 × b",
+        "3/s",
+        "9 lines per second",
+    ):
         assert "has no <!-- figures" in told(f"# A\n\n{text}\n")[0], text
     assert told("# A\n\nTwo of 3 examples, `10 ms`, [page](x/12-ms.md).\n\n```\n7 ms\n```\n") == []
 

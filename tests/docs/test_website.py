@@ -35,8 +35,8 @@ def test_the_pages_build_without_a_warning(built: Path) -> None:
     ("page", "words"),
     [
         ("reference/command-line.html", [*(f"kedge {name}" for name in COMMANDS), "--workers"]),
-        ("reference/configuration.html", [*(field.name for field in fields(Config)), "open trees a spout task"]),
-        ("reference/topology.html", ["local_or_shuffle", "Equal values of these fields go to the same task"]),
+        ("reference/configuration.html", [*(field.name for field in fields(Config)), "Open trees per spout task"]),
+        ("reference/topology.html", ["local_or_shuffle", "Send equal values of these fields to the same task"]),
         ("reference/testing.html", ["run_bolt", "ScriptedSpout"]),
     ],
 )

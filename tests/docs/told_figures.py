@@ -27,7 +27,7 @@ COMMENT = re.compile(r"<!-- figures: (.*?) -->", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.,`/#-])\d[\d,]*(?:\.\d+)?(?![\w`])")
 UNIT = re.compile(
     r"(?<![\w.,`/#-])\d[\d,]*(?:\.\d+)?"
-    r"(?:(?: ?(?:ms|µs|s|MB|MiB|GB|GiB|×|%|cores?|seconds?|times|bytes))\b|/s\b| ?×| ?%| \w+ a second)"
+    r"(?:(?: ?(?:ms|µs|s|MB|MiB|GB|GiB|×|%|cores?|seconds?|times|bytes))\b|/s\b| ?×| ?%| \w+ (?:a|per) second)"
 )
 NOT_TEXT = re.compile(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|https?://\S+", re.DOTALL)
 IN_LATENCY = ("p50", "p90", "p99", "p999", "max")

@@ -88,7 +88,7 @@ def test_every_link_of_the_readme_leads_to_a_file() -> None:
 GUARANTEES = {
     "apache_errors.py": "store: exactly once in effect",
     "fraud.py": "store: exactly once in effect",
-    "host_watch.py": "print: no guarantee, as some may be lost and some come twice; the weakest is 'host'",
+    "host_watch.py": "print: no guarantee (records may be lost or repeated); the weakest is 'host'",
     "machine_temperature.py": "store: exactly once in effect",
     "silent_hosts.py": "store: exactly once in effect",
     "ssh_alerts.py": "store: exactly once in effect",

@@ -1,7 +1,6 @@
 """Examples, unchanged, on Spark: the rows that they leave in one process of Kedge's and on two, under the same keys,
 which are made of identities. For the SSH alerts, these are the oracle's."""
 
-import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -18,7 +17,7 @@ from bridge.spark.java import missing as no_java
 
 pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
 pytestmark = [pytest.mark.skipif(bool(no_java()), reason=no_java()), pytest.mark.timeout(300)]
-dear = pytest.mark.skipif(not os.environ.get("CHAOS"), reason="with CHAOS=1")
+dear = pytest.mark.slow
 
 WAYS: dict[str, tuple[str, ...]] = {
     "in one process": (),

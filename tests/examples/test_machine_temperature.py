@@ -212,7 +212,7 @@ def test_the_patience_is_no_lucky_one(patience: int, found: int, false: int) -> 
 def test_the_figures_of_the_docstring_are_those_that_are_tested() -> None:
     said = " ".join((machine_temperature.__doc__ or "").split())
     assert (
-        "pages seven times. Four find the four windows, " + ", ".join(FOUND[:3]) + f" and {FOUND[3]} hours after"
+        "pages seven times. Four pages find the four windows, " + ", ".join(FOUND[:3]) + f" and {FOUND[3]} hours after"
         in said
     )
     assert "which is " + ", ".join(LEFT[:3]) + f" and {LEFT[3]} before they end" in said

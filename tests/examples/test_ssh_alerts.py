@@ -190,5 +190,5 @@ def test_a_paced_source_reads_every_line_at_its_rate(tmp_path: Path, rate: float
 
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_a_configuration_error(rate: float) -> None:
-    with pytest.raises(ConfigurationError, match="rate is a number of messages a second"):
+    with pytest.raises(ConfigurationError, match="rate is a number of messages per second"):
         topology(rate=rate)

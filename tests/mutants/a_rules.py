@@ -8,9 +8,9 @@ ANCHORS: Final = "tests/runtime/tasks/test_anchors.py::"
 STATES: Final = "tests/runtime/tasks/test_tuple_states.py::"
 DEADLINES: Final = "tests/runtime/tasks/test_deadlines.py::"
 HARD_CAP: Final = "tests/runtime/tasks/test_hard_cap.py::"
-LEDGER: Final = "tests/unit/acker/test_ledger.py::"
+LEDGER: Final = "tests/acker/test_ledger.py::"
 RULES_A: Final = "tests/runtime/tasks/test_rules_a.py::"
-ROOTS: Final = "tests/unit/acker/test_roots.py::"
+ROOTS: Final = "tests/acker/test_roots.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -49,8 +49,8 @@ MUTANTS: Final = (
         rule="A3",
         breaks="emitting for a tuple that was acked goes through",
         file="topology/runtime/tasks/collector.py",
-        old='            if one.finished:\n                executor.open_of(one.tup, "emit on")',
-        new="            one.finished = False",
+        old='            if held.finished:\n                executor.open_of(held.tup, "emit on")',
+        new="            held.finished = False",
         test=f"{STATES}test_emitting_from_a_background_task_after_the_ack_raises_A3",
     ),
     Mutant(
@@ -81,7 +81,7 @@ MUTANTS: Final = (
         rule="A5",
         breaks="what is over its time limit counts as done",
         file="topology/runtime/tasks/executor.py",
-        old='self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {self.time_limit_s:g} s")',
+        old='self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {limit_s:g} s")',
         new="self.ack_input(tup, 0)",
         test=f"{STATES}test_a_swallowed_cancellation_at_the_time_limit_is_a_failure_A5_F9",
     ),
@@ -204,8 +204,8 @@ MUTANTS: Final = (
         rule="A9",
         breaks="what waits in a queue is not touched",
         file="topology/runtime/tasks/executor.py",
-        old="for root in seen & self._last_seen:",
-        new="for root in seen - seen:",
+        old="        roots, moved = seen & self._last_seen,",
+        new="        roots, moved = seen - seen,",
         test=f"{DEADLINES}test_tuples_that_wait_in_a_queue_for_five_timeouts_do_not_time_out_A9",
     ),
     Mutant(
@@ -260,7 +260,7 @@ MUTANTS: Final = (
         rule="A9",
         breaks="a replay has only what is left of the hard cap",
         file="acker/ledger.py",
-        old="        tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt's\n",
+        old="        tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt\n",
         new="",
         test=f"{LEDGER}test_a_tree_that_is_begun_again_with_the_same_value_has_all_of_its_time_anew",
     ),
@@ -359,7 +359,7 @@ MUTANTS: Final = (
         rule="A17",
         breaks="tuples without anchors share one identity",
         file="topology/runtime/tasks/executor.py",
-        old="self.random.getrandbits(64) or 1, self.random.getrandbits(64) or 1",
+        old="random.getrandbits(64) or 1, random.getrandbits(64) or 1",
         new="1, 1",
         test=f"{ANCHORS}test_what_is_emitted_without_an_anchor_neither_delays_nor_numbers_anything_A17",
     ),

@@ -8,7 +8,7 @@ ANCHORS: Final = "tests/runtime/tasks/test_anchors.py::"
 STATE: Final = "tests/runtime/state/test_state.py::"
 RULES_B: Final = "tests/runtime/tasks/test_rules_b.py::"
 SHORT_WAY: Final = "tests/runtime/tasks/test_short_way.py::"
-IDENTITY: Final = "tests/unit/acker/test_identity.py::"
+IDENTITY: Final = "tests/acker/test_identity.py::"
 SINKS: Final = "tests/bolts/test_sink_conformance.py::"
 
 MUTANTS: Final = (
@@ -58,7 +58,7 @@ MUTANTS: Final = (
         file="topology/components.py",
         old="deterministic: ClassVar[bool] = True",
         new="deterministic: ClassVar[bool] = False",
-        test="tests/unit/topology/test_plan.py::test_shuffles_before_a_bolt_that_is_not_deterministic_go_by_identity_B2",
+        test="tests/declaring/test_plan.py::test_shuffles_before_a_bolt_that_is_not_deterministic_go_by_identity_B2",
     ),
     Mutant(
         rule="B2",
@@ -200,7 +200,7 @@ MUTANTS: Final = (
         rule="B7",
         breaks="a join's result has the origin of the side that came last",
         file="topology/runtime/tasks/collector.py",
-        old="origin = common_origin(one.tup.origin for one in opens)",
+        old="origin = common_origin(held.tup.origin for held in opens)",
         new="origin = opens[0].tup.origin",
         test=f"{ANCHORS}test_the_identity_of_a_join_result_does_not_depend_on_which_side_came_first_B7",
     ),
@@ -208,8 +208,8 @@ MUTANTS: Final = (
         rule="E1",
         breaks="what is joined of one message has an origin of its own",
         file="topology/runtime/tasks/collector.py",
-        old="origin = common_origin(one.tup.origin for one in opens)",
-        new="origin = mixed(one.tup.origin for one in opens)",
+        old="origin = common_origin(held.tup.origin for held in opens)",
+        new="origin = mixed(held.tup.origin for held in opens)",
         test=f"{ANCHORS}test_what_is_joined_of_one_message_has_the_origin_of_that_message_E1",
     ),
     Mutant(
@@ -266,7 +266,7 @@ MUTANTS: Final = (
         file="topology/records.py",
         old="(origin in (tuple, frozenset) and args)",
         new="(origin in (tuple, frozenset, list) and args)",
-        test="tests/unit/topology/test_records.py::test_a_field_type_that_can_not_travel_is_named_with_what_to_write_instead",
+        test="tests/declaring/test_records.py::test_a_field_type_that_can_not_travel_is_named_with_what_to_write_instead",
     ),
     Mutant(
         rule="B13",
@@ -274,7 +274,7 @@ MUTANTS: Final = (
         file="topology/records.py",
         old="class Record(msgspec.Struct, frozen=True,",
         new="class Record(msgspec.Struct, frozen=False,",
-        test="tests/unit/topology/test_records.py::test_a_records_fields_can_not_be_set",
+        test="tests/declaring/test_records.py::test_a_records_fields_can_not_be_set",
     ),
     Mutant(
         rule="B13",

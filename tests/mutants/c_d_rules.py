@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 RULES_C_D: Final = "tests/runtime/tasks/test_rules_c_d.py::"
 STATE: Final = "tests/runtime/state/test_state.py::"
-IDENTITY: Final = "tests/unit/acker/test_identity.py::"
-GROUPINGS: Final = "tests/unit/topology/test_groupings.py::"
+IDENTITY: Final = "tests/acker/test_identity.py::"
+GROUPINGS: Final = "tests/declaring/test_groupings.py::"
 INPUTS: Final = "tests/unit/checks/test_validate_inputs.py::"
 SINKS: Final = "tests/bolts/test_sink_conformance.py::"
 SOURCES: Final = "tests/spouts/test_source_conformance.py::"
@@ -67,8 +67,8 @@ MUTANTS: Final = (
         rule="C2",
         breaks="a file's generation never goes up",
         file="spouts/file_tail/identity.py",
-        old="generation = max((one.generation + 1 for",
-        new="generation = max((one.generation for",
+        old="(known.generation + 1 for",
+        new="(known.generation for",
         test="tests/spouts/test_file_tail_restarts.py"
         "::test_a_file_with_a_known_banner_and_other_lines_is_a_new_generation",
     ),
@@ -194,7 +194,7 @@ MUTANTS: Final = (
         rule="D3",
         breaks="what was processed is forgotten while its message waits for a replay",
         file="topology/runtime/worker/housekeeping.py",
-        old="*(tree for one in worker.spout_tasks.values() for tree in one.later())",
+        old="*(tree for task in worker.spout_tasks.values() for tree in task.later())",
         new="",
         test=f"{STATE}test_what_belongs_to_a_message_that_waits_for_its_replay_is_remembered_D4",
     ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FLOORS: Final = "tests/unit/acker/test_floors.py::"
+FLOORS: Final = "tests/acker/test_floors.py::"
 LINES: Final = "tests/unit/runtime/test_lines.py::"
 STALE: Final = "tests/runtime/worker/test_subtrees_stale.py::"
 LIVES: Final = "tests/runtime/state/test_earlier_lives.py::"

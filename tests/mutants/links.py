@@ -39,7 +39,7 @@ MUTANTS: Final = (
         rule="A11",
         breaks="a lost frame fails no tree",
         file="topology/runtime/embedded/run.py",
-        old='            one.fail_all(Failure(Reason.PEER_LOST, "links", why))',
+        old='            worker.fail_all(Failure(Reason.PEER_LOST, "links", why))',
         new="            pass",
         test=f"{WORKERS}test_a_lost_last_frame_is_noticed_long_before_the_timeout",
     ),
@@ -87,7 +87,7 @@ MUTANTS: Final = (
         rule="F70",
         breaks="a socket whose path was deleted is not made again",
         file="topology/runtime/links/zeromq.py",
-        old="        if self._path and now - self._path_seen >= PATH_S:",
+        old="        if now - self._seen_at >= PATH_S:",
         new="        if False:",
         test="tests/runtime/links/test_transport_again.py::"
         "test_a_deleted_path_is_made_again_and_links_that_stand_are_not_cut_f70",

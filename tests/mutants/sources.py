@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FLOORS: Final = "tests/unit/acker/test_floors.py::"
+FLOORS: Final = "tests/acker/test_floors.py::"
 APART: Final = "tests/runtime/run/test_incarnations_far_apart.py::"
 IDS: Final = "tests/runtime/tasks/test_ids_of_tasks.py::"
 RESCALED: Final = "tests/runtime/run/test_rescaled_spout.py::"
@@ -82,17 +82,17 @@ MUTANTS: Final = (
     Mutant(
         rule="F61",
         breaks="what a generator has yielded is thrown away when the run drains",
-        file="topology/runtime/tasks/spout_task.py",
-        old="while not self.draining or self.source.ahead:",
-        new="while not self.draining:",
+        file="topology/runtime/tasks/spout_reader.py",
+        old="return not self.draining or bool(self.source.ahead)",
+        new="return not self.draining",
         test=f"{DRAINED}test_what_a_generator_has_yielded_is_emitted_before_a_drain_ends_F61",
     ),
     Mutant(
         rule="F61",
         breaks="what a generator yields while the run drains is thrown away",
-        file="topology/runtime/tasks/spout_task.py",
-        old="while self.draining and await self.source.late():",
-        new="while False:",
+        file="topology/runtime/tasks/spout_reader.py",
+        old="return self.draining and await self.source.late()",
+        new="return False",
         test=f"{DRAINED}test_what_a_generator_yields_while_the_run_drains_is_emitted_too_F61",
     ),
 )

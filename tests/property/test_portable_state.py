@@ -174,7 +174,7 @@ GOOD = row_line(KeptKey(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {})
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ([], "f:1: nothing is in it"),
+        ([], "f:1: the file is empty"),
         (["{"], "f:1: no JSON"),
         (["[]"], "f:1: not an object"),
         ([GOOD], "f:1: a header is expected here"),
@@ -185,7 +185,7 @@ GOOD = row_line(KeptKey(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {})
         ([HEADER, ""], "f:2: no JSON"),
         ([HEADER, GOOD.replace('"value": 1', '"value": NaN')], "f:2: no JSON: NaN is no number"),
         ([HEADER, GOOD.replace('"value": 1', '"value": {"bytes": "!"}')], "f:2: '!' is no base64"),
-        ([HEADER, GOOD.replace('"value": 1', '"value": {"byte": "MQ=="}')], "f:2: 'byte' is nothing that"),
+        ([HEADER, GOOD.replace('"value": 1', '"value": {"byte": "MQ=="}')], "f:2: 'byte' is not a known mark"),
         ([HEADER, GOOD.replace('"value": 1', '"value": {"a": 1, "b": 2}')], "f:2: .* is not an object with one name"),
         ([HEADER, GOOD.replace('"value": 1', '"value": null')], "f:2: neither a value nor a timer"),
         ([HEADER, GOOD.replace('"value": 1', f'"value": {2**64}')], "f:2: .*can't be encoded"),

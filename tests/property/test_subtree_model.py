@@ -26,7 +26,7 @@ FAILURE = Failure(Reason.RAISED, "bolt")
 
 class MessageTree(Tree):
     number: int
-    spout_task: Any
+    owner: Any
 
 
 class At:
@@ -76,13 +76,13 @@ class Home:
 
     def completed(self, trees: list[Any]) -> None:
         for tree in trees:
-            tree.spout_task.completed([tree])
+            tree.owner.completed([tree])
 
     def fail(self, root: int, failure: Failure) -> None:
         if worker_of(root) != self.worker:
             self.post.append((worker_of(root), root, None))
         elif (tree := self.ledger.fail(root)) is not None:
-            tree.spout_task.failed_tree(tree, failure)
+            tree.owner.failed_tree(tree, failure)
 
     def queued(self, root: int) -> None:
         raise AssertionError("time stands still")

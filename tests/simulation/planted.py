@@ -56,7 +56,7 @@ PLANTED: Final = (
         "topology/runtime/worker/worker.py",
         "        trees = self.ledger.fail_all()\n        messages = [",
         "        trees, since = self.ledger.fail_all(), self.clock.monotonic() - 0.01\n"
-        "        for tree in [one for one in trees if one.begun > since]:\n"
+        "        for tree in [one for one in trees if one.started_at > since]:\n"
         "            trees.remove(tree)\n"
         "            self.ledger.begin(tree)\n"
         "        messages = [",
@@ -94,7 +94,7 @@ PLANTED: Final = (
         "outputs leave when they are about to be kept, and not once they are",
         "topology/runtime/commits/group_commit.py",
         "            part.gather(changes)\n",
-        "            part.gather(changes)\n        for part in self._at_once:\n            part.kept()\n",
+        "            part.gather(changes)\n        for part in self._urgent:\n            part.kept()\n",
     ),
     _bug(
         "D2",
@@ -145,8 +145,8 @@ PLANTED: Final = (
         "D10",
         "what could not be kept is taken for kept",
         "topology/runtime/commits/group_commit.py",
-        "                self._full(str(error))\n            except",
-        "                self._full(str(error))\n                kept = True\n            except",
+        "                self._store_room.full(str(error))\n            except",
+        "                self._store_room.full(str(error))\n                kept = True\n            except",
     ),
     _bug(
         "D17",
@@ -158,15 +158,15 @@ PLANTED: Final = (
     _bug(
         "D17",
         "what a timer has put out is announced as done before it is gone from the journal",
-        "topology/runtime/state/timers.py",
+        "topology/runtime/state/timer_retries.py",
         "        return (message for messages in self.trees.values() for message in messages)",
         "        return ()",
     ),
     _bug(
         "B10",
         "what a timer has put out has another identity whenever it is sent, and is counted twice",
-        "topology/runtime/state/timers.py",
-        'Tuple(Due(b"", "", 0), *pair, root, (), self._source)',
+        "topology/runtime/state/timer_outputs.py",
+        'Tuple(Due(b"", "", 0), *pair, root, (), self.source)',
         'Tuple(Due(b"", "", 0), pair[0], root, root, (), self._source)',
     ),
     _bug(
@@ -237,8 +237,9 @@ PLANTED: Final = (
         "A16",
         "the inputs of a sub-tree do not wait for it",
         "topology/runtime/worker/subtrees.py",
-        "            self._fresh[message_of(root)] = [message_of(one) for one in inputs]\n        return edge",
-        "            self._fresh[message_of(root)] = [message_of(one) for one in inputs]\n"
+        "            self._fresh[message_of(root)] = [message_of(input_root) for input_root in inputs]\n"
+        "        return edge",
+        "            self._fresh[message_of(root)] = [message_of(input_root) for input_root in inputs]\n"
         "        tree.inputs = ()\n        return 0",
     ),
     _bug(
@@ -267,7 +268,7 @@ PLANTED: Final = (
         "D7",
         "what is remembered of inputs is not where their keys are",
         "topology/runtime/state/garbage.py",
-        "if (at := task_of_slot(one.slot, count)) in tasks:",
+        "if (at := task_of_slot(entry.slot, count)) in tasks:",
         "if (at := min(tasks)) in tasks:",
     ),
     _bug(
@@ -295,13 +296,13 @@ PLANTED: Final = (
         "E1",
         "what bolts with state remember of a dead message is forgotten before its letter is replayed",
         "topology/runtime/dead_letters/bury.py",
-        "        return set().union(*self._numbers.values(), *(one",
-        "        return set().union(*(one",
+        "            *self._numbers.values(), *(burial.numbers",
+        "            *(burial.numbers",
         _bug(  # what is of one message alone is kept by its origin, too
             "E1",
             "it is not announced by its origin either",
             "topology/runtime/worker/announce.py",
-            "            dead=home.dead_letters.burying.dead,\n",
+            "            dead=home.dead_letters.letter_store.dead,\n",
             "            dead=frozenset(),\n",
         ),
     ),

@@ -88,13 +88,13 @@ def test_each_count_comes_once_where_it_is_kept_on_the_loop_and_processes_die_D1
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here: list[float] = []
-    commit_here = GroupCommit._commit_here
+    commit_here = GroupCommit._write_inline
 
     def noted(group_commit: GroupCommit) -> None:
         here.append(group_commit.time())
         commit_here(group_commit)
 
-    monkeypatch.setattr(GroupCommit, "_commit_here", noted)
+    monkeypatch.setattr(GroupCommit, "_write_inline", noted)
     faults = (Hazard.KILL_ALL, Hazard.CRASH, Hazard.DISK_FULL, Hazard.REPEATED_FRAMES)
     report = simulate(partial(counted, "process"), seed=seed, faults=faults)
     assert report.faults

@@ -231,7 +231,7 @@ class LookingRun(CutRun):
 def _told_of(worker: Any) -> tuple[int, int]:
     """The newest message that is under way, and of how many dead letters it has told."""
     under_way: list[Any] = [one.message.id for one in worker.ledger.trees() if isinstance(one, Pending)]
-    return max(under_way, default=-1), sum(one.dead for one in worker.spout_tasks.values())
+    return max(under_way, default=-1), sum(one.counters.dead for one in worker.spout_tasks.values())
 
 
 @dataclass

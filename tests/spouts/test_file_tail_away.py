@@ -65,7 +65,7 @@ async def test_a_file_of_proc_that_takes_the_path_is_warned_of_once_and_the_log_
     append(path, LAST)
     await reading.until_text(LAST)
     warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert ["taken the place" in one for one in warned] == [True]
+    assert ["the file that replaced" in one for one in warned] == [True]
     assert len(reading.texts) == LINES + 4
     reading.close()
 
@@ -99,5 +99,5 @@ async def test_lines_wait_for_a_note_that_can_t_be_kept_and_come_once_f71(
     assert notes.refused == 2
     assert reading.spout.away == ""
     assert len(reading.texts) == LINES + 1
-    assert len([one for one in caplog.messages if "is not read on until a note" in one]) == 1
+    assert len([one for one in caplog.messages if "waits until a note of its position" in one]) == 1
     reading.close()

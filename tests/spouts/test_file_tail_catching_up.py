@@ -139,7 +139,23 @@ async def test_a_compressed_file_that_is_damaged_is_warned_of_and_the_rest_is_re
     await second.to_the_end()
     assert second.texts == lines_of("new", LONG)
     assert "can't be unpacked" in caplog.text
-    assert "what came after that, if anything, is lost" in caplog.text
+    assert "any lines after that byte are lost" in caplog.text
+    second.close()
+
+
+async def test_a_compressed_file_that_would_fill_the_disk_is_warned_of_and_the_rest_is_read_S4(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "auth.log"
+    write(path, "old", LONG)
+    before, notes = await killed(path, MemoryNotes(), 3)
+    fewer = path.stat().st_size - 1
+    monkeypatch.setattr("spouts.file_tail.rotations.UNPACKED_BYTES_MAX", fewer)
+    compressed(path, LONG)
+    second = resumed(path, notes, before)
+    await second.to_the_end()
+    assert second.texts == lines_of("new", LONG)
+    assert f"it has more than {fewer:,} bytes" in caplog.text
     second.close()
 
 
@@ -155,7 +171,7 @@ async def test_what_is_left_of_a_file_that_is_gone_is_said_to_be_lost_once(
         second = resumed(path, notes, before)
         assert (await second.to_the_end())[0].record.text == lines_of("new", LONG)[0]
         second.close()
-    assert caplog.text.count("is lost") == 1
+    assert caplog.text.count("are lost") == 1
 
 
 async def test_files_beside_it_that_were_never_its_own_are_not_read(tmp_path: Path) -> None:

@@ -308,6 +308,7 @@ async def test_when_the_path_comes_to_name_no_regular_file_it_warns_once_and_goe
     path.rmdir() if path.is_dir() else path.unlink()
     append(path, LAST)
     await reading.until_text(LAST)
-    assert ["taken the place" in one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [True]
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert ["the file that replaced" in message for message in warned] == [True]
     assert len(reading.texts) == len(set(reading.texts)) == LINES + 4
     reading.close()

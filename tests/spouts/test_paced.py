@@ -72,7 +72,7 @@ def times_of(spout: Paced[Line], *, tasks: int = 1, **how: Any) -> list[float]:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_a_configuration_error(rate: float) -> None:
-    with pytest.raises(ConfigurationError, match="rate is a number of messages a second above 0, not "):
+    with pytest.raises(ConfigurationError, match="rate is a number of messages per second above 0, not "):
         Paced(Items(LINES), rate)
 
 

@@ -127,10 +127,12 @@ def dotted_uses(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
-    """Name, line and length in lines of each function."""
+    """Name, line and length in lines of each function, without its docstring."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+            first = node.body[0]
+            told = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1 - told
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

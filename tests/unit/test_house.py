@@ -122,8 +122,7 @@ MAY_ASK = {
         "secrets.token_hex",
     ): "the name of a file in a shared folder must not be guessable (S26)",
     ("topology/cli/run_client.py", "time.monotonic"): "commands have no loop to ask how long a server takes",
-    ("topology/runtime/embedded/run.py", "secrets.randbits"): "the seed of a run that was given none",
-    ("topology/runtime/supervisor/supervisor.py", "secrets.randbits"): "the seed of a run that was given none",
+    ("topology/runtime/run/lifecycle.py", "secrets.randbits"): "the seed of a run that was given none",
 }
 
 LINES_MAX = 500

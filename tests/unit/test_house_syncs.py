@@ -1,5 +1,7 @@
-"""A rule of the house, as a test: who may ask the system to put something on the disk. As in `test_house`,
-exceptions have their reasons, and one that nothing needs any more is a mistake too."""
+"""Rules of the house, as tests: which files may ask the system to sync, to lock, and to rename one file over another.
+
+As in `test_house`, exceptions have their reasons, and an exception that nothing needs any more is a mistake too.
+"""
 
 import ast
 import re
@@ -12,6 +14,19 @@ MAY_SYNC = {
     ("topology/filesystem/sync.py", "os.fsync"): "the one place that syncs",
     ("benchmarks/counts.py", "os.fsync"): "what the system's own call takes is a figure there",
     ("benchmarks/counts.py", "os.fdatasync"): "what the system's own call takes is a figure there",
+}
+RENAMES_AND_LOCKS = {
+    *("os.replace", "os.rename", "os.renames", "shutil.move"),
+    *("fcntl.flock", "fcntl.lockf", "fcntl.F_SETLK", "fcntl.F_SETLKW"),
+}
+MAY_RENAME_OR_LOCK = {
+    ("topology/filesystem/safe_files.py", "os.replace"): "the one place that renames a file over another",
+    ("topology/filesystem/files.py", "os.rename"): "the operation that a simulated disk stands in for",
+    ("topology/filesystem/locks.py", "fcntl.flock"): "the one place that locks",
+    (
+        "topology/runtime/companions/guard.py",
+        "os.replace",
+    ): "it runs with -I -S, and imports nothing of ours",
 }
 OPENS = {"sqlite3.connect", "apsw.Connection"}
 MAY_NOT_SYNC = {
@@ -75,3 +90,48 @@ def syncs(file: SourceFile) -> list[tuple[str, int]]:
 )
 def test_syncing_is_found_under_any_name(text: str, name: str) -> None:
     assert [found for found, _ in syncs(SourceFile("topology/snippet.py", text))] == [name]
+
+
+def test_one_place_renames_files_and_one_locks_them() -> None:
+    """Each writer that has its own forgets a sync, or that the file may have been removed before it was locked."""
+    folders = "topology", "bolts", "bridge", "spouts"
+    found = [(file.path, *use) for file in files(*folders) for use in renames_and_locks(file)]
+    report(
+        [
+            *(f"{path}:{line} uses {name}" for path, name, line in found if (path, name) not in MAY_RENAME_OR_LOCK),
+            *unneeded(MAY_RENAME_OR_LOCK, {(path, name) for path, name, _ in found}),
+        ],
+        "call rename_over or write_anew of topology/filesystem/safe_files.py, or topology/filesystem/locks.py:",
+    )
+
+
+def renames_and_locks(file: SourceFile) -> list[tuple[str, int]]:
+    """Where a file renames another one or locks it; a Path is renamed by a call with one argument, unlike a text."""
+    named = [(full.removesuffix("()"), line) for full, line in dotted_uses(file.tree)]
+    paths = [
+        (f"Path.{node.func.attr}", node.lineno)
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("rename", "replace") and len(node.args) == 1 and not node.keywords
+        if not (isinstance(node.func.value, ast.Name) and node.func.value.id in ("os", "self"))
+    ]
+    return [(name, line) for name, line in named if name in RENAMES_AND_LOCKS] + paths
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("import os\nos.replace('a', 'b')", "os.replace"),
+        ("from os import rename as put\nput('a', 'b')", "os.rename"),
+        ("import fcntl\nfcntl.flock(3, 2)", "fcntl.flock"),
+        ("made.rename(path)", "Path.rename"),
+        ("made.replace(path)", "Path.replace"),
+    ],
+)
+def test_renaming_and_locking_are_found_under_any_name(text: str, name: str) -> None:
+    assert [found for found, _ in renames_and_locks(SourceFile("topology/snippet.py", text))] == [name]
+
+
+def test_a_text_or_a_record_that_is_replaced_is_no_renamed_file() -> None:
+    text = "text.replace('a', 'b')\nreplace(record, name='b')\nnow.replace(tzinfo=UTC)"
+    assert renames_and_locks(SourceFile("topology/snippet.py", text)) == []

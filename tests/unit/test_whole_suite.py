@@ -23,3 +23,22 @@ def test_make_test_runs_each_file_of_tests_in_one_of_its_parts() -> None:
     assert len(files) > 100
     parts = {str(file.relative_to(ROOT)): sum(one == file or one in file.parents for one in named) for file in files}
     assert {path: count for path, count in parts.items() if count != 1} == {}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_test_all_runs_each_file_that_has_slow_tests() -> None:
+    told = subprocess.run(
+        ["make", "--no-print-directory", "-n", "test-all"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    named = set(PATHS.findall(told.stdout))
+    slow = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "pytest.mark.slow" in path.read_text("utf-8") and path != Path(__file__)
+    }
+    users = {
+        "tests/chaos/test_disks.py",
+        "tests/chaos/test_disks_lost.py",
+        "tests/chaos/test_disks_state.py",
+    }  # by MORE
+    assert slow | users == named

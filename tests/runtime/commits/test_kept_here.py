@@ -114,7 +114,7 @@ class Keeps(Bolt):
 def test_much_is_written_in_the_thread_whether_in_bytes_or_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "HERE_MAX", 16)  # fewer than come in one turn
+    monkeypatch.setattr(group_commit, "INLINE_MAX_INPUTS", 16)  # fewer than come in one turn
 
     def taken_s(*given: Blob) -> float:
         topology, captured, bolt = Topology("much", PROCESS), Captured[Number](), Keeps()
@@ -128,30 +128,30 @@ def test_much_is_written_in_the_thread_whether_in_bytes_or_inputs(
         return captured.times[0] - bolt.begun[0]
 
     assert taken_s(Blob(10)) == 0
-    assert taken_s(Blob(group_commit.HERE_BYTES_MAX + 1)) >= THREAD_S
-    assert taken_s(*[Blob(1, b"%d" % n) for n in range(group_commit.HERE_MAX + 1)]) >= THREAD_S
+    assert taken_s(Blob(group_commit.INLINE_MAX_BYTES + 1)) >= THREAD_S
+    assert taken_s(*[Blob(1, b"%d" % n) for n in range(group_commit.INLINE_MAX_INPUTS + 1)]) >= THREAD_S
 
 
 def test_a_disk_that_makes_writes_wait_holds_the_loop_up_once_a_second_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here: list[float] = []
-    commit_here = GroupCommit._commit_here
+    commit_here = GroupCommit._write_inline
 
     def counted(group_commit: GroupCommit) -> None:
         here.append(group_commit.time())
         commit_here(group_commit)
 
-    monkeypatch.setattr(GroupCommit, "_commit_here", counted)
+    monkeypatch.setattr(GroupCommit, "_write_inline", counted)
     script: list[Number | Pause] = [Pause(1)]
     for n in range(100):
         script += [Number(n % KEYS), Pause(0.05)]
     topology, captured = line(ScriptedSpout(script), Counting(), by="n", config=PROCESS)
-    watch = Watch(before=through(before=unsynced(lambda changes: spend(2 * group_commit.HERE_S))))
+    watch = Watch(before=through(before=unsynced(lambda changes: spend(2 * group_commit.INLINE_SLOW_S))))
     assert run_topology(topology, seed=None, state_dir=tmp_path, watch=watch).exit_status == 0
     assert len(captured.records) == 100
     assert len(here) > 3
-    assert min(after - before for before, after in pairwise(here)) >= group_commit.NOT_HERE_S
+    assert min(after - before for before, after in pairwise(here)) >= group_commit.INLINE_RETRY_S
     assert kept_in(tmp_path) == counts(100)
 
 
@@ -207,7 +207,7 @@ def test_a_disk_that_is_full_when_the_loop_writes_fails_and_doubles_nothing_D10(
 
 
 def test_a_store_that_breaks_when_the_loop_writes_ends_the_worker_without_an_ack_D10_F18(tmp_path: Path) -> None:
-    errors = [StoreBroken("what is on the disk is not known any more")]
+    errors = [StoreBroken("what is on the disk is unknown")]
 
     def broken(changes: Changes) -> None:
         if errors and changes.states:  # once: nothing is tried again, though it would go well

@@ -11,7 +11,7 @@ from runtime_kit import Number, line
 
 from topology import Config
 from topology.filesystem.files import DiskFiles
-from topology.runtime.commits.group_commit import COMMIT_S, HERE_MAX, GroupCommit
+from topology.runtime.commits.group_commit import COMMIT_S, INLINE_MAX_INPUTS, GroupCommit
 from topology.runtime.state.garbage import GONE_BYTES, GONE_EACH, Leaving
 from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
@@ -62,7 +62,7 @@ class Kept:
 
     def on_sync(self, commits: int) -> None:
         if self.failing:
-            raise StoreBroken("what is on the disk is not known any more")
+            raise StoreBroken("what is on the disk is unknown")
         self.synced.append(commits)
 
 
@@ -104,7 +104,7 @@ def test_others_are_committed_while_it_is_synced_and_wait_for_nothing_D1(path: P
         await asyncio.sleep(TAKES_S / 2)
         for number in range(2, 10):
             kept.group_commit.hurry()
-            kept.group_commit.at_once()
+            kept.group_commit.commit_inline()
             assert kept.state.told[-1] == ("kept", number)
         assert not kept.mark.told
         assert await whole
@@ -114,12 +114,12 @@ def test_others_are_committed_while_it_is_synced_and_wait_for_nothing_D1(path: P
 
 def test_what_is_asked_for_while_it_is_written_does_not_wait_for_the_sync_D1(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
-        kept.state.waiting_to_be_kept = HERE_MAX + 1  # so it is written in a thread
+        kept.state.waiting_to_be_kept = INLINE_MAX_INPUTS + 1  # so it is written in a thread
         running = asyncio.ensure_future(kept.group_commit.run())
         await asyncio.sleep(COMMIT_S + TAKES_S / 2)
         kept.state.waiting_to_be_kept = 1
         kept.group_commit.hurry()
-        kept.group_commit.at_once()
+        kept.group_commit.commit_inline()
         assert not kept.state.told
         await asyncio.sleep(2 * TAKES_S)
         assert kept.state.told == [("kept", 1), ("kept", 2)]
@@ -135,7 +135,7 @@ def test_what_was_committed_on_the_loop_is_synced_by_the_next_commit_of_all_thou
         assert await kept.group_commit.commit()
         before = kept.store.commits
         kept.group_commit.hurry()
-        kept.group_commit.at_once()
+        kept.group_commit.commit_inline()
         assert kept.store.commits == before
         kept.mark.idle = kept.state.idle = True
         assert await kept.group_commit.commit()
@@ -169,7 +169,7 @@ def test_a_sync_that_fails_ends_it_and_nobody_was_told_F18(path: Path) -> None:
 
 
 @pytest.mark.parametrize("after_s", [TAKES_S / 2, 1.5 * TAKES_S])
-@pytest.mark.parametrize("waiting", [1, HERE_MAX + 1], ids=["written on the loop", "written in a thread"])
+@pytest.mark.parametrize("waiting", [1, INLINE_MAX_INPUTS + 1], ids=["written on the loop", "written in a thread"])
 def test_what_was_under_way_when_it_was_cancelled_is_synced_before_anybody_is_told_D4(
     path: Path, after_s: float, waiting: int
 ) -> None:
@@ -217,7 +217,7 @@ def test_a_commit_in_which_much_goes_is_not_the_loops(path: Path) -> None:
     async def scenario(kept: Kept) -> None:
         kept.state.forgotten_bytes = 1 << 20
         kept.group_commit.hurry()
-        kept.group_commit.at_once()
+        kept.group_commit.commit_inline()
         assert kept.state.told == [("not kept", 1)]
         running = asyncio.ensure_future(kept.group_commit.run())
         await asyncio.sleep(TAKES_S / 2)

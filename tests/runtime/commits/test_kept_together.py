@@ -27,7 +27,7 @@ class Inputs:
         if not self.waiting_to_be_kept:
             self._keeper.hurry()
         self.waiting_to_be_kept += count
-        self._keeper.at_once()
+        self._keeper.commit_inline()
 
     def gather(self, changes: Changes) -> None:
         self._gathered = self.waiting_to_be_kept

@@ -134,11 +134,11 @@ def test_one_that_never_says_that_it_is_ready_is_told_of(tmp_path: Path, workers
     beside = Beside(tmp_path, "silent", workers=workers, starting_s=0.3)
 
     async def main() -> None:
-        await through(beside, lambda: beside.until_told("it has not said within 0.3 s that it is ready"))
+        await through(beside, lambda: beside.until_told("it did not report within 0.3 s that it is ready"))
 
     asyncio.run(main())
-    assert sum("has not said" in line for line in beside.told) == 1
-    assert str(beside.log) in next(line for line in beside.told if "has not said" in line)
+    assert sum("did not report" in line for line in beside.told) == 1
+    assert str(beside.log) in next(line for line in beside.told if "did not report" in line)
 
 
 def test_one_that_is_done_is_left_alone(tmp_path: Path) -> None:

@@ -145,8 +145,8 @@ def test_at_max_dead_further_ones_wait_and_the_sources_pause_until_some_are_drop
     async def during(run: EmbeddedRun) -> None:
         await dead_of(run, 3)
         worker = await built(run)
-        await until(lambda: bool(worker.spout_tasks["numbers", 0].held_by))
-        said.append(worker.spout_tasks["numbers", 0].held_by)
+        await until(lambda: bool(worker.spout_tasks["numbers", 0].pauses.reason))
+        said.append(worker.spout_tasks["numbers", 0].pauses.reason)
         snapshot = run.snapshot()
         assert snapshot is not None
         assert snapshot.total("dead") == 3

@@ -250,8 +250,8 @@ def waiting_for_a_gate(page: Paged) -> tuple[Topology, Callable[[EmbeddedRun], G
     topology.bolt("page", page, stream.dead.shuffle())
 
     def gated(run: EmbeddedRun) -> Gate:
-        gate, way = Gate(), run.workers[0].dead_ways["numbers"]
-        run.workers[0].dead_ways["numbers"] = replace(way, below=[*way.below, gate])  # type: ignore[list-item]
+        gate, way = Gate(), run.workers[0].dead_letters.routes["numbers"]
+        run.workers[0].dead_letters.routes["numbers"] = replace(way, below=[*way.below, gate])  # type: ignore[list-item]
         return gate
 
     return topology, gated
@@ -345,8 +345,8 @@ def test_without_a_store_letters_that_nobody_has_processed_are_bounded_and_the_s
         nonlocal released
         await dead_of(run, 3)
         worker = await built(run)
-        await until(lambda: bool(worker.spout_tasks["numbers", 0].held_by))
-        assert "that nobody has processed yet are at their bound (3)" in worker.spout_tasks["numbers", 0].held_by
+        await until(lambda: bool(worker.spout_tasks["numbers", 0].pauses.reason))
+        assert "that no bolt has processed yet are at their bound (3)" in worker.spout_tasks["numbers", 0].pauses.reason
         snapshot = run.snapshot()
         assert snapshot is not None
         assert snapshot.total("emitted") < 40

@@ -257,7 +257,7 @@ def test_a_function_within_another_is_no_way_to_make_it_anew() -> None:
         return make()
 
     for function in (within, lambda: make(), Topology, Drop().process):
-        with pytest.raises(ConfigurationError, match="no function at the top level of a module"):
+        with pytest.raises(ConfigurationError, match="not a function at the top level of a module"):
             recipe(make(), function)  # type: ignore[arg-type]
 
 

@@ -86,7 +86,7 @@ class Beside:
 
     def begun(self) -> "asyncio.Future[Report]":
         """The run, to its end. In a running loop."""
-        settings: dict[str, Any] = {"state_dir": self.directory / "state", "told": self.told.append}
+        settings: dict[str, Any] = {"state_dir": self.directory / "state", "report": self.told.append}
         topology = made(**self._given)
         if self._workers == 1:
             self.run = EmbeddedRun(topology, **settings)

@@ -115,6 +115,6 @@ def supervised(directory: Path, *, state: bool = True, **settings: Any) -> Super
         loader=LOADER,
         arguments=given,
         state_dir=directory / "state" if state else None,
-        told=lambda line: None,
+        report=lambda line: None,
         output=Output(lambda worker, stream, line: None),
     )

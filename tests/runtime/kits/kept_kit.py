@@ -18,6 +18,7 @@ from topology.filesystem.files import DiskFiles, Files
 from topology.keys import value_of
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run import startup
+from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.state.value import StateCodec
 from topology.runtime.worker.worker import Worker
@@ -135,7 +136,7 @@ def run_on(
         run = EmbeddedRun(
             topology,
             state_dir=STATE_DIR,
-            begins=lambda text: None,
+            takeover=Takeover(report=lambda text: None),
             random=Random(seed),
             utc=loop.utc,
             worker_kind=partial(WatchedWorker, watch=watch or Watch(), seed=seed),

@@ -189,7 +189,7 @@ class Running:
             arguments=given,
             state_dir=directory / "state" if state else None,
             random=Random(20),
-            told=self.told.append,
+            report=self.told.append,
             output=Output(lambda *line: self.lines.append(line)),
         )
 

@@ -24,7 +24,7 @@ class Keeping:
 
 
 def made() -> tuple[CloseMarks, Keeping, SimpleNamespace]:
-    group_commit, reader = Keeping(), SimpleNamespace(emitted=0, holds=[], wake=lambda: None)
+    group_commit, reader = Keeping(), SimpleNamespace(counters=SimpleNamespace(emitted=0), wake=lambda: None)
     notes = TrialNotes(group_commit)  # type: ignore[arg-type]
     return CloseMarks([reader], group_commit, notes, window=1_000), group_commit, reader  # type: ignore[arg-type, list-item]
 
@@ -47,9 +47,9 @@ def test_a_spout_is_held_where_it_is_too_far_ahead_of_what_is_kept_until_that_is
     async def main() -> None:
         marks, _, reader = made()
         marks.begin(Loaded(deaths=1))
-        reader.emitted = AHEAD_MAX - 1
+        reader.counters.emitted = AHEAD_MAX - 1
         assert marks.holds(reader) == ""
-        reader.emitted += 1
+        reader.counters.emitted += 1
         assert "its worker has died a moment ago" in marks.holds(reader)
         marks.gather(Changes())
         marks.not_kept()
@@ -57,7 +57,7 @@ def test_a_spout_is_held_where_it_is_too_far_ahead_of_what_is_kept_until_that_is
         marks.gather(Changes())
         marks.kept()
         assert marks.holds(reader) == ""
-        reader.emitted += AHEAD_MAX
+        reader.counters.emitted += AHEAD_MAX
         await asyncio.sleep(HURRY_S + HURRIED_S)
         assert marks.holds(reader) == ""
 

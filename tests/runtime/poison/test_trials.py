@@ -197,7 +197,7 @@ def test_the_detour_is_told_once_and_that_it_is_over(caplog: pytest.LogCaptureFi
     topology, _ = away(Deadly(POISON))
     run_topology(topology, workers=2, may_crash=True)
     assert caplog.text.count("K540") == 1
-    assert caplog.text.count("the others go on") == 1
+    assert caplog.text.count("the others resume") == 1
 
 
 def test_a_suspect_that_a_bolt_holds_until_others_come_does_not_hold_up_the_trials() -> None:

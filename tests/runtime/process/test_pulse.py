@@ -348,6 +348,6 @@ def test_a_text_is_cut_and_made_such_that_it_can_be_sent(supervisor: Supervisor)
 def test_a_word_that_can_not_be_sent_is_told_and_stops_nothing(supervisor: Supervisor) -> None:
     supervisor.pulse.start()
     supervisor.pulse.say(Ready("\ud800", "plan"))
-    assert supervisor.heard(Log).text.startswith("a Ready can't be said")
+    assert supervisor.heard(Log).text.startswith("a Ready can't be sent")
     supervisor.pulse.say(NeedIncarnation())
     supervisor.heard(NeedIncarnation)

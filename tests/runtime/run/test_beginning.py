@@ -62,7 +62,7 @@ def test_where_a_run_resumes_is_an_id_as_it_is_and_not_a_quantity(tmp_path: Path
 )
 def test_what_is_done_above_is_said_where_a_run_was_cut_short(tmp_path: Path, kept: Mark, text: str) -> None:
     left(tmp_path, kept, drained=False)
-    assert told(tmp_path) == [f"{text} the last run was cut short, and what was in flight is read again"]
+    assert told(tmp_path) == [f"{text} the last run was interrupted, so its messages in flight are re-read"]
 
 
 def test_of_tasks_that_share_a_partition_the_furthest_back_is_told(tmp_path: Path) -> None:

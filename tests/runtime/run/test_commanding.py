@@ -272,7 +272,7 @@ async def test_there_are_only_so_many_clients_at_once(tmp_path: Path) -> None:
             client.writer.write(packed(DeadAsk(1, "list")))
         await eventually(lambda: len(commands._clients) == CLIENTS_MAX)
         refused = await connect()
-        assert await refused.hear() == Trouble("16 commands ask this run already")
+        assert await refused.hear() == Trouble("16 commands are connected to this run already")
         assert await refused.hung_up() == b""
         run.wait.set()
         for client in clients:

@@ -12,6 +12,7 @@ from runtime_kit import Number, Same
 from topology import Bolt, ConfigurationError, Message, Positions, Spout, State, Task, Topology
 from topology.errors import StartError
 from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.run.startup import Terms
 from topology.storage.directory.state_dir import StateDir
@@ -95,7 +96,7 @@ def run_on(terms: Terms, path: Path, spout: Any, tasks: int, **settings: Any) ->
     topology, seen = made(spout, tasks, **settings)
 
     async def begun() -> Report:
-        return await EmbeddedRun(topology, state_dir=path, terms=terms, companions=False).finish()
+        return await EmbeddedRun(topology, state_dir=path, takeover=Takeover(terms), companions=False).finish()
 
     return run_virtual(begun()), seen
 
@@ -110,8 +111,8 @@ def test_where_state_would_count_twice_another_number_of_tasks_is_refused_D18(
     refused = refusal(tmp_path, SPOUTS[kind](), after)
     tasks = f"{after} task{'s' * (after != 1)}"
     assert str(refused) == (
-        f"spout 'numbers' has {tasks} now, and had {before}: what it reads again would count twice in the state of "
-        "'counts'"
+        f"spout 'numbers' has {tasks} now, and had {before}: records that it reads again would count twice in the "
+        "state of 'counts'"
     )
     assert refused.next == (
         f"give it tasks={before} again; or give up all positions and all state and read every source from its start, "
@@ -153,7 +154,7 @@ def test_where_each_task_has_ids_of_its_own_another_number_is_refused_without_st
         "spout 'numbers' has 3 tasks now, and had 2; each task has message ids of its own, so all would be read and "
         "stored again"
     )
-    assert "give it tasks=2 again; where its tasks share one set of ids, write shared_ids = True" in refused.next
+    assert "give it tasks=2 again; if its tasks share one set of ids, write shared_ids = True" in refused.next
 
 
 def test_where_that_is_accepted_everything_is_read_again_and_nothing_passed_over_B14(tmp_path: Path) -> None:

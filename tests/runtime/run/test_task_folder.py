@@ -21,6 +21,7 @@ from topology.codes.startup import COMPONENT_DIR_NOT_CREATED, COMPONENT_FILES_NO
 from topology.runtime.clock import LoopClock
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run.component_files import PREFIX, ComponentFolder
+from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.run.startup import NEW, Terms
 from topology.storage.directory.state_dir import MemoryNotes, StateDir
@@ -82,7 +83,7 @@ def test_all_tasks_have_one_folder_in_the_state_directory_and_the_next_run_has_i
 def test_fresh_and_another_run_id_empty_it(tmp_path: Path, terms: Terms) -> None:
     seen: list[tuple[Path, list[str]]] = []
     run(Keeps(seen), state_dir=tmp_path / "state")
-    run(Keeps(seen), state_dir=tmp_path / "state", terms=terms)
+    run(Keeps(seen), state_dir=tmp_path / "state", takeover=Takeover(terms))
     assert [names for _, names in seen] == [[], []]
 
 
@@ -104,7 +105,7 @@ def test_what_can_not_be_emptied_keeps_the_run_from_beginning(tmp_path: Path, mo
 
     monkeypatch.setattr("shutil.rmtree", refused)
     with pytest.raises(StartError, match="kept of files that components keep can't be emptied") as caught:
-        run(Keeps([]), state_dir=tmp_path / "state", fresh=True)
+        run(Keeps([]), state_dir=tmp_path / "state", takeover=Takeover(Terms(fresh=True)))
     assert caught.value.code is COMPONENT_FILES_NOT_REMOVED
 
 
@@ -130,8 +131,8 @@ def test_without_a_state_directory_workers_share_one_that_goes_with_the_run(tmp_
 
 KILLED = """
 import os, signal
-from topology.runtime.run.component_files import Folder
-folder = Folder()()
+from topology.runtime.run.component_files import ComponentFolder
+folder = ComponentFolder()()
 (folder / "spark").mkdir()
 (folder / "spark" / "segment").write_text("left")
 print(folder.parent, flush=True)

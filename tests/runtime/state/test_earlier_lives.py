@@ -148,7 +148,7 @@ def test_a_source_waits_at_its_line_while_no_commit_is_kept_and_goes_on_with_the
         while not spout_task.ended:
             await asyncio.sleep(0.01)
             beyond.append(spout.next - given - ahead)
-            why.add(spout_task.held_by)
+            why.add(spout_task.pauses.reason)
 
     report = run_kept(topology, Trying(store_at(tmp_path), after=written), during=during)
     assert report.snapshot.total("acked") == 3_000

@@ -263,7 +263,7 @@ def test_dead_letters_are_replayed_by_hand_runs_later_without_counting_twice_and
         run.drain()
 
     async def replay(run: EmbeddedRun) -> None:
-        await until(lambda: bool(run.workers) and run.workers[0].spout_tasks["numbers", 0].emitted >= 0)
+        await until(lambda: bool(run.workers) and run.workers[0].spout_tasks["numbers", 0].counters.emitted >= 0)
         await asyncio.sleep(3)
         mended.mended = True
         assert len((await asked(run, "replay")).names) == 3

@@ -1,7 +1,7 @@
 """Timers: a part of the state, and each fires once, whatever dies or fails meanwhile. Rules B10, D9, D17."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,47 +9,12 @@ from typing import Any
 import pytest
 from kept_kit import kept_in, timers_in
 from runtime_kit import Number, Pair, numbers
+from timers_kit import AtEnd, Closes, Fired, Key, Slow, Timed, timing
 
-from topology import Bolt, Config, Record, State, Task, Topology
+from topology import Bolt, State, Task, Topology
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Wait, Watch, run_bolt, run_topology
 from topology.testing.virtual_time.loop import START
-
-Key = tuple[Any, ...]
-
-
-class Fired(Record):
-    key: int
-    name: str
-    at: float  # seconds since START
-    count: int
-
-
-class Timed(Bolt):
-    """Each input sets a timer of its key so many seconds after now, and is counted; `on_timer` tells of itself."""
-
-    def open(self, task: Task) -> None:
-        self.clock = task.clock
-
-    def process(self, pair: Pair, state: State[int]) -> Iterator[Number]:
-        state.set(state.get(0) + 1)
-        state.timer(self.clock.utc() + timedelta(seconds=pair.right))
-        yield Number(pair.left)
-
-    def on_timer(self, key: Key, name: str, state: State[int]) -> Iterator[Fired]:
-        yield Fired(key[0], name, (self.clock.utc() - START).total_seconds(), state.get(0))
-
-
-def timing(bolt: Any, script: Sequence[Any], *sinks: Any, tasks: int = 1) -> tuple[Topology, Captured[Fired]]:
-    """pairs → bolt, by the left one → what timers have put out is captured."""
-    topology, captured = Topology("timing", Config(max_replays=100)), Captured[Fired]()
-    stream = topology.spout("pairs", ScriptedSpout(script, emits=(Pair,)))
-    made: Any = topology.bolt("bolt", bolt, stream.fields("left"), tasks=tasks)
-    fired: Any = made[Fired]
-    for number, sink in enumerate(sinks):
-        fired = topology.bolt(f"sink{number}", sink, fired.shuffle())
-    topology.bolt("captured", captured, fired.shuffle())
-    return topology, captured
 
 
 def times(captured: Captured[Fired]) -> list[tuple[int, float]]:
@@ -151,21 +116,6 @@ def test_the_wall_clock_may_step_forth_and_back(tmp_path: Path) -> None:
     found = [round(one, 1) for one in captured.times]
     assert 10 <= found[0] <= 11.1
     assert 120 <= found[1] <= found[2] <= 121.1
-
-
-class Closes(Timed):
-    """As one that closes a window: each input sets the timer for the window's end, also one that comes late."""
-
-    def process(self, pair: Pair, state: State[int]) -> Iterator[Number]:
-        state.set(state.get(0) + 1)
-        state.timer(START + timedelta(seconds=pair.right))
-        yield Number(pair.left)
-
-
-class Slow(Bolt):
-    async def process(self, fired: Fired) -> list[Fired]:
-        await asyncio.sleep(5)
-        return [fired]
 
 
 def test_one_that_is_set_again_for_a_time_at_which_it_has_fired_fires_again_and_is_another_one(tmp_path: Path) -> None:
@@ -316,10 +266,6 @@ def test_an_output_that_nobody_reads_is_no_problem(tmp_path: Path) -> None:
 
 
 # -- ends
-
-
-class AtEnd(Timed):
-    fires_at_end = True
 
 
 @pytest.mark.parametrize("count", [3, 1500])

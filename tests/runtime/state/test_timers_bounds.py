@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from letters_kit import until
 from runtime_kit import Number, Pair
-from test_timers import AtEnd, Closes, Fired, Key, Slow, Timed, timing
+from timers_kit import AtEnd, Closes, Fired, Key, Slow, Timed, timing
 
 from topology import State
 from topology.runtime.embedded.run import EmbeddedRun
@@ -131,7 +131,7 @@ def test_a_drain_does_not_wait_out_the_back_off_of_what_a_timer_has_put_out(tmp_
     async def drain(run: EmbeddedRun) -> None:
         await asyncio.sleep(1000)
         timers: Any = run.workers[0].executors["bolt", 0]
-        await until(lambda: bool(timers.timers._waiting))
+        await until(lambda: bool(timers.timers.outputs._waiting))
         away.clear()
         begun.append(asyncio.get_running_loop().time())
         run.drain()

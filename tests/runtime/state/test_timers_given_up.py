@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kept_kit import stored
 from runtime_kit import Pair
-from test_timers import Fired, Timed
+from timers_kit import Fired, Timed
 
 from topology import Bolt, Config, Reject, Topology
 from topology.storage.encoding.journal import unpacked

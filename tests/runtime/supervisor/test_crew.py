@@ -20,9 +20,9 @@ def looked(*bolts: str, oldest_s: float = 0.0, root: int = 0, of: int = 0, later
     question."""
     facts = [f"BoltFacts({name!r}, 0, 1)" for name in bolts]
     return {
-        "Look": "from topology.runtime.telemetry.stall import BoltFacts, Facts\n"
+        "Look": "from topology.runtime.telemetry.stall import BoltFacts, RunFacts\n"
         f"have, oldest = {list(bolts)} if order.root == {of} else [], {later or root} if order.root else {root}\n"
-        f"say(Looked(order.number, Facts(0.0, [], [{', '.join(facts)}], {oldest_s}, have, oldest)))"
+        f"say(Looked(order.number, RunFacts(0.0, [], [{', '.join(facts)}], {oldest_s}, have, oldest)))"
     }
 
 

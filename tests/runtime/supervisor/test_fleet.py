@@ -182,7 +182,7 @@ async def test_who_has_sent_what_never_came_is_replaced_and_who_says_so_is_not_a
     loses = {"Start": "say(Lost(1 << 12 | 2, 'a frame from worker 1 never came'))"}  # worker 1's first owner
     async with staged(monkeypatch, 2, {0: [loses]}) as (stage, fleet):
         await stage.until(lambda: stage.lives.count(1) == 2 and fleet.complete)
-        assert "was killed, as a link of it is lost: a frame from worker 1 never came" in stage.told[0]
+        assert "was killed, as one of its links broke: a frame from worker 1 never came" in stage.told[0]
         assert stage.lives == [0, 1, 1]
 
 
@@ -217,7 +217,7 @@ async def test_a_replacement_with_another_plan_ends_the_run_f53(monkeypatch: pyt
         os.kill(fleet.handles[1].pid, signal.SIGKILL)
         await asyncio.wait_for(fleet.over.wait(), PATIENCE_S)
         assert isinstance(fleet.failed, WorkerError)
-        assert "worker 1 has made another topology than this process: its file has changed" in str(fleet.failed)
+        assert "worker 1 has built another topology than this process: its file has changed" in str(fleet.failed)
 
 
 async def test_a_replacement_whose_peer_is_busy_is_started_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

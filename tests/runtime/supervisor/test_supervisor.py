@@ -58,7 +58,7 @@ async def test_what_keeps_a_component_from_opening_is_raised_as_it_would_be_in_o
 
 async def test_a_loader_that_makes_another_topology_each_time_is_refused_f37(tmp_path: Path) -> None:
     async with running(tmp_path, evil="change") as (_, ending):
-        with pytest.raises(StartError, match="has made another topology than this process: its file has changed"):
+        with pytest.raises(StartError, match="has built another topology than this process: its file has changed"):
             await ending
 
 
@@ -194,7 +194,7 @@ async def test_a_part_of_the_supervisor_that_dies_in_a_drain_ends_it_loudly(
         if part == "look":
             monkeypatch.setattr(Fleet, "look", dying_look)
         else:
-            monkeypatch.setattr("topology.runtime.supervisor.supervisor.drain", dying_drain)
+            monkeypatch.setattr("topology.runtime.run.lifecycle.drain", dying_drain)
         kill(one, 1, signal.SIGSTOP)  # so that the drain can't be over before
         one.run.drain()
         report = await asyncio.wait_for(ending, 10.0)

@@ -61,7 +61,7 @@ async def test_a_death_with_state_says_that_it_goes_on(tmp_path: Path) -> None:
         await one.until(lambda: one.acked() > 1_000, "a run under way")
         kill(one, 1)
         await ending
-    assert "; its state is kept, and goes on (K530)" in one.told[0]
+    assert "; its saved state is intact (K530)" in one.told[0]
 
 
 async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(
     assert (report.ended, one.run.restarts) == ("ended", 1)
     stored = one.stored()
     assert len(stored) == len(set(stored)) <= 8_000
-    assert one.told[0].endswith("; what it had under way is lost, at-most-once (K530)")
+    assert one.told[0].endswith("; its messages in flight are lost (at-most-once) (K530)")
 
 
 async def test_a_worker_that_is_stopped_is_killed_within_four_seconds_and_replaced_f2(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_a_worker_that_dies_just_before_the_run_is_drained_leaves_it_unkno
         await one.until(lambda: one.run.restarts == 1, "the death")
         one.run.drain()
         report = await ending
-    assert "did not read on before the run ended" in str(report.error)
+    assert "no replacement read on before the run ended" in str(report.error)
     assert (report.drained, report.exit_status) == (False, 1)
     with contextlib.closing(StateDir(tmp_path / "state", None)) as state:
         assert not state.clean

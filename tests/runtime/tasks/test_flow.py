@@ -96,7 +96,7 @@ def test_queues_are_bounded_by_the_pause_of_their_spouts(guarantee: Any) -> None
     topology, captured = line(Fast(6_000), Same(), Slow(0.0001), config=config)
 
     def look(run: Any) -> int:
-        paused.append(any(one.paused_by is not None for one in run.workers[0].spout_tasks.values()))
+        paused.append(any(one.pauses.queue is not None for one in run.workers[0].spout_tasks.values()))
         return longest(run)
 
     report = run_topology(topology, during=lambda run: sample(run, seen, look))

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from runtime_kit import Number, Pair, Poisoned, balanced, line, numbers
-from test_timers import AtEnd, Fired
+from timers_kit import AtEnd, Fired
 
 from topology import Bolt, Config, DeadLetter, Reject, Task, Topology
 from topology.runtime.failures import Failure, Reason

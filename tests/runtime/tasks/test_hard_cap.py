@@ -40,7 +40,7 @@ def test_a_forgotten_tuple_fails_by_the_hard_cap_though_its_spout_is_paused_all_
         await asyncio.sleep(2)
         for _ in range(100):
             await asyncio.sleep(0.5)
-            paused.append(watch.workers[0].spout_tasks["numbers", 0].paused_by is not None)
+            paused.append(watch.workers[0].spout_tasks["numbers", 0].pauses.queue is not None)
             held.append(len(watch.executor("bolt1").held()))
         failed.extend(one.reason for one in watch.failures)
         run.abort()
@@ -117,7 +117,7 @@ def test_deadlines_stop_while_the_spout_is_paused_and_the_hard_cap_does_not_A9()
     async def look(run: EmbeddedRun) -> None:
         for _ in range(2):
             await asyncio.sleep(12.5)
-            assert watch.workers[0].spout_tasks["numbers", 0].paused_by is not None
+            assert watch.workers[0].spout_tasks["numbers", 0].pauses.queue is not None
             seen.append([one.reason for one in watch.failures])
         run.abort()
 
@@ -132,7 +132,7 @@ def test_deadlines_stop_while_the_spout_is_paused_and_the_hard_cap_does_not_A9()
 def test_a_spout_that_is_paused_does_not_stop_the_deadlines_of_another_A9() -> None:
     async def look(run: EmbeddedRun) -> None:
         await asyncio.sleep(5)
-        assert watch.workers[0].spout_tasks["paused", 0].paused_by is not None
+        assert watch.workers[0].spout_tasks["paused", 0].pauses.queue is not None
         seen.extend(str(one) for one in watch.failures)
         run.abort()
 

@@ -48,7 +48,7 @@ def test_what_is_told_of_an_exception_or_a_value_never_raises() -> None:
         def __repr__(self) -> str:
             raise RuntimeError
 
-    assert described(Untellable()) == "Untellable: its text can't be told"
+    assert described(Untellable()) == "Untellable: its text can't be shown"
     assert shown(Odd(), 100) == "a Odd that can't be shown"
 
 

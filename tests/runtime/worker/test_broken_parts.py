@@ -15,7 +15,8 @@ from topology import Bolt, Collector, Config, ConfigurationError, Message, Spout
 from topology.runtime import asyncio_tools
 from topology.runtime.failures import Reason
 from topology.runtime.run.report import Report
-from topology.runtime.worker.worker import Worker, worker
+from topology.runtime.worker import worker
+from topology.runtime.worker.worker import Worker
 from topology.testing import (
     Pause,
     ScriptedSpout,

@@ -13,7 +13,8 @@ import pytest
 from random_topologies import Drawn, Item, draw
 
 from topology.groupings import key_bytes
-from topology.runtime.links.protocol import Frame, Kind, peer
+from topology.runtime.links import peer
+from topology.runtime.links.protocol import Frame, Kind
 from topology.runtime.state import keyed_executor
 from topology.runtime.tasks import executor
 from topology.testing import Watch, run_topology

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from runtime_kit import Number, Totals, built, numbers
 
+from acker.roots import worker_of_owner
 from topology import Bolt, Collector, Topology, Tuple
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.links.protocol import Frame
@@ -200,7 +201,7 @@ def delayed(when: Callable[[], bool], by_s: float) -> Callable[[Frame], Sequence
         now = asyncio.get_running_loop().time()
         if not until and when():
             until.append(now + by_s)
-        held_up = until and (frame.sender >> 12, frame.receiver >> 12) == (0, 2)
+        held_up = until and (worker_of_owner(frame.sender), worker_of_owner(frame.receiver)) == (0, 2)
         return (max(0.0, until[0] - now) if held_up else 0.0,)
 
     return faults

@@ -119,7 +119,8 @@ def test_a_file_that_is_behind_is_refused_and_taken_only_where_that_is_accepted_
             opened.check_files()
         (lost,) = opened.check_files(accept_loss=True)
         assert (
-            lost == "--accept-loss: worker-0.db is an older copy, of commit 5, so what came after that is lost (K439)"
+            lost == "--accept-loss: worker-0.db is an older copy, of commit 5, so everything after that commit is lost "
+            "(K439)"
         )
         assert opened.check_files() == []
 
@@ -283,7 +284,7 @@ def test_no_link_in_it_is_followed_S5(used: Path, tmp_path: Path, planted: str) 
 
 def test_one_that_anybody_may_write_to_is_refused_S5(used: Path) -> None:
     used.chmod(0o777)
-    with pytest.raises(StartError, match="anybody may write to the state directory"), state(used):
+    with pytest.raises(StartError, match="any user may write to the state directory"), state(used):
         pass
 
 

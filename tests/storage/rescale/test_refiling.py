@@ -152,7 +152,7 @@ def test_another_number_of_tasks_goes_on_where_all_were_and_reads_the_rest_again
     for worker in range(3):
         assert [(one.task, one.position, one.done) for one in after.marks[worker]] == [(worker, 10, ())]
         assert after.begun[worker] == [begun(worker, 3)]
-    assert "'lines' has 3 tasks now, and had 2; how far those had come together is known of 1 of 3 partitions" in (
+    assert "'lines' has 3 tasks now, and had 2; the former tasks' joint position is known for 1 of 3 partitions" in (
         caplog.text
     )
     filed(used, ONE)

@@ -147,14 +147,14 @@ def test_after_an_error_of_the_disk_nothing_is_tried_again_and_the_next_process_
     with store(path, disk) as one:
         one.commit(Changes(marks=[mark(1)]))
         disk.fail(fault)  # type: ignore[arg-type]
-        with pytest.raises(StoreBroken, match=r"worker-0\.db has on the disk is not known any more: .*K537"):
+        with pytest.raises(StoreBroken, match=r"worker-0\.db on the disk is unknown: .*K537"):
             one.commit(Changes(marks=[mark(2)]))
         disk.faults = None
         before = disk.count
         for _ in range(2):
-            with pytest.raises(StoreBroken, match="not known any more"):
+            with pytest.raises(StoreBroken, match="on the disk is unknown"):
                 one.commit(Changes(marks=[mark(3)]))
-        with pytest.raises(StoreBroken, match="not known any more"):
+        with pytest.raises(StoreBroken, match="on the disk is unknown"):
             one.ended_in_order()
         one.close()
         assert disk.count == before, "neither a commit nor closing wrote anything"

@@ -204,7 +204,7 @@ def test_a_sync_that_fails_is_not_tried_again_and_nothing_is_committed_after_it_
         before = one.commits
         disk.fail(sync_fails, until=1)
         for attempt in (one.sync, one.sync, lambda: one.commit(together({}, 2, lasting=False))):
-            with pytest.raises(StoreBroken, match="is not known any more"):
+            with pytest.raises(StoreBroken, match="on the disk is unknown"):
                 attempt()
         assert one.commits == before
 

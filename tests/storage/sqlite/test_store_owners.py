@@ -142,7 +142,7 @@ def test_a_commit_into_a_file_that_somebody_else_has_written_to_is_not_made_and_
             database.run("UPDATE own SET body = ?, sum = ?", before)
             database.run("DELETE FROM marks")
         for _ in range(2):
-            with pytest.raises(StoreBroken, match=r"somebody else has written to .*worker-0\.db \(K446\)"):
+            with pytest.raises(StoreBroken, match=r"another process has written to .*worker-0\.db \(K446\)"):
                 one.commit(Changes(states=[change({**held}, row("k", 2))]))
         with pytest.raises(StoreBroken):
             one.ended_in_order()

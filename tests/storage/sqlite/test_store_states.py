@@ -91,7 +91,7 @@ def test_after_an_error_of_fsync_nothing_more_is_written_and_the_next_process_ha
         with pytest.raises(StoreBroken):
             one.commit(together(held, 2))
         disk.faults = None
-        with pytest.raises(StoreBroken, match="not known any more"):
+        with pytest.raises(StoreBroken, match="on the disk is unknown"):
             one.commit(together({}, 3))
     with store(path) as one:
         assert reached(one) in (1, 2)

@@ -163,7 +163,7 @@ def test_a_topology_without_spouts_is_a_mistake_of_the_topology() -> None:
 def test_a_spout_that_nobody_reads_is_a_mistake() -> None:
     declaring = Declaring()
     declaring.spout("idle", Lines())
-    assert declaring.one().startswith("'idle': nobody reads this spout")
+    assert declaring.one().startswith("'idle': no bolt reads this spout")
 
 
 def test_a_config_that_is_none_is_a_mistake() -> None:
@@ -223,7 +223,7 @@ def test_every_and_tick_come_together() -> None:
     declaring.bolt("b", Sink(), declaring.lines.shuffle(), every="10s")
     declaring.bolt("c", Ticking(), declaring.lines.shuffle(), every="10s")
     assert declaring.said() == [
-        """'a': Ticking defines `tick`, and nothing says how often it is called; give every="10s\"""",
+        """'a': Ticking defines `tick`, but `every` is missing; pass every="10s\"""",
         "'b': every='10s' calls tick(self, now), which Sink does not define",
     ]
 
@@ -261,8 +261,8 @@ def test_two_record_classes_of_one_name_in_one_component_are_refused() -> None:
     declaring = Declaring()
     declaring.bolt("x", Both(), declaring.lines.shuffle())
     assert declaring.one() == (
-        "'x': it emits two classes called Failure, of declaring_kit and of else.where; streams are told apart by this "
-        "name, so rename one"
+        "'x': it emits two classes called Failure, of declaring_kit and of else.where; streams are distinguished by "
+        "this name, so rename one"
     )
 
 

@@ -69,7 +69,7 @@ def test_a_start_that_may_take_no_number_of_seconds_is_told(seconds: Any) -> Non
 @pytest.mark.parametrize("given", [Helper, None, "helper", Sink()])
 def test_what_is_no_companion_is_told(given: Any) -> None:
     (text,) = said(given)
-    assert text.endswith("is no companion; give an object of a class that is a Companion")
+    assert text.endswith("is no companion; pass an instance of a Companion subclass")
 
 
 def test_what_a_companion_is_given_is_not_shown() -> None:

@@ -39,7 +39,7 @@ def test_what_is_no_input_is_said_with_the_grouping_to_choose() -> None:
         "'x': a stream is not an input yet; choose a grouping: lines.shuffle()",
         "'x': a grouping is called; write lines.shuffle()",
         "'x': a name is not an input; use the handle of 'lines' with a grouping: lines.shuffle()",
-        "'x': its inputs are given one by one, not as a list",
+        "'x': pass the inputs one by one, not as a list",
         "'x': NoneType is not an input; give a stream with a grouping: lines.shuffle()",
         "'x': int is not an input; give a stream with a grouping: lines.shuffle()",
     ]
@@ -152,7 +152,8 @@ def test_a_made_up_input_may_name_nobody_or_make_a_cycle_and_either_is_told() ->
     declaring.bolt("b", Pass(), made_up("a"))
     declaring.bolt("self", Pass(), made_up("self"))
     declaring.bolt("c", Sink(), made_up("liens"), made_up("b"))
-    round = "so tuples would go round for ever; remove one of the inputs, or give what comes back a spout of its own"
+    advice = "remove one of the inputs, or read the returning records with a separate spout"
+    round = f"so tuples would go round for ever; {advice}"
     assert sorted(declaring.said()) == [
         "'c': liens.shuffle(): there is no component of this name; did you mean 'lines'?",
         f"'self' reads what it emits itself, {round}",
@@ -251,7 +252,7 @@ def test_state_behind_a_grouping_that_is_no_key_is_refused_D8(grouping: str) -> 
     declaring = Declaring()
     held = declaring.bolt("held", Holding(), declaring.lines.shuffle())
     declaring.bolt("x", CountAny(), getattr(held, grouping)(*arguments.get(grouping, [])))
-    assert "CountAny keeps state, and a replay would meet a task that does not have it" in declaring.one()
+    assert "CountAny keeps state, but a replay may reach a task without that state" in declaring.one()
 
 
 def test_state_behind_fields_or_global_is_right_D8() -> None:
@@ -304,7 +305,7 @@ def test_the_inputs_of_a_state_agree_in_number_and_types_of_key_fields_D8(
     second = also.fields(*other) if other else also.global_()
     declaring.bolt("x", CountAny(), keyed.fields(*one), second)
     assert agree == (declaring.said() == [])
-    assert agree or "they have to agree" in declaring.one()
+    assert agree or "must agree" in declaring.one()
     assert len(one) == len(other) or "the state's key has" in declaring.one()
 
 
@@ -339,7 +340,7 @@ def test_a_bolt_that_is_not_deterministic_reads_by_what_a_replay_meets_again_B2(
         declaring.bolt(f"right{number}", Guess(), right)
     for number, wrong in enumerate((held.all(), held.direct(), held.partial_key("why"), held.custom(Own()))):
         declaring.bolt(f"wrong{number}", Guess(), wrong)
-    said = "Guess is not deterministic, so a replay has to meet the task that did the work before; read by "
+    said = "Guess is not deterministic, so a replay must reach the same task as before; use "
     assert [one.partition(said)[::2] for one in declaring.said()] == [
         (f"'wrong{number}': held.{grouping}: ", "shuffle(), fields(…) or global_()")
         for number, grouping in enumerate(("all()", "direct()", "partial_key('why')", "custom(Own)"))

@@ -46,9 +46,7 @@ def test_another_recovery_is_told_with_the_three_that_there_are(recovery: Any, h
 @pytest.mark.parametrize("recovery", ["replay", "none"])
 def test_a_bolt_without_state_has_nothing_to_recover(recovery: str) -> None:
     declaring = declared(Sink(), recovery=recovery)
-    assert declaring.one() == (
-        f"'x': Sink.recovery is {recovery!r}, and it keeps no state that could be lost; leave recovery out"
-    )
+    assert declaring.one() == (f"'x': Sink.recovery is {recovery!r}, but it keeps no state; leave recovery out")
     assert declared(Sink(), recovery="checkpoint").said() == []
 
 
@@ -72,7 +70,7 @@ def test_holds_max_is_a_whole_number_of_at_least_1(value: Any) -> None:
 def test_a_bolt_that_may_hold_all_that_may_be_pending_would_wait_for_ever_A19() -> None:
     few = Config(max_pending=50)
     declaring = declared(Count(), few, recovery="replay", holds_max=50)
-    assert "may hold 50 inputs, holds_max, and its spouts have 50 under way at most, max_pending" in declaring.one()
+    assert "may hold 50 inputs (holds_max), and its spouts have at most 50 in flight (max_pending)" in declaring.one()
     assert coded(declaring) == ["K233"]
     assert declared(Count(), few, recovery="replay", holds_max=49).said() == []
     assert declared(Count(), few, recovery="checkpoint", holds_max=50).said() == []
@@ -260,8 +258,8 @@ def test_the_former_name_is_not_that_of_another_component_and_no_two_share_one()
     assert "'x': renamed_from='more': a component of this name is declared, in line" in named("x", "more").one()
     said = named("x", "old", more_former="old").said()
     assert [one.partition(", in line")[0] for one in said] == [
-        "'x': renamed_from='old': 'more' has been that, too",
-        "'more': renamed_from='old': 'x' has been that, too",
+        "'x': renamed_from='old': 'more' has the same former name",
+        "'more': renamed_from='old': 'x' has the same former name",
     ]
     # nor may two have changed their names with each other: what is kept under either would be the other's
     assert len(named("x", "more", more_former="x").said()) == 2

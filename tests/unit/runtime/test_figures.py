@@ -164,14 +164,14 @@ def loss(told: list[str], asked: tuple[int, ...] = (7, 8), *, after: tuple[str, 
 
 def test_a_death_is_told_once_all_survivors_have_said_what_has_failed() -> None:
     told: list[str] = []
-    one = loss(told, after=("counts in its memory begin anew",))
+    one = loss(told, after=("counts in its memory start from zero",))
     one.failing(7, 1_800)
     assert told == []
     one.failing(8, 93)
     one.tell_death()
     assert told == [
         "worker 1 (pid 4711) was killed by SIGKILL; 1,893 messages in flight have failed and are replayed; "
-        "counts in its memory begin anew (K530)"
+        "counts in its memory start from zero (K530)"
     ]
 
 
@@ -221,7 +221,7 @@ def test_a_return_is_told_though_some_of_what_had_failed_takes_long() -> None:
     one.recovered(7, 10.047, 4)
     one.back(4712, 10.41)
     one.tell_return()
-    assert told[1].endswith("the first replayed message was done 47 ms after the death, others are not yet")
+    assert told[1].endswith("the first replayed message was done 47 ms after the death, others are not done yet")
 
 
 def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_not() -> None:
@@ -234,12 +234,12 @@ def test_a_return_without_replays_is_told_at_once_and_one_that_never_comes_is_no
 
 
 def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
-    memory, source = "counts in its memory begin anew", "'numbers' is read again from the start of the run"
+    memory, source = "counts in its memory start from zero", "'numbers' is read again from the start of the run"
     assert consequences(planned(), 0, draining=False) == [memory, f"{source}, and counted again by other workers"]
     assert consequences(planned(), 1, draining=False) == [memory]
     assert consequences(planned(), 0, draining=True) == [memory, "'numbers' is not read again, as the run ends"]
     assert consequences(planned("at-most-once"), 1, draining=False) == [
-        "what it had under way is lost, at-most-once",
+        "its messages in flight are lost (at-most-once)",
         memory,
     ]
 
@@ -247,8 +247,8 @@ def test_what_a_death_means_depends_on_what_ran_there_and_when() -> None:
 @pytest.mark.parametrize(
     ("recovery", "means"),
     [
-        ("checkpoint", ["its state is kept, and goes on"]),
-        ("none", ["counts in its memory begin anew"]),
+        ("checkpoint", ["its saved state is intact"]),
+        ("none", ["counts in its memory start from zero"]),
         ("replay", []),
     ],
 )

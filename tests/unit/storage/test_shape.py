@@ -274,7 +274,7 @@ def test_state_of_a_bolt_that_is_there_again_is_not_read_as_another_type(without
         agreed(kept, True, shaped(declared(alert=counting(int))))
     assert str(caught.value.code) == "K447"
     (told,) = agreed(kept, True, shaped(declared()))
-    assert "'alerts' goes on with the state that an earlier run has left" in told
+    assert "'alerts' resumes with the state that an earlier run has left" in told
     later = text_of(following(kept, shaped(without)))
     assert left_in(later) == left_in(kept), "however many runs later"
     assert left_in(text_of(following(kept, shaped(declared())))) == left_in(None) == {}

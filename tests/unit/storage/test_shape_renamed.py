@@ -83,7 +83,7 @@ def test_it_begins_from_nothing_where_it_says_so_and_the_other_state_stays() -> 
     assert told.endswith("bolt 'count' is gone; bolt 'tally' is new")
     assert go_on(declared({"tally": Count()}), kept)[0] == [], "said once is enough"
     (told,), _ = go_on(declared({"tally": Count(), "count": Count()}), kept)
-    assert "'count' goes on with the state that an earlier run has left" in told
+    assert "'count' resumes with the state that an earlier run has left" in told
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,11 @@ EXPECTED = """\
 topology 'ssh alerts' has 14 mistakes:
   wrong.py:1: the topology's name 'ssh alerts' is not possible; a name is 1 to 64 of A-Z a-z 0-9 _ and -, like 'ssh-alerts' (K201)
   wrong.py:3: 'unread': tasks is a whole number from 1 to 1,024, not 0 (K206)
-  wrong.py:3: 'unread': nobody reads this spout; give one of its streams to a bolt, unread.shuffle() for example (K205)
+  wrong.py:3: 'unread': no bolt reads this spout; pass one of its streams to a bolt, for example unread.shuffle() (K205)
   wrong.py:4: 'parse': concurrency=8 lets inputs wait side by side, and the `process` of Parse never waits; write async def process, or leave concurrency out (K207)
   wrong.py:5: 'detect': every='10 s' calls tick(self, now), which Detect does not define (K207)
   wrong.py:5: 'detect': every: a duration is a number and ms, s, m or h, like "10s", not '10 s' (K207)
-  wrong.py:5: 'detect': parse[Failure].shuffle(): Detect keeps state, and a replay would meet a task that does not have it; read by fields(…), whose values are the state's key, or by global_() (K225)
+  wrong.py:5: 'detect': parse[Failure].shuffle(): Detect keeps state, but a replay may reach a task without that state; use fields(…), whose values become the state's key, or global_() (K225)
   wrong.py:6: 'detect': a component of this name is declared already, in line 5 (K204)
   wrong.py:9: 'detect': parse[Failure].fields('sorce_ip'): Failure has no field 'sorce_ip'; did you mean 'source_ip'? (K224)
   wrong.py:10: 'detect': parse[Line].fields('text'): it emits no Line; it emits Failure, Malformed (K223)

@@ -52,8 +52,8 @@ def test_a_bolt_has_no_dead_letters_and_the_spout_above_it_is_named() -> None:
     declaring = Declaring()
     declaring.bolt("page", Page(), declaring.parse.dead.shuffle())
     assert declaring.one() == (
-        "'page': parse.dead.shuffle(): 'parse' is a bolt, and a message that a bolt fails is dead at its spout; read "
-        "the dead letters of that: lines.dead"
+        "'page': parse.dead.shuffle(): 'parse' is a bolt, and only spouts have dead letters; a message that "
+        "fails in a bolt becomes a dead letter of its spout: use lines.dead"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_spout_of_which_only_the_dead_letters_are_read_is_read_by_nobody() -> 
     topology: Any = Topology("dead")
     topology.bolt("page", Page(), topology.spout("lines", Lines()).dead.shuffle())
     (said,) = [mistake.text for mistake in mistakes(topology)]
-    assert said.startswith("'lines': nobody reads this spout")
+    assert said.startswith("'lines': no bolt reads this spout")
 
 
 def test_one_bolt_reads_dead_letters_once_and_the_messages_besides_if_it_likes() -> None:
@@ -136,7 +136,7 @@ def test_who_reads_dead_letters_of_a_run_that_follows_no_message_is_warned_of() 
     declaring.bolt("page", Page(), declaring.lines.dead.shuffle())
     assert declaring.said() == []
     (warned,) = warnings(declaring.topology)
-    assert warned.text == "'page' gets no dead letter: at most once, no message is followed"
+    assert warned.text == "'page' gets no dead letters: with guarantee='at-most-once' no message is tracked"
 
 
 @pytest.mark.parametrize("width", [120, 50])

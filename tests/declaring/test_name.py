@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PRUNED = {"build", "dist", "runs", "__pycache__", ".git"}
 SUFFIXES = {"", ".py", ".md", ".toml", ".tmpl", ".txt", ".cfg", ".yml", ".yaml", ".json", ".sh", ".svg", ".java"}
