@@ -24,7 +24,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.run.report import Report
 
 KEYS: Final = 5_000
-DRAWN: Final = 1 << 16  # inputs whose keys are drawn beforehand; they are reused
+DRAWN: Final = 1 << 16  # inputs whose keys are drawn before the clock starts; they are reused
 RATE: Final = 1_000  # inputs per second when latency is measured
 SYNCS: Final = 150  # fsyncs before a run, and as many after it
 PAGE_BYTES: Final = 4_096

@@ -22,7 +22,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 
 KEYS: Final = 100_000
 FIRST: Final = datetime(2026, 1, 1, tzinfo=UTC)  # time of record 0; each further record is a millisecond later
-MADE: Final = 1 << 17  # records made beforehand; they are reused under other ids
+MADE: Final = 1 << 17  # records made before the clock starts; they are reused under other ids
 PENDING: Final = 8_000  # messages that may be in flight: a few segments
 LOOK_S: Final = 0.02  # seconds between two checks whether it has begun
 

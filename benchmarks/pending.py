@@ -2,7 +2,7 @@
 
 Two runs of one topology, each in a process of its own: 100,000 messages are emitted and then wait in the queues of 128
 tasks whose `process` never returns. In one run trees are tracked, in the other they are not. In both, the spout makes
-and keeps records and ids beforehand, and tuples lie in the queues. So a tree costs the difference in resident growth,
+and makes records and ids before that, and tuples lie in the queues. So a tree costs the difference in resident growth,
 the allocator's waste included: what is kept for a replay, the ledger's entry, the numbers in both, and the `Message`
 around record and id.
 """

@@ -58,7 +58,7 @@ def ways_of(modes: Sequence[str], guarantee: str, key: str = "") -> list[ModeRun
 
 
 def why_not(way: ModeRun) -> str:
-    """Return the reason why a row cannot run here; empty if it can, as far as that is known beforehand."""
+    """Return the reason why a row cannot run here; empty if no reason is known before it starts."""
     if way.is_jvm:
         return jvm.why_not()
     if way.on_spark and not _has_spark():
