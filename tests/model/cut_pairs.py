@@ -1,0 +1,58 @@
+"""A bolt with sub-trees and without state, in the model of checkpoints.
+
+It holds inputs until both of a pair are there, and sends one tuple for them under a sub-root, whose end acks them. Must
+not know when a checkpoint is taken.
+"""
+
+from typing import TYPE_CHECKING
+
+from cut_values import FIRST, SOURCES, Frontier, Rule, Tup
+
+if TYPE_CHECKING:
+    from cut_run import Run
+    from cut_worker import Worker
+
+
+class Pairing:
+    def __init__(self, run: "Run", worker: "Worker") -> None:
+        self.run, self.worker = run, worker
+        self.queue: list[Tup] = []
+        self.waiting: dict[tuple[str, int], Tup] = {}
+        self.members: dict[int, list[Tup]] = {}  # count of the sub-root → its inputs
+
+    def work(self) -> None:
+        tup = self.queue.pop(0)
+        if tup.generation != self.run.generation and self.run.broken is not Rule.NO_OLD_TUPLES:
+            return
+        if self.worker.refuses(tup.number):
+            return
+        self.waiting[tup.cause] = tup
+        number = tup.cause[1]
+        if all((source, number) in self.waiting or self._is_done(source, number) for source in SOURCES):
+            inputs = [self.waiting.pop((source, number)) for source in SOURCES if (source, number) in self.waiting]
+            root = self.worker.own_number()
+            self.members[root[2]] = inputs
+            name = ("pair", number)
+            self.run.arrive(FIRST, Tup(name, name, root, 0, self.run.generation, self.worker.gathered))
+
+    def _is_done(self, source: str, number: int) -> bool:
+        """As if the records that are done were in a table that anybody can read."""
+        home = self.run.home(source)
+        return number in home.finished and number not in home.letters and number not in home.pending
+
+    def is_done(self, count: int) -> None:
+        """The tree of a sub-root is complete: that acks its inputs."""
+        for tup in self.members[count]:
+            self.run.ack(tup)
+
+    def over(self, decided: Frontier, done: set[int]) -> set[int]:
+        """Return the sub-roots that are in a frontier which is noted now."""
+        if self.run.broken is Rule.SUBROOT_AFTER_ITS_MESSAGES:
+            return {count for count in self.members if count in done}
+        return {
+            count for count, inputs in self.members.items() if all(decided.has(tup.number, tup.cause) for tup in inputs)
+        }
+
+    def empty(self) -> None:
+        """Another worker is dead: what is held fails."""
+        self.queue, self.waiting = [], {}

@@ -1,0 +1,102 @@
+"""A keyed task in the model of checkpoints: it counts its inputs, in order, and remembers each one until it is over.
+
+`first` sends what it has counted to `second`; `second` sends every other count to the sink. So what a task sends
+depends on the order of its inputs. Must not know when a checkpoint is taken.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cut_values import FIRST, SECOND, Content, Entry, Kind, Mode, Name, Record, Rule, State, Tup
+
+if TYPE_CHECKING:
+    from cut_run import Run, Worker
+
+
+class KeyedTask:
+    def __init__(self, run: "Run", worker: "Worker", stage: str, state: State) -> None:
+        self.run, self.worker, self.stage = run, worker, stage
+        self.state = state
+        self.queue: list[Tup] = []
+        self.staged: list[tuple[int, Tup]] = []  # outputs and acks, each with the length of the log that it waits for
+
+    def work(self) -> None:
+        tup, broken = self.queue.pop(0), self.run.broken
+        if tup.generation != self.run.generation and broken is not Rule.NO_OLD_TUPLES:
+            return
+        if self.worker.refuses(tup.number):
+            return
+        state = self.state
+        known = state.entries.get(tup.name)
+        if known is not None:
+            if broken is Rule.KNOWN_CHANGES_NOTHING:
+                state = replace(state, history=(*state.history, (tup.name, tup.content)))
+            output = None if broken is Rule.KNOWN_SENDS_AGAIN else known.output
+            entry = replace(known, number=tup.number, cause=tup.cause)
+            self.state = replace(state, entries={**state.entries, tup.name: entry})
+        else:
+            history = (*state.history, (tup.name, tup.content))
+            output = self._output(tup.name, history)
+            entry = Entry(tup.number, tup.cause, output)
+            timers = state.timers | {tup.cause[1]} if self._has_timers(tup) else state.timers
+            self._keep(State(history, {**state.entries, tup.name: entry}, timers))
+        self._send(tup, output)
+
+    def _has_timers(self, tup: Tup) -> bool:
+        return self.run.kind is Kind.TIMERS and self.stage == FIRST and tup.cause[0] == "a"
+
+    def _output(self, name: Name, history: tuple[tuple[Name, Content], ...]) -> tuple[Name, Content] | None:
+        """What the last input of this history puts out: its name, and a content that depends on all before it."""
+        count = len(history)
+        if self.stage == SECOND and count % 2:
+            return None
+        by_count = self.run.mode is not Mode.DISK and self.run.broken is not Rule.NAMED_BY_COUNT
+        return ((self.stage, count) if by_count else (self.stage, *name)), (count, name)
+
+    def fire(self) -> None:
+        """A timer is due: it counts as an input of no message; what it puts out is a tree of this worker."""
+        if self.state.timers:
+            message = min(self.state.timers)
+            name: Name = ("timer", message)
+            history = (*self.state.history, (name, ()))
+            output = self._output(name, history)
+            entry = Entry(self.worker.own_number(), ("timer", message), output, is_timer=True)
+            timers = self.state.timers - {message}
+            self._keep(State(history, {**self.state.entries, name: entry}, timers))
+            self.send_timer(entry)
+
+    def send_timer(self, entry: Entry) -> None:
+        tup = Tup((), entry.cause, entry.number, 0, self.run.generation, 0)
+        self._send(tup, entry.output)
+
+    def send_timers_again(self) -> None:
+        """Send again what timers have put out whose trees are not done. A later life takes new numbers for them."""
+        for name, entry in list(self.state.entries.items()):
+            if entry.is_timer and not self.worker.is_done(entry.number):
+                if entry.number[1] != self.worker.life:
+                    entry = replace(entry, number=self.worker.own_number())
+                    self.state = replace(self.state, entries={**self.state.entries, name: entry})
+                self.send_timer(entry)
+
+    # -- the log
+
+    def _keep(self, state: State) -> None:
+        self.state = state
+        if self.run.mode is not Mode.CHECKPOINT:
+            self.worker.buffer.append(Record(self.stage, state))
+
+    def _send(self, tup: Tup, output: tuple[Name, Content] | None) -> None:
+        name, content = output or ((), ())  # no name: an ack
+        self.staged.append((self.worker.logged, replace(tup, name=name, content=content)))
+
+    def send(self) -> None:
+        """Let go of what is logged."""
+        kept = self.worker.logged_and_kept
+        ready = [sent for length, sent in self.staged if length <= kept]
+        self.staged = [(length, sent) for length, sent in self.staged if length > kept]
+        for sent in ready:
+            sent = replace(sent, colour=self.worker.gathered)
+            if sent.name == ():
+                self.run.ack(sent)
+            else:
+                self.run.arrive(SECOND if self.stage == FIRST else "sink", sent)

@@ -1,0 +1,153 @@
+"""Values of the model of checkpoints, and the rules that it can break. No behaviour.
+
+The protocol is one cut of the whole run: a frontier of done messages, a snapshot of each worker, one decision.
+"""
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final
+
+LENGTH: Final = 3  # messages per source
+SOURCES: Final = ("a", "b")
+PAIRS, FIRST, SECOND, SINK = "pairs", "first", "second", "sink"  # the stages of the chain
+
+Origin = tuple[str, int]  # a message: source and id. Of a timer: ("timer", id); of a pair: ("pair", id)
+Number = tuple[str, int, int]  # a message at its home: (home, life, count)
+Name = tuple[object, ...]  # what a task or a sink recognises an input by
+Content = tuple[object, ...]
+
+
+class Mode(enum.Enum):
+    """What an output waits for."""
+
+    DISK = "its input's log record is synced"
+    PROCESS = "its input's log record is written"
+    CHECKPOINT = "nothing; after a death all workers go back to the decided checkpoint"
+
+
+class Kind(enum.Enum):
+    """What the chain has beside its two keyed tasks."""
+
+    PLAIN = "nothing"
+    TIMERS = "each message of source a sets a timer at the first task"
+    PAIRS = "a bolt before the first task sends one tuple for two messages, under a sub-root"
+
+
+class Rule(enum.Enum):
+    """A rule that the model can break."""
+
+    FRONTIER_BEFORE_SNAPSHOTS = "P1: all homes have noted their frontier before any worker gathers"
+    COLOURS = "P1: a worker gathers before it takes a tuple whose sender has gathered"
+    MARKS_OF_THE_FRONTIER = "P2: positions that are stored are those of the frontier, not of the commit"
+    RESUMED_AT_DECIDED = "P3: a source resumes only at a decided frontier"
+    KEPT_UNTIL_DECIDED = "P4: an entry stays until a decided frontier has its message"
+    ALL_ITS_NUMBERS = "P4: a message that is done is refused under each number that its home has given it"
+    REFUSED_AT_ONCE = "P4: a message is refused from the moment when its entries are forgotten"
+    DECIDED_BY_ALL = "P5: a checkpoint is decided when all workers have committed"
+    DECISION_IS_DURABLE = "P5: a decision is durable before anybody acts on it"
+    UNDECIDED_IS_UNDONE = "P5: an undecided checkpoint leaves no trace after a restart"
+    UNDO_OF_THE_DECIDED = "P5: undo leads to the decided checkpoint, not to one that was given up"
+    ONE_AT_A_TIME = "P6: the answers to a checkpoint that was given up do not count for the next"
+    KNOWN_CHANGES_NOTHING = "P7: a known input changes nothing"
+    KNOWN_SENDS_AGAIN = "P7: a known input sends what it sent"
+    LOGGED_BEFORE_SENT = "P8: a record is logged before its outputs leave"
+    CUT_WHEN_DECIDED = "P8: the log is cut when the checkpoint is decided, not when it is committed"
+    NO_OLD_TUPLES = "P9: no tuple of an older generation has an effect"
+    ALL_GO_BACK = "P9: with durability by checkpoint all workers go back, not the dead one alone"
+    LETTER_WITH_FRONTIER = "P10: a buried message is in the frontier of the checkpoint that has its letter"
+    LETTERS_ARE_REMEMBERED = "P10: what is known of a dead letter stays until the letter is gone"
+    SETTLED_WHEN_DECIDED = "P11: a source may forget a message when a decided frontier has it"
+    FULL_IS_NOT_COMMITTED = "P14: a store that is full has committed nothing"
+    NAMED_BY_COUNT = "outputs of a keyed task are named by their count, if a state may go back beyond what has left"
+    SINK_FORGETS_BY_ARRIVAL = "a sink forgets a counted name only by the message that it came under last"
+    SUBROOT_AFTER_ITS_MESSAGES = "a sub-root is in a frontier when a decided frontier has all of its messages"
+    TIMER_UNTIL_DECIDED = "what a timer has put out is kept until a decided frontier has its tree"
+
+
+@dataclass(frozen=True)
+class Tup:
+    """A tuple on its way. `cause` is for checks and for the by-name rule; a task goes by `number` and `name`."""
+
+    name: Name
+    cause: Origin
+    number: Number
+    attempt: int
+    generation: int
+    colour: int  # the newest checkpoint that its sender has gathered
+    content: Content = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An input that a task knows."""
+
+    number: Number
+    cause: Origin
+    output: tuple[Name, Content] | None  # name and content
+    is_timer: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """What a keyed task has: replaced as a whole. `history` is the value; the rest is what goes with it."""
+
+    history: tuple[tuple[Name, Content], ...] = ()  # each input that was counted, with its content
+    entries: dict[Name, Entry] = field(default_factory=dict)
+    timers: frozenset[int] = frozenset()  # of keys: ids of messages
+
+
+@dataclass(frozen=True)
+class Note:
+    """One home's part of a frontier."""
+
+    life: int = 0
+    done: frozenset[int] = frozenset()  # counts of this life
+    over: frozenset[Origin] = frozenset()  # messages that are done, by name: dead letters are not
+    position: frozenset[int] = frozenset()  # ids that a source that resumes here does not emit: with dead letters
+    letters: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The notes of all homes: F(e)."""
+
+    notes: dict[str, Note] = field(default_factory=dict)
+
+    def has(self, number: Number, cause: Origin) -> bool:
+        """Return whether a message is in it: by its number in the home's present life, by its name otherwise."""
+        if self.is_present(number):
+            return number[2] in self.notes[number[0]].done
+        return any(cause in one.over for one in self.notes.values())
+
+    def is_present(self, number: Number) -> bool:
+        """Return whether the number is of the life that its home had when it noted this."""
+        note = self.notes.get(number[0])
+        return note is not None and note.life == number[1]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one worker has in one checkpoint."""
+
+    checkpoint: int = 0
+    states: dict[str, State] = field(default_factory=dict)
+    frontier: Frontier = Frontier()
+
+
+@dataclass
+class Disk:
+    """What outlives a worker's process."""
+
+    base: Snapshot = field(default_factory=Snapshot)  # the newest decided one, as far as the store can go back
+    prepared: Snapshot | None = None
+    log: list["Record"] = field(default_factory=list)
+    synced: int = 0  # records of the log that survive a loss of power
+
+
+@dataclass(frozen=True)
+class Record:
+    """A log record: the state of a task after one input; or, where `checkpoint` is given, the mark of a gather."""
+
+    task: str = ""
+    state: State = State()
+    checkpoint: int = 0
