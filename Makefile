@@ -45,13 +45,11 @@ SHORT := tests/bridge/test_engine_timers_killed.py \
 	tests/bridge/test_engine_cluster.py::test_the_output_of_sinks_in_the_driver_is_exact \
 	"tests/chaos/test_disks.py::test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16[0]"
 
-# Files of tests with tests that take long by their nature, which `make test-all` runs: Spark takes all cores, and the
-# others share the machine.
-SLOW_ALONE := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_unhappy spark_unhappy_runs \
-	spark_runs spark_elsewhere batch_runs batch_joined engine_runs engine_cluster engine_timers_killed engine_in_spark \
-	engine_lives hidden_settings)) tests/benchmarks/test_bridge_benchmark.py tests/compare/test_jvm_modes.py \
-	tests/compare/test_compare_runs.py tests/examples/test_examples_on_spark.py
-SLOW_SHARED := tests/bridge/test_history.py $(addprefix tests/chaos/test_,$(addsuffix .py,disks disks_lost disks_state))
+# Files with tests that take long by their nature, which `make test-all` runs. Spark takes all cores, and figures are
+# measured; the others share the machine.
+SLOW := $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.slow' $(filter-out tests/unit,$(wildcard tests/*)))
+SLOW_ALONE := $(filter tests/bridge/% tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW))
+SLOW_SHARED := $(filter-out $(SLOW_ALONE),$(SLOW))
 
 .PHONY: help run run-spark test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help

@@ -62,6 +62,7 @@ def units(results: dict[str, Any]) -> dict[str, str]:
     return {name: one["unit"] for name, one in results.items()}
 
 
+@pytest.mark.slow
 def test_throughput_gives_one_object_with_its_eight_figures() -> None:
     done = short("throughput", "--json")
     results = results_of(done)
@@ -70,6 +71,7 @@ def test_throughput_gives_one_object_with_its_eight_figures() -> None:
     assert all(f"round 1/1: {name} " in done.stderr for name in THROUGHPUT)
 
 
+@pytest.mark.slow
 def test_latency_gives_percentiles_and_cores_of_both_rates_embedded_and_on_two_workers(latency: dict[str, Any]) -> None:
     assert units(latency) == LATENCY
     for one in latency.values():

@@ -28,6 +28,7 @@ def test_the_most_stands_beside_the_peak() -> None:
     assert bar("fraud-most", {"value": 23_500.0}) == "0.50 of 47,000"
 
 
+@pytest.mark.slow
 def test_alerts_and_the_most_and_the_profile_are_measured() -> None:
     results = results_of(short("fraud", "--json", "fraud-most", "fraud-alert-1k", "fraud-profile"))
     most, alerts, profile = results.values()

@@ -69,6 +69,7 @@ def test_a_wrong_option_ends_with_status_2_and_a_sentence(options: Sequence[str]
     assert not done.stdout
 
 
+@pytest.mark.slow
 def test_one_object_has_all_figures_each_the_highest_of_its_cases(done: Done) -> None:
     assert list(done.results) == list(FIGURES)
     for name, one in done.results.items():
@@ -77,6 +78,7 @@ def test_one_object_has_all_figures_each_the_highest_of_its_cases(done: Done) ->
         assert 0 < one["value"] == max(case["median"] for case in one["cases"].values()) <= one["worst"]
 
 
+@pytest.mark.slow
 def test_all_that_was_due_is_acked_after_the_first_that_needed_the_dead_worker(done: Done) -> None:
     first, every = (done.results[f"recovery-{which}-ms"]["cases"] for which in ("first-ack", "all"))
     for case in CASES[:3]:
@@ -85,17 +87,20 @@ def test_all_that_was_due_is_acked_after_the_first_that_needed_the_dead_worker(d
         assert first[case]["failed"] >= 1
 
 
+@pytest.mark.slow
 def test_the_second_rate_is_a_share_of_a_saturation_that_was_measured(done: Done) -> None:
     case = done.results["recovery-all-ms"]["cases"]["bolt-80"]
     assert case["rate"] == pytest.approx(0.8 * case["saturation"], abs=1)
     assert case["rate"] > 0
 
 
+@pytest.mark.slow
 def test_failing_all_trees_is_the_failing_and_the_replaying(done: Done) -> None:
     case = done.results["fail-all-ms"]["cases"]["fail-all-2w"]
     assert case["median"] == pytest.approx(case["fail"] + case["replay"], abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_drawing_has_a_panel_a_case_and_names_its_axes_with_their_units(done: Done) -> None:
     texts = [one.text or "" for one in done.drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count("latency, ms") == 3
@@ -104,6 +109,7 @@ def test_the_drawing_has_a_panel_a_case_and_names_its_axes_with_their_units(done
     assert {"median", "highest", "the kill"} <= set(texts)
 
 
+@pytest.mark.slow
 def test_the_object_has_what_is_drawn_of_each_case_for_the_page(done: Done) -> None:
     for case in done.results["recovery-first-ack-ms"]["cases"].values():
         times = [point[0] for point in case["drawn"]]

@@ -57,7 +57,7 @@ def test_what_is_over_and_read_goes_while_the_run_is_under_way_and_a_killed_work
 
     report = run_processes(
         TOPOLOGY,
-        set={"count": 4_000},
+        set={"count": 12_000},  # so many that the run does not end before the second kill
         crashes=[Crash(1), Crash(0)],
         when=read,
         state_dir=tmp_path / "state",
@@ -65,7 +65,7 @@ def test_what_is_over_and_read_goes_while_the_run_is_under_way_and_a_killed_work
     )
     assert (report.exit_status, len(report.killed)) == (0, 2)
     read()
-    assert sorted(numbers) == list(range(4_000))
+    assert sorted(numbers) == list(range(12_000))
 
 
 def test_a_folder_that_has_gone_between_two_runs_is_told_by_the_second_and_begun_anew_with_fresh(

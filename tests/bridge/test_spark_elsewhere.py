@@ -91,6 +91,7 @@ def is_exact(folder: Path, ready: bool = True) -> None:
         assert stored(folder / "counted.db-windowed", "windowed") == expected()
 
 
+@pytest.mark.slow
 def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
     cluster: Cluster, run_in: Callable[..., Run], tmp_path: Path
 ) -> None:

@@ -46,7 +46,7 @@ FIRST = 6_000  # come at once, and give the first windows; further ones come whe
 MORE = 1_200  # two windows
 # Each life of the driver takes 5 to 30 s until it has results: in `make test-all` one more of them dies.
 KILLED = [
-    ["java"],
+    pytest.param(["java"], marks=pytest.mark.slow),
     pytest.param(["java", "python"], marks=pytest.mark.slow),
 ]
 

@@ -16,7 +16,6 @@ from chaos_kit import KEDGE, Run, wait_for
 from proc_kit import opened
 
 DISKS: Final = Path(__file__).with_name("disks.py")
-MORE: Final = pytest.mark.slow
 
 
 class Disk:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from chaos_kit import running
-from disks_kit import DISKS, MORE, copied, letters, refusing, small_disk, standing_still, stored_once
+from disks_kit import DISKS, copied, letters, refusing, small_disk, standing_still, stored_once
 
 COUNT = 4_000
 RATE = 1_500
@@ -20,7 +20,7 @@ def said_once(said: str, pattern: str) -> None:
     assert len(found) == 1, f"{len(found)} times {pattern!r}:\n{said}"
 
 
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=MORE), 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16(folder: Path, workers: int) -> None:
     """Dead letters wait for room, too: their messages stay pending (E2)."""
     with small_disk(folder / "state") as disk:
@@ -49,10 +49,10 @@ def test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16(folder: P
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        pytest.param("store.db", 2, marks=MORE),
+        pytest.param("store.db", 2, marks=pytest.mark.slow),
         ("store.jsonl", 0),
-        pytest.param("store.db", 0, marks=MORE),
-        pytest.param("store.jsonl", 2, marks=MORE),
+        pytest.param("store.db", 0, marks=pytest.mark.slow),
+        pytest.param("store.jsonl", 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_sink_without_room_waits_for_it_and_is_exact_f16(folder: Path, workers: int, name: str) -> None:
@@ -106,8 +106,8 @@ def test_a_disk_that_holds_everything_is_full_and_has_room_again_f16(folder: Pat
     "who",
     [
         "the spout's worker",
-        pytest.param("the sink's worker", marks=MORE),
-        pytest.param("the one process", marks=MORE),
+        pytest.param("the sink's worker", marks=pytest.mark.slow),
+        pytest.param("the one process", marks=pytest.mark.slow),
     ],
 )
 def test_a_limit_of_file_sizes_is_waited_for_f17(folder: Path, who: str) -> None:
@@ -131,7 +131,7 @@ def limit(pid: int, size: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=MORE), 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_a_state_directory_that_turns_read_only_pauses_the_run_f19(folder: Path, workers: int) -> None:
     """As the system does it after an error of the disk: each write is refused."""
     with running(folder, program=DISKS, workers=workers, count=COUNT, rate=RATE, dead=EVERY) as run:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from chaos_kit import ENDLESS, running, seeded
-from disks_kit import DISKS, MORE, letters, refusing, small_disk, stopped, stored_once
+from disks_kit import DISKS, letters, refusing, small_disk, stopped, stored_once
 
 COUNT = 4_000
 RATE = 1_500
@@ -16,7 +16,8 @@ EVERY = 100
 
 
 @pytest.mark.parametrize(
-    "what", ["state", pytest.param("store.db", marks=MORE), pytest.param("store.jsonl", marks=MORE)]
+    "what",
+    ["state", pytest.param("store.db", marks=pytest.mark.slow), pytest.param("store.jsonl", marks=pytest.mark.slow)],
 )
 def test_an_fsync_that_fails_once_ends_the_worker_without_an_ack_and_it_is_replaced_f18(
     folder: Path, what: str
@@ -38,7 +39,8 @@ def test_an_fsync_that_fails_once_ends_the_worker_without_an_ack_and_it_is_repla
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param("state", marks=MORE), "store.db", pytest.param("store.jsonl", marks=MORE)]
+    "what",
+    [pytest.param("state", marks=pytest.mark.slow), "store.db", pytest.param("store.jsonl", marks=pytest.mark.slow)],
 )
 def test_an_fsync_that_fails_once_ends_a_run_of_one_process_and_the_next_one_is_exact_f18(
     folder: Path, what: str
@@ -62,7 +64,7 @@ def test_an_fsync_that_fails_once_ends_a_run_of_one_process_and_the_next_one_is_
     stored_once(store, COUNT, dead=EVERY)
 
 
-@MORE
+@pytest.mark.slow
 def test_whenever_the_power_goes_it_is_gone_on_from_exactly_f20(folder: Path) -> None:
     """All that is on the disk at some moment is copied while everything stands still, and a run is begun on each copy;
     once on positions that are older than the sink. Losing what was not synced is for the tests of the stores."""
@@ -96,7 +98,7 @@ def moment(folder: Path, copy: Path) -> None:
     (copy / "state").chmod(0o700)
 
 
-@pytest.mark.parametrize("fault", [pytest.param("no descriptors", marks=MORE), "no room"])
+@pytest.mark.parametrize("fault", [pytest.param("no descriptors", marks=pytest.mark.slow), "no room"])
 def test_a_worker_that_dies_while_nothing_can_be_opened_is_replaced_once_it_can_f15_f16(
     folder: Path, fault: str
 ) -> None:

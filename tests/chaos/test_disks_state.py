@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from chaos_kit import Outcome, running, wait_for
-from disks_kit import DISKS, MORE, letters, stored_once
+from disks_kit import DISKS, letters, stored_once
 
 COUNT = 1_000
 EVERY = 100
@@ -97,7 +97,7 @@ def test_a_damaged_manifest_is_refused_by_name_f21_f22(
     refused(used, "K413", "state.json is damaged", workers=workers)
 
 
-@pytest.mark.parametrize("damage", [half, pytest.param(emptied, marks=MORE)])
+@pytest.mark.parametrize("damage", [half, pytest.param(emptied, marks=pytest.mark.slow)])
 def test_a_damaged_state_file_is_refused_by_name_and_the_way_out_works_f21_f22(
     used: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_missing_state_file_is_refused_until_its_loss_is_accepted_f23(used: Pa
     stored_once(used / "store.db", COUNT, dead=EVERY)
 
 
-@MORE
+@pytest.mark.slow
 def test_an_older_copy_is_refused_until_its_loss_is_accepted_f23(used: Path) -> None:
     older = used / "older"
     shutil.copytree(used / "state", older)
@@ -150,7 +150,7 @@ def test_an_older_copy_is_refused_until_its_loss_is_accepted_f23(used: Path) -> 
     goes_on(used, "--accept-loss")
 
 
-@MORE
+@pytest.mark.slow
 def test_a_whole_older_copy_is_gone_on_from_and_the_sink_drops_what_it_has_f23(used: Path) -> None:
     older = used / "older"
     shutil.copytree(used / "state", older)
@@ -193,7 +193,7 @@ def test_a_link_in_its_place_is_not_followed_s5(used: Path) -> None:
     assert (outcome.status, "(K411: " in outcome.said) == (3, True), outcome.said
 
 
-@pytest.mark.parametrize("mask", [0o000, pytest.param(0o077, marks=MORE)])
+@pytest.mark.parametrize("mask", [0o000, pytest.param(0o077, marks=pytest.mark.slow)])
 def test_nobody_else_can_read_what_it_makes_whatever_the_umask_s17(folder: Path, mask: int) -> None:
     with running(folder, program=DISKS, count=COUNT, rate=500, dead=EVERY, prepare=partial(os.umask, mask)) as run:
         run.until_done(100)

@@ -45,7 +45,7 @@ def killed(run: Run, victim: Victim, steps: list[int], random: Random) -> list[K
 
 @pytest.mark.parametrize(
     ("layout", "victim", "seed", "count"),
-    [("apart", with_sink, 102, RECORDS), ("both", any_worker, 103, RECORDS // 5)],
+    [pytest.param("apart", with_sink, 102, RECORDS, marks=pytest.mark.slow), ("both", any_worker, 103, RECORDS // 5)],
     ids=["the-sink", "either-of-two-with-spouts"],
 )
 def test_rows_are_exact_after_five_kills_at_random_points_f1(
@@ -90,6 +90,7 @@ def test_a_worker_that_has_both_spout_and_sink_can_be_killed_f1(folder: Path) ->
     assert resumed_at(folder)[-1] > 0
 
 
+@pytest.mark.slow
 def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> None:
     """No session of a new process is taken for a gap in an old one. 30,000 records; neither spout nor sink is on it, so
     that only the others can tell what was in flight to it: a kill that hit nothing does not count as one of the

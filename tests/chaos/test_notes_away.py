@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("tailing.py")
 LINES = 200  # of 60 bytes or so, each time: the first of a file are noted each time that some are read
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_state_directory_that_takes_no_file_holds_a_source_up_and_ends_no_run_f71(folder: Path, workers: int) -> None:
     log, store = folder / "lines.log", folder / "store.db"
     begun = 0

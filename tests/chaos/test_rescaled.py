@@ -4,6 +4,7 @@ was, in whichever task and process, and no input that is read again is counted a
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chaos_kit import HASTY, running, seeded
 from tallied_kit import tallied_exactly
 
@@ -11,6 +12,7 @@ TALLIED = Path(__file__).with_name("tallied.py")
 RECORDS = 6_000
 
 
+@pytest.mark.slow
 def test_words_are_counted_exactly_over_2_3_and_1_tasks_and_workers_d2_d7(folder: Path) -> None:
     random, again = seeded(901), 0
     for counts, workers in ((2, 2), (3, 3), (1, 1), (3, 2)):

@@ -142,7 +142,7 @@ def over(peace: Path, program: Path, **values: Any) -> dict[str, Any]:
     return {"program": program, "told_folder": False, "path": peace / "auth.log", "environment": surrounded, **values}
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_newcomers_run_over_a_log_is_killed_and_resumed_and_stores_what_an_undisturbed_one_does_f3(
     folder: Path, peace: Path, workers: int
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_newcomers_run_over_a_log_is_killed_and_resumed_and_stores_what_an_und
     assert outcome.total("emitted") < LINES - 1_000, "what was done is not read again"
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_the_first_example_is_killed_and_resumed_and_alerts_whom_an_undisturbed_run_alerts_f3_d1_d2(
     folder: Path, peace: Path, workers: int
 ) -> None:

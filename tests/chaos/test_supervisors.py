@@ -73,7 +73,7 @@ def test_workers_that_can_not_notice_it_are_ended_when_their_supervisor_is_kille
     exactly(folder, FEWER)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_frozen_workers_are_ended_or_named_with_what_to_do_when_their_supervisor_is_killed_f67(
     folder: Path, version: int
 ) -> None:

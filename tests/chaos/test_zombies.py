@@ -32,7 +32,7 @@ def stopped_at_work(run: Run, pid: int) -> None:
     assert run.stopped_in_flight(lambda: pid) == pid
 
 
-@pytest.mark.parametrize("durability", ["disk", "process"])
+@pytest.mark.parametrize("durability", ["disk", pytest.param("process", marks=pytest.mark.slow)])
 def test_a_stopped_worker_is_reaped_before_its_successor_has_its_store_and_commits_nothing_more_d6_a15(
     folder: Path, durability: str
 ) -> None:
@@ -89,7 +89,7 @@ def rung(folder: Path) -> list[tuple[int, int, int, datetime]]:
     return [(n, key, count, datetime.fromisoformat(at)) for n, key, count, at in rows]
 
 
-@pytest.mark.parametrize(("durability", "seed"), [("disk", 801), ("process", 802)])
+@pytest.mark.parametrize(("durability", "seed"), [("disk", 801), pytest.param("process", 802, marks=pytest.mark.slow)])
 def test_timers_that_came_due_while_nobody_was_there_fire_at_once_and_once_b10(
     folder: Path, durability: str, seed: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cli_kit import started, wait_for
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_drains_the_run_and_says_so(folder: Path, number: signal.Signals) -> None:
     with started("run", "endless.py", "--set", "seconds=0.05", cwd=folder) as run:
         run.until_said("records/s")

@@ -47,6 +47,7 @@ def test_both_modes_of_kedge_give_the_same_results_each_in_time(tmp_path: Path) 
     assert not trace.exists(), "the user's own sink has run"
 
 
+@pytest.mark.slow
 def test_alerts_of_the_ssh_example_are_timed_from_their_last_line(tmp_path: Path) -> None:
     values = (f"path={auth_log(tmp_path)}", f"store={tmp_path / 'alerts.db'}", "reference=2025-12-31T00:00:00")
     made = compare(job_of(ALERTS, *values, modes=KEDGE), Told())
@@ -207,6 +208,7 @@ def test_options_of_a_run_in_the_environment_change_no_mode(tmp_path: Path, monk
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_path: Path) -> None:
     made = compare(job_of(counting(tmp_path), modes=KEDGE, kill=True, seconds=3.0, rate=4_000.0), Told())
@@ -223,6 +225,7 @@ def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_p
     assert first.missing == second.missing  # has of them, the other one lacks
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_acked_d16(tmp_path: Path) -> None:
     job = job_of(counting(tmp_path), modes=KEDGE, kill=True, rate=None, seconds=4.0, warm_up_s=0.1)
@@ -233,6 +236,7 @@ def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_ack
         assert one.kill.replayed_ms, "the queues are full, so that something is under way whenever it is"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")

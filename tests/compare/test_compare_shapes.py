@@ -92,6 +92,7 @@ def test_both_ends_are_replaced_and_what_nobody_reads_is_seen(tmp_path: Path) ->
     }
 
 
+@pytest.mark.slow
 def test_several_spouts_and_results_of_several_messages_are_counted_alike(tmp_path: Path) -> None:
     job = job_of(Path(f"{several(tmp_path)}:several"), modes=("record", "embedded"))
     made = compare(job, Told())
@@ -103,6 +104,7 @@ def test_several_spouts_and_results_of_several_messages_are_counted_alike(tmp_pa
         assert one.missing == one.extra == 0, one
 
 
+@pytest.mark.slow
 def test_without_acks_a_round_ends_once_nothing_comes_any_more(tmp_path: Path) -> None:
     config = ("guarantee=at-most-once",)
     job = job_of(counting(tmp_path), modes=("embedded",), config=config, seconds=1.0)

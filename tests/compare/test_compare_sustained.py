@@ -96,6 +96,7 @@ def test_an_early_end_leaves_what_was_found_until_then() -> None:
     assert highest(made.modes[0]) == 4_000
 
 
+@pytest.mark.slow
 def test_where_no_more_messages_can_be_offered_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of real runs."""
     monkeypatch.setattr(prepare, "OFFERED_MAX", 1_100)

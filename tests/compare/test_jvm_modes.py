@@ -176,6 +176,7 @@ def test_arrivals_are_read_up_to_where_they_are_written(tmp_path: Path) -> None:
 # -- what they measure
 
 
+@pytest.mark.slow
 @needs_them
 @pytest.mark.timeout(180)
 def test_continuous_mode_gives_each_line_that_passes_once_and_is_timed_from_when_it_was_due(tmp_path: Path) -> None:

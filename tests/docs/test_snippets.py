@@ -3,12 +3,17 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_runner import PageRunner
 from snippets import blocks, blocks_of, missing, pages
 
 NOT_RUN_MAX = 8  # of all pages together; a new one has to be worth it
+SLOW = {  # they start Spark several times, kill runs, or compare
+    *("docs/fraud.md", "docs/how-to/compare.md", "docs/how-to/resume.md", "docs/how-to/run-on-spark.md"),
+    "docs/how-to/spark.md",
+}
 DIRECTIVES = "{"  # a fence that Sphinx makes something of
 
 
@@ -30,8 +35,13 @@ def with_snippets() -> list[str]:
     return [page for page in pages() if any(not one.language.startswith(DIRECTIVES) for one in blocks(page))]
 
 
+def in_turn() -> list[Any]:
+    """All pages with snippets; those that take long by their nature are for `make test-all`."""
+    return [pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page for page in with_snippets()]
+
+
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("page", with_snippets())
+@pytest.mark.parametrize("page", in_turn())
 def test_a_page_runs_from_its_first_block_to_its_last(page: str, runner: PageRunner) -> None:
     for block in blocks(page):
         if not block.language.startswith(DIRECTIVES):

@@ -62,6 +62,7 @@ def test_all_that_the_reference_names_is_there_with_its_docstring(built: Path, p
         assert plain(html.escape(" ".join(said.split()[:4]), quote=False)) in shown, name
 
 
+@pytest.mark.slow
 def test_the_pages_build_without_spark_and_the_other_extras_and_say_the_same(tmp_path: Path, built: Path) -> None:
     """Which are not imported here, as where they are not installed."""
     absent = "autodoc_mock_imports=numpy,pandas,psycopg,pyarrow,pyspark"

@@ -25,7 +25,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "on Spark": ("--engine", "spark"),
 }
 RUN = [
-    pytest.param("ssh_alerts.py", "loghub/OpenSSH_2k.log", ["brute_force"], id="ssh"),
+    pytest.param("ssh_alerts.py", "loghub/OpenSSH_2k.log", ["brute_force"], id="ssh", marks=dear),
     pytest.param("apache_errors.py", "loghub/Apache_2k.log", ["burst", "burst_over"], id="apache", marks=dear),
     pytest.param(
         "machine_temperature.py",

@@ -23,6 +23,7 @@ def missing() -> str:
     return no_java()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.timeout(300)
 def test_hours_spikes_and_who_to_call_are_just_those_of_the_oracle(tmp_path: Path) -> None:

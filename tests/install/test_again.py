@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from install_kit import Stranger, copied, stranger
 
-pytestmark = pytest.mark.timeout(400)  # it builds and installs twice
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # it builds and installs twice
 
 OLD_WAY = """
 from topology.testing import run_bolt

@@ -17,7 +17,7 @@ from test_wheel import told
 
 COMMAND = re.compile(r"`((?:kedge|pip|pytest)\b[^`]*)`")  # in the project's README
 
-pytestmark = pytest.mark.timeout(300)  # the first test builds and installs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first test builds and installs
 
 
 @pytest.fixture(scope="session")

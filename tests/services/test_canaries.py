@@ -236,6 +236,7 @@ def test_s12_a_connection_string_shows_no_password(
     assert_blind(stdout=done.stdout, stderr=done.stderr, **state_of(folder))
 
 
+@pytest.mark.slow
 def test_s12_a_server_that_can_not_be_reached_shows_no_password(folder: Path) -> None:
     """Both runs wait for it at the same time, for as long as a sink waits when it opens."""
     dsn = f"postgresql://me:{quote(IN_DSN, safe='')}@127.0.0.1:1/test"

@@ -25,6 +25,14 @@ PATHS = (  # rare ways, which 200 seeds have to go
 )
 
 
+async def test_forty_other_seeds_lose_nothing_and_double_nothing() -> None:
+    seen = await run_seeds(SEEDS, 40, jobs=os.cpu_count() or 1)
+    print(seen.table())
+    assert not seen.failed, "\n\n".join(list(seen.failed.values())[:3])
+    assert seen.seeds == 40
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(480)  # a minute and a half of CPU time
 async def test_two_hundred_seeds_lose_nothing_and_double_nothing() -> None:
     """Each has at least 200 messages, 3 components, 2 workers, and is hit by two kinds of fault."""

@@ -36,9 +36,4 @@ def test_make_test_all_runs_each_file_that_has_slow_tests() -> None:
         for path in (ROOT / "tests").rglob("test_*.py")
         if "pytest.mark.slow" in path.read_text("utf-8") and path != Path(__file__)
     }
-    users = {
-        "tests/chaos/test_disks.py",
-        "tests/chaos/test_disks_lost.py",
-        "tests/chaos/test_disks_state.py",
-    }  # by MORE
-    assert slow | users == named
+    assert slow == named

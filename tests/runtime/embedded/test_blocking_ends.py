@@ -158,6 +158,7 @@ def topology(concurrency: int = 1) -> Topology:
 """
 
 
+@pytest.mark.slow
 def test_an_input_over_its_time_limit_is_done_in_another_thread_on_two_workers_f9(tmp_path: Path) -> None:
     from cli_kit import kedge  # pyright: ignore[reportMissingImports]
 
@@ -172,7 +173,7 @@ def test_an_input_over_its_time_limit_is_done_in_another_thread_on_two_workers_f
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("--workers", "2"), marks=pytest.mark.slow)])
 def test_ctrl_c_ends_a_run_whose_thread_does_not_return_within_its_bound_f10(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:

@@ -52,7 +52,7 @@ def stored(folder: Path) -> list[int]:
         return [n for (n,) in connection.execute("SELECT n FROM row ORDER BY n")]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_run_that_is_killed_as_a_whole_goes_on_where_it_was(tmp_path: Path, workers: int) -> None:
     seed = int.from_bytes(os.urandom(4), "little")
     print(f"seed {seed}")
