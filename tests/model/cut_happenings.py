@@ -52,6 +52,12 @@ def replay_by_hand(run: Run, pick: Pick) -> None:
             home.replay_by_hand(pick(letters))
 
 
+def drop(run: Run, pick: Pick) -> None:
+    for home in run.homes:
+        if letters := home.letters_to_replay():
+            home.drop(pick(letters))
+
+
 def fire(run: Run, pick: Pick) -> None:
     run.task(FIRST).fire()
 
@@ -65,6 +71,17 @@ def fires(run: Run, pick: Pick) -> None:
 
 def timers_again(run: Run, pick: Pick) -> None:
     run.task(FIRST).send_timers_again()
+
+
+def slow_letter(run: Run, pick: Pick) -> None:
+    """A tuple is slow, its message is given up, and the letter is replayed by hand."""
+    home = pick(run.homes)
+    home.emit_next()
+    run.hold(run.stages[0])
+    for message in list(home.pending):
+        home.die(message)
+    for message in home.letters_to_replay():
+        home.replay_by_hand(message)
 
 
 def step(run: Run, pick: Pick) -> None:
@@ -139,6 +156,7 @@ HAPPENINGS: Final[Mapping[str, Callable[[Run, Pick], None]]] = {
     "hold": lambda run, pick: run.hold(pick([SECOND, FIRST])),
     "arrives": lambda run, pick: run.release(),
     "overtaken": overtaken,
+    "slow_letter": slow_letter,
     "note": lambda run, pick: run.note(pick(ALL)),
     "barrier": lambda run, pick: run.send_barrier(),
     "gather": lambda run, pick: run.gather(pick(ALL)),
@@ -152,6 +170,7 @@ HAPPENINGS: Final[Mapping[str, Callable[[Run, Pick], None]]] = {
     "checkpoint": lambda run, pick: run.checkpoint(),
     "fail": fail,
     "replay_by_hand": replay_by_hand,
+    "drop": drop,
     "fire": fire,
     "fires": fires,
     "timers_again": timers_again,
@@ -178,6 +197,9 @@ FOCI: Final = (
     [*USUAL, "checkpoint", "overtaken", "arrives", "hear"],
     [*USUAL, *STEPS, "overtaken", "arrives", "die"],
     [*USUAL, *STEPS, "fail", "replay_by_hand", "die", "checkpoint"],
+    [*USUAL, *STEPS, "fail", "drop", "die", "checkpoint"],
+    ["slow_letter", "flow", "checkpoint", "arrives"],
+    ["emit", "flow", "flow", "step", "step", "commit", "decide", "die"],
     [*USUAL, *STEPS, "fire", "timers_again", "die", "checkpoint"],
     ["emit", "emit", "work", "send", "send", *STEPS, "die", "kill_all", "replay"],
 )

@@ -39,6 +39,7 @@ class Home:
         self.finished = set(resumed.position)  # ids that are done for the source, of all lives
         self.letters = set(resumed.letters)
         self.pending: dict[int, Pending] = {}
+        self.dropped: set[int] = set()  # letters, until a decided frontier has named them
         self.hidden: set[int] = set()  # as above: letters that no checkpoint has yet
 
     @property
@@ -114,18 +115,32 @@ class Home:
     def replay_by_hand(self, message: int) -> None:
         self._leave(message, Pending(self._new_count(message), by_hand=True))
 
+    def drop(self, message: int) -> None:
+        """A letter will never be replayed."""
+        self.letters.discard(message)
+        self.dropped.add(message)
+        self.done |= {count for count, one in self.ids.items() if one == message}
+        self.run.dropped.add((self.name, message))
+
     # -- frontiers
 
     def note(self) -> Note:
         """Return this home's part of a frontier, of this moment."""
         stored, self.hidden = self.letters - self.hidden, set()
-        over = {(self.name, one) for one in self.finished}
-        if self.run.broken is not Rule.LETTERS_ARE_REMEMBERED:
-            over -= {(self.name, one) for one in self.letters}
         if self.run.broken is Rule.SETTLED_WHEN_DECIDED:
             self.source.forgotten |= self.finished - self.letters
-        return Note(self.life, frozenset(self.done), frozenset(over), frozenset(self.finished), frozenset(stored))
+        by_name = self.finished - self.letters if self.run.broken is Rule.FORGOTTEN_BY_NUMBER else set()
+        dropped = self.dropped if self.run.broken is not Rule.DROPPED_ARE_NAMED else set()
+        return Note(
+            self.life,
+            frozenset(self.done),
+            frozenset((self.name, one) for one in dropped),
+            frozenset((self.name, one) for one in by_name),
+            frozenset(self.finished),
+            frozenset(stored),
+        )
 
     def settled(self, note: Note) -> None:
         """A decided frontier has this note: the source may forget what is in it."""
         self.source.forgotten |= note.position
+        self.dropped -= {message for _, message in note.dropped}

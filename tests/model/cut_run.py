@@ -57,12 +57,7 @@ class Sink:
         self.run.ack(tup)
 
     def forget(self, frontier: Frontier) -> None:
-        by_arrival = self.run.mode is not Mode.DISK and self.run.broken is not Rule.SINK_FORGETS_BY_ARRIVAL
-        self.known = {
-            name: (number, cause)
-            for name, (number, cause) in self.known.items()
-            if not (frontier.has(number, cause) and not (by_arrival and not frontier.is_present(number)))
-        }
+        self.known = {name: by for name, by in self.known.items() if not frontier.has(*by)}
 
 
 class Run:
@@ -76,6 +71,7 @@ class Run:
         self.frontier, self.decided = Frontier(), 0  # as the coordinator knows it
         self.begun = 0  # checkpoints, with those that were given up
         self.redo_is_off = False
+        self.dropped: set[Origin] = set()
         self.held: list[tuple[str, Tup]] = []  # tuples and acks that are slow
         self.sink = Sink(self)
         self._give_up()
@@ -324,12 +320,18 @@ class Run:
         first, second = (self.task(stage).state.history for stage in (FIRST, SECOND))
         names = {Kind.PLAIN: SOURCES, Kind.TIMERS: (*SOURCES, "timer"), Kind.PAIRS: ("pair",)}[self.kind]
         expected = {(name, number) for name in names for number in range(LENGTH)}
-        assert {name for name, _ in first} == expected, f"missing in first: {expected - {name for name, _ in first}}"
+        lost = {name[1] for name in self.dropped}  # what these have begun may be done in part
+        missing = {name for name in expected - {name for name, _ in first} if name[1] not in lost}
+        assert not missing, f"missing in first: {missing}"
         sent = [(count, name) for count, (name, _) in enumerate(first, 1)]
-        assert sorted(content for _, content in second) == sent, f"first has sent {sent}, and second has {second}"
+        arrived = {content for _, content in second}
+        late = [one for one in sent if one not in arrived and one[1][1] not in lost]
+        assert not late, f"missing in second: {late}"
+        assert arrived <= set(sent), f"first has sent {sent}, and second has {second}"
         stored = {content[0]: content for _, content in self.sink.rows}
-        assert sorted(stored) == list(range(2, len(second) + 1, 2)), f"the sink has {self.sink.rows} of {second}"
         assert len(stored) == len(self.sink.rows), f"the sink has one twice: {self.sink.rows}"
+        if not lost:
+            assert sorted(stored) == list(range(2, len(second) + 1, 2)), f"the sink has {self.sink.rows} of {second}"
         if self.mode is Mode.DISK:
             assert all(stored[count] == (count, second[count - 1][0]) for count in stored), "another result has left"
 

@@ -29,17 +29,16 @@ class KeyedTask:
         state = self.state
         known = state.entries.get(tup.name)
         if known is not None:
-            if broken is Rule.KNOWN_CHANGES_NOTHING:
-                state = replace(state, history=(*state.history, (tup.name, tup.content)))
+            content = tup.content if broken is Rule.KNOWN_CHANGES_NOTHING else None
             output = None if broken is Rule.KNOWN_SENDS_AGAIN else known.output
             entry = replace(known, number=tup.number, cause=tup.cause)
-            self.state = replace(state, entries={**state.entries, tup.name: entry})
+            self._keep(Record(self.stage, tup.name, content, entry, state.timers))
         else:
             history = (*state.history, (tup.name, tup.content))
             output = self._output(tup.name, history)
             entry = Entry(tup.number, tup.cause, output)
             timers = state.timers | {tup.cause[1]} if self._has_timers(tup) else state.timers
-            self._keep(State(history, {**state.entries, tup.name: entry}, timers))
+            self._keep(Record(self.stage, tup.name, tup.content, entry, timers))
         self._send(tup, output)
 
     def _has_timers(self, tup: Tup) -> bool:
@@ -62,7 +61,7 @@ class KeyedTask:
             output = self._output(name, history)
             entry = Entry(self.worker.own_number(), ("timer", message), output, is_timer=True)
             timers = self.state.timers - {message}
-            self._keep(State(history, {**self.state.entries, name: entry}, timers))
+            self._keep(Record(self.stage, name, (), entry, timers))
             self.send_timer(entry)
 
     def send_timer(self, entry: Entry) -> None:
@@ -75,15 +74,18 @@ class KeyedTask:
             if entry.is_timer and not self.worker.is_done(entry.number):
                 if entry.number[1] != self.worker.life:
                     entry = replace(entry, number=self.worker.own_number())
-                    self.state = replace(self.state, entries={**self.state.entries, name: entry})
+                    self._keep(Record(self.stage, name, entry=entry, timers=self.state.timers))
                 self.send_timer(entry)
 
     # -- the log
 
-    def _keep(self, state: State) -> None:
-        self.state = state
-        if self.run.mode is not Mode.CHECKPOINT:
-            self.worker.buffer.append(Record(self.stage, state))
+    def _keep(self, record: Record) -> None:
+        self.state = self.state.after(record)
+        is_logged = self.run.mode is not Mode.CHECKPOINT
+        if self.run.broken is Rule.RENUMBERING_IS_LOGGED and record.content is None:
+            is_logged = False
+        if is_logged:
+            self.worker.buffer.append(record)
 
     def _send(self, tup: Tup, output: tuple[Name, Content] | None) -> None:
         name, content = output or ((), ())  # no name: an ack

@@ -59,7 +59,9 @@ class Rule(enum.Enum):
     SETTLED_WHEN_DECIDED = "P11: a source may forget a message when a decided frontier has it"
     FULL_IS_NOT_COMMITTED = "P14: a store that is full has committed nothing"
     NAMED_BY_COUNT = "outputs of a keyed task are named by their count, if a state may go back beyond what has left"
-    SINK_FORGETS_BY_ARRIVAL = "a sink forgets a counted name only by the message that it came under last"
+    FORGOTTEN_BY_NUMBER = "P4: an entry goes by the number of its last arrival, never by the name of its message"
+    RENUMBERING_IS_LOGGED = "P4: if a known input comes under another number, that is logged too"
+    DROPPED_ARE_NAMED = "P10: a letter that is dropped is named, since no number of it will be done"
     SUBROOT_AFTER_ITS_MESSAGES = "a sub-root is in a frontier when a decided frontier has all of its messages"
     TIMER_UNTIL_DECIDED = "what a timer has put out is kept until a decided frontier has its tree"
 
@@ -95,6 +97,14 @@ class State:
     entries: dict[Name, Entry] = field(default_factory=dict)
     timers: frozenset[int] = frozenset()  # of keys: ids of messages
 
+    def after(self, record: "Record") -> "State":
+        """Return the state that this record makes of it."""
+        assert record.entry is not None
+        history = self.history
+        if record.content is not None:
+            history = (*history, (record.name, record.content))
+        return State(history, {**self.entries, record.name: record.entry}, record.timers)
+
 
 @dataclass(frozen=True)
 class Note:
@@ -102,7 +112,8 @@ class Note:
 
     life: int = 0
     done: frozenset[int] = frozenset()  # counts of this life
-    over: frozenset[Origin] = frozenset()  # messages that are done, by name: dead letters are not
+    dropped: frozenset[Origin] = frozenset()  # dead letters that will never be replayed, by name
+    by_name: frozenset[Origin] = frozenset()  # all that is done, by name: only if a rule is broken
     position: frozenset[int] = frozenset()  # ids that a source that resumes here does not emit: with dead letters
     letters: frozenset[int] = frozenset()
 
@@ -114,10 +125,10 @@ class Frontier:
     notes: dict[str, Note] = field(default_factory=dict)
 
     def has(self, number: Number, cause: Origin) -> bool:
-        """Return whether a message is in it: by its number in the home's present life, by its name otherwise."""
+        """Return whether nothing of a message can come again: it is done under this number, or it was dropped."""
         if self.is_present(number):
             return number[2] in self.notes[number[0]].done
-        return any(cause in one.over for one in self.notes.values())
+        return any(cause in one.dropped or cause in one.by_name for one in self.notes.values())
 
     def is_present(self, number: Number) -> bool:
         """Return whether the number is of the life that its home had when it noted this."""
@@ -146,8 +157,11 @@ class Disk:
 
 @dataclass(frozen=True)
 class Record:
-    """A log record: the state of a task after one input; or, where `checkpoint` is given, the mark of a gather."""
+    """A log record: what one input has changed; or, where `checkpoint` is given, the mark of a gather."""
 
     task: str = ""
-    state: State = State()
+    name: Name = ()
+    content: Content | None = None  # None: a known input, under another number
+    entry: Entry | None = None
+    timers: frozenset[int] = frozenset()
     checkpoint: int = 0

@@ -54,7 +54,7 @@ class Worker:
             if record.checkpoint:
                 after = after or record.checkpoint == base.checkpoint
             elif after and record.task == stage and not self.run.redo_is_off:
-                state = record.state
+                state = state.after(record)
         return state
 
     # -- the log
